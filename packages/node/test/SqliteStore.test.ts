@@ -75,7 +75,7 @@ describe("SqliteStore", () => {
     })
   )
 
-  it.effect("says what is wrong with a path", () =>
+  it.effect("fails with CannotOpen for a directory, a path in no directory, a NUL and an empty path", () =>
     Effect.gen(function* () {
       const directory = yield* temporaryDirectory
       mkdirSync(join(directory, "folder.db"))
@@ -93,7 +93,7 @@ describe("SqliteStore", () => {
     })
   )
 
-  it.effect("refuses a file that is not a database and leaves it as it is", () =>
+  it.effect("refuses a file that is not a database and leaves it unchanged", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       const text = "Dear diary, ".repeat(1000)
@@ -106,7 +106,7 @@ describe("SqliteStore", () => {
     })
   )
 
-  it.effect("refuses tables that a newer version made and leaves them as they are", () =>
+  it.effect("refuses tables that a newer version made and leaves them readable", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore({ filename }, create)
@@ -140,7 +140,7 @@ describe("SqliteStore", () => {
             assert.isTrue(error.message.includes("run_a"), error.message)
           }
           raw(filename, (db) => db.exec("UPDATE fermata_runs SET status = 'asleep'"))
-          // A list goes on without it, and what it leaves out is said.
+          // `list` leaves the run out, and `damaged` reports it.
           assert.deepStrictEqual(yield* store.list(), [])
           assert.include(JSON.stringify(yield* store.damaged), "run_a")
         })
@@ -148,7 +148,7 @@ describe("SqliteStore", () => {
     })
   )
 
-  it.effect("waits for a lock that another process holds", () =>
+  it.effect("waits for a lock that another connection holds, and reads meanwhile", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore({ filename }, (store) =>
@@ -159,7 +159,6 @@ describe("SqliteStore", () => {
           const append = store.append({ lease, expected: at(1), events: [said("1")], status: "running" })
           const fiber = yield* Effect.forkChild(append, { startImmediately: true })
           yield* TestClock.adjust("1 second")
-          // Reading never waits.
           assert.strictEqual((yield* store.load(runId)).events.length, 1)
           assert.strictEqual(fiber.pollUnsafe(), undefined)
           other.exec("COMMIT")
@@ -171,7 +170,7 @@ describe("SqliteStore", () => {
     })
   )
 
-  it.effect("says that the store is busy after the deadline, and goes on later", () =>
+  it.effect("fails with StoreBusy after the deadline, and appends again once the lock is released", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore({ filename, busyDeadline: "2 seconds" }, (store) =>
@@ -192,7 +191,7 @@ describe("SqliteStore", () => {
     })
   )
 
-  it.effect("keeps what was acknowledged when the disk is full, and writes again when there is space", () =>
+  it.effect("keeps acknowledged events when the disk is full, and appends again when there is space", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       const layer = SqlRunStore.layer.pipe(
@@ -231,7 +230,7 @@ describe("SqliteStore", () => {
       yield* withStore({ filename: ":memory:" }, (store) =>
         Effect.gen(function* () {
           const lease = yield* create(store)
-          // A fiber that gives way after so many steps is interrupted there: before, within or after the transaction.
+          // Interrupts the append after so many operations of its fiber: before, within or after the transaction.
           for (let steps = 8; steps < 200; steps += 1) {
             const { revision } = yield* store.head(runId)
             const append = store.append({ lease, expected: revision, events: [said("1")], status: "running" })

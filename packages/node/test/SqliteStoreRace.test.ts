@@ -53,14 +53,14 @@ const race = (filename: string, task: string, argument?: unknown) =>
   )
 
 describe("SqliteStore with several processes", () => {
-  it.effect("makes its tables once when all open a new file together", () =>
+  it.effect("opens in every process when all of them create the file together", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       assert.deepStrictEqual(yield* race(filename, "open"), Array(count).fill("opened"))
     })
   )
 
-  it.effect("lets exactly one process win each of 100 requests", () =>
+  it.effect("accepts each of 100 decisions from exactly one process", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* Effect.gen(function* () {
@@ -75,7 +75,7 @@ describe("SqliteStore with several processes", () => {
     })
   )
 
-  it.effect("lets one process win both of two requests that are decided together, or none", () =>
+  it.effect("accepts two decisions that are made together from one process, or neither", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* Effect.gen(function* () {
@@ -93,13 +93,13 @@ describe("SqliteStore with several processes", () => {
         outcomes.forEach((won, worker) => {
           for (const requestId of won) assert.strictEqual(deciders.get(requestId), `worker ${worker}`)
         })
-        // Two neighbours that are both open would have been taken together by everybody.
+        // Two neighbours that are both open would have been decided together.
         for (const [first, second] of pairs) assert.isTrue(deciders.has(first!) || deciders.has(second!))
       }).pipe(Effect.provide(SqliteStore.layer({ filename })))
     })
   )
 
-  it.effect("gives each run to one process at a time", () =>
+  it.effect("leases each run to one process at a time", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* Effect.gen(function* () {
@@ -118,7 +118,7 @@ describe("SqliteStore with several processes", () => {
     })
   )
 
-  it.effect("loses none of the appends that several processes make at once", () =>
+  it.effect("loses no append when several processes append at once", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* Effect.gen(function* () {
@@ -139,7 +139,7 @@ describe("SqliteStore with several processes", () => {
   )
 
   it.effect(
-    "keeps whole batches, and all that was acknowledged, when a process is killed",
+    "keeps whole batches and every acknowledged event when a process is killed",
     () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
@@ -162,13 +162,13 @@ describe("SqliteStore with several processes", () => {
     300_000
   )
 
-  it.effect("refuses a file that can only be read", () =>
+  it.effect("refuses a read-only file in a read-only directory", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* Effect.provide(RunStore.RunStore, SqliteStore.layer({ filename }))
       chmodSync(filename, 0o444)
       chmodSync(dirname(filename), 0o555)
-      // Root may write everything, so the file is opened by somebody else.
+      // Root may write everything, so another user opens the file.
       const root = process.getuid?.() === 0
       const [outcome] = yield* Effect.promise(() =>
         startWorkers({ filename, task: "open", count: 1, ...(root ? { uid: 65_534 } : {}) })

@@ -6,9 +6,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { agent, approve, createFermata, isRunBusy, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/node/testing"
 
-describe("two processes that resume the same run", () => {
+describe("a run that two processes resume", () => {
   it(
-    "one claims it; the other is told by whom and until when, and later gets the result",
+    "refuses the second with RunBusy, its owner and the lease's end, and later returns the result",
     { timeout: 300_000 },
     async () => {
       const folder = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-busy-"))

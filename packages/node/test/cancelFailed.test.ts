@@ -4,7 +4,7 @@ import { ScriptedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import { temporaryFile } from "./temporaryStore.ts"
 
-/** A lead that fails once beside a sub-agent that waits, with one of its calls approved; then `clerkRun` is cancelled. */
+/** Fails a lead once beside a held sub-agent with one approved call, cancels the sub-agent, and resumes the lead. */
 const resumed = async (store: string, way: "its run" | "its handle") => {
   const paid: Array<string> = []
   const pay = tool("pay", { handler: (_, { agentPath }) => String(paid.push(agentPath.join("/"))) })
@@ -32,9 +32,9 @@ const resumed = async (store: string, way: "its run" | "its handle") => {
   return { status, clerk: (await fermata.state("run.t1.1")).status, paid }
 }
 
-describe("the cancellation of a sub-agent whose lead has failed, in SQLite", () => {
+describe("a cancelled sub-agent of a failed lead, in SQLite", () => {
   for (const way of ["its run", "its handle"] as const) {
-    it.effect(`by ${way}, ends it before anything of it begins when the lead is resumed`, () =>
+    it.effect(`ends before any of its calls runs when the lead is resumed, cancelled through ${way}`, () =>
       Effect.gen(function* () {
         const store = yield* temporaryFile
         const end = yield* Effect.promise(() => resumed(store, way))

@@ -8,13 +8,13 @@ import * as Effect from "effect/Effect"
 import { withStore } from "./sqlite/fixtures.ts"
 import { temporaryFile } from "./temporaryStore.ts"
 
-/** What the frozen journals come to, by the version of checkpoints. A released line never changes. */
+/** The hash of the states that the frozen journals fold to, by checkpoint version. A released line never changes. */
 const known: Readonly<Record<number, string>> = {
   1: "158762ad7d764c968aea81f68f3647dee24c11b045408237ac57116c9976cd06",
   2: "1fb50a006e2bf1b4a77c4830fac9051c6e37c464ea5fffc5ab7586701efb3b64"
 }
 
-/** The same text for the same value, whatever the order of its fields. */
+/** JSON with the fields of every object sorted. */
 const spelled = (value: unknown): string =>
   JSON.stringify(value, (_, item: unknown) =>
     typeof item === "object" && item !== null && !Array.isArray(item)
@@ -22,8 +22,8 @@ const spelled = (value: unknown): string =>
       : item
   )
 
-describe("the version of checkpoints", () => {
-  it.effect("is another one when stored events come to something else", () =>
+describe("CheckpointCodec.version", () => {
+  it.effect("changes when the frozen journals fold to other states", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       const database = new DatabaseSync(filename)
@@ -42,7 +42,7 @@ describe("the version of checkpoints", () => {
       assert.strictEqual(
         createHash("sha256").update(spelled(states)).digest("hex"),
         known[CheckpointCodec.version],
-        "A checkpoint would say something else than the journal beside it: raise CheckpointCodec.version, and add its line here."
+        "Checkpoints would differ from their journals: raise CheckpointCodec.version, and add its line here."
       )
     })
   )

@@ -7,7 +7,7 @@ import { RunStore } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
 import { temporaryFile } from "./temporaryStore.ts"
 
-/** Sends signals to a program once it is ready, and says how it ended. */
+/** Sends signals to a program once it is ready; returns its exit code and output. */
 const ended = (args: ReadonlyArray<string>, ...signals: ReadonlyArray<NodeJS.Signals>) =>
   new Promise<{ readonly code: number | null; readonly output: string }>((resolve) => {
     const program = Path.join(import.meta.dirname, "programs/closing.ts")
@@ -25,8 +25,8 @@ const ended = (args: ReadonlyArray<string>, ...signals: ReadonlyArray<NodeJS.Sig
     child.once("close", (code) => resolve({ code, output }))
   })
 
-describe("a program that closes on a signal", () => {
-  it.effect("suspends its runs and ends with 0; the runs are in the store", () =>
+describe("closeOnSignal", () => {
+  it.effect("suspends the program's runs on SIGTERM and exits with 0", () =>
     Effect.gen(function* () {
       const store = yield* temporaryFile
       const { code, output } = yield* Effect.promise(() => ended(["run", store], "SIGTERM"))
@@ -41,7 +41,7 @@ describe("a program that closes on a signal", () => {
     })
   )
 
-  it("ends all the same when closing takes too long or fails, and says so", async () => {
+  it("exits with 1 and prints the reason when closing takes too long or fails", async () => {
     const stuck = await ended(["stuck"], "SIGTERM")
     assert.strictEqual(stuck.code, 1)
     assert.include(stuck.output, "Closing took more than 300 ms after SIGTERM.")
@@ -50,7 +50,7 @@ describe("a program that closes on a signal", () => {
     assert.include(broken.output, "Closing failed: no.")
   })
 
-  it("is refused an option that there is not, and listens to no signal", () => {
+  it("refuses an unknown option and adds no signal listener", () => {
     const before = process.listenerCount("SIGTERM")
     assert.throws(() => closeOnSignal([], { timeout: 5 } as never), /did you mean "timeoutMs"\?/)
     assert.strictEqual(process.listenerCount("SIGTERM"), before)

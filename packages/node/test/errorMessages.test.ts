@@ -1,5 +1,5 @@
 /**
- * The sentences of all errors of all packages: every exported class is found in the sources, so that a new one is covered by itself.
+ * The messages of all errors of all packages. The exported classes are found in the sources, so that a new one is covered.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -21,7 +21,7 @@ const sources = Fs.readdirSync(packages).flatMap((name) => {
     .map((file) => Path.join(directory, file))
 })
 
-/** Only modules that define one are loaded. */
+/** Only modules that define an error are loaded. */
 const defining = sources.filter((file) =>
   /^export class \w+ extends [\w.]*Error\b/m.test(Fs.readFileSync(file, "utf8"))
 )
@@ -35,7 +35,7 @@ for (const file of defining) {
   for (const [name, value] of Object.entries(module)) if (isErrorClass(value)) classes.set(name, value)
 }
 
-/** What must never reach a terminal, written down a second time and independently of the sources. */
+/** Characters that must never reach a terminal, listed independently of the sources. */
 const forbidden =
   // oxlint-disable-next-line no-control-regex
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/
@@ -43,10 +43,10 @@ const forbidden =
 const hostile =
   "\u001b[2K\u001b]0;t\u0007 a\u0000\u007f\u0085\u009b31m \u200b\u200e\u200f\u061c\u202a\u202e\u2066\u2069\u2028\u2029\ufeff \ud800 \udfff"
 
-/** Fields that may have several lines: what a schema, a database or somebody's code has said. */
+/** Fields that may have several lines: the text of a schema, a database or user code. */
 const several = new Set(["issues", "description", "detail", "problem", "problems"])
 
-/** The value with every text in it replaced, and every number by one that no calendar and no count has. */
+/** The value with `text` for every text in it and `number` for every number. */
 const spoiled = (value: unknown, text: string, number: number): unknown => {
   if (typeof value === "string") return text
   if (typeof value === "number") return number
@@ -58,7 +58,7 @@ const spoiled = (value: unknown, text: string, number: number): unknown => {
   )
 }
 
-/** Another error of the class, which checks nothing: a damaged store and a program without types come past the checks, too. */
+/** A copy of the error that bypasses its checks, as errors from damaged stores and untyped programs do. */
 const rebuilt = (error: Error, change: (field: unknown, name: string) => unknown): Error => {
   const fields = Object.entries(error).map(([name, field]) => [
     name,
@@ -73,8 +73,8 @@ const rebuilt = (error: Error, change: (field: unknown, name: string) => unknown
 const samples = (type: ErrorClass): ReadonlyArray<Error> =>
   Effect.runSync(Arbitrary.sampleEffect(Arbitrary.schema(type), { count: 40, seed: 1 }))
 
-describe("the errors of all packages", () => {
-  it("are found", () => {
+describe("the messages of all errors", () => {
+  it("are checked for every exported class", () => {
     for (const name of [
       "RunNotFound",
       "AlreadyDecided",
@@ -89,7 +89,7 @@ describe("the errors of all packages", () => {
   })
 
   for (const [name, type] of classes) {
-    it(`${name} says nothing that a terminal would act on, whatever its fields hold`, () => {
+    it(`have no terminal control characters for any values of the fields: ${name}`, () => {
       for (const error of samples(type)) {
         const fields = Object.keys(error).filter((field) => field !== "_tag")
         for (const number of [1e308, -1, Number.NaN]) {
@@ -104,7 +104,7 @@ describe("the errors of all packages", () => {
       }
     })
 
-    it(`${name} stays in one line, but for what others have said`, () => {
+    it(`stay on one line, except for text from schemas, databases and user code: ${name}`, () => {
       for (const error of samples(type)) {
         const one = rebuilt(error, (field, name) =>
           spoiled(field, several.has(name) ? "said" : "a\n\tb\rc", 0)

@@ -23,7 +23,7 @@ const model = ScriptedModel.make(({ agentPath, turn }) => {
     : { calls: [{ tool: "transfer_to_billing" }] }
 })
 
-/** A desk that hands over to billing, with publishers that say whose they are. */
+/** A desk that hands off to billing. Each has its own publisher, which records whose it is. */
 const programs = (
   ran: Array<string>,
   { desks = true, billings = true }: { readonly desks?: boolean; readonly billings?: boolean } = {}
@@ -42,8 +42,8 @@ const programs = (
   return createFermata({ agents: [desk], model: model.client, store: Path.join(folder, "runs.db") })
 }
 
-describe("a SQLite file that another program opens after a handoff", () => {
-  it("has the body of the starter's sub-agent run for what was approved before, and no other", async () => {
+describe("a background sub-agent whose lead has handed off, resumed by another program", () => {
+  it("runs the body of its starter's definition after an approval, not that of the handoff's target", async () => {
     const ran: Array<string> = []
     {
       await using first = await programs(ran)
@@ -61,7 +61,7 @@ describe("a SQLite file that another program opens after a handoff", () => {
     assert.deepStrictEqual(ran, ["desk's"])
   })
 
-  it("keeps an approval while the starter has no such sub-agent, names it, and acts on it when that is back", async () => {
+  it("keeps its approval while its starter lacks the definition, and runs when that is back", async () => {
     const ran: Array<string> = []
     {
       await using first = await programs(ran)
@@ -91,7 +91,7 @@ describe("a SQLite file that another program opens after a handoff", () => {
     assert.deepStrictEqual(ran, ["desk's"])
   })
 
-  it("ends the run of a sub-agent that is gone by a denial with stop, or by its cancellation", async () => {
+  it("ends without running when it is denied with stop, or cancelled, while its definition is missing", async () => {
     for (const end of ["deny", "cancel"] as const) {
       const ran: Array<string> = []
       const id = `${runId}-${end}`

@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { agent, approve, createFermata, History, SqliteStore, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
 
-/** Bytes that one hold cycle (released, run, answered, held again) writes, after a history of about `messages` messages. */
+/** Bytes that one hold cycle (decide, resume, hold again) writes after a history of about `messages` messages. */
 const bytesOfHoldCycle = async (
   messages: number
 ): Promise<{ readonly bytes: number; readonly messages: number }> => {
@@ -24,13 +24,13 @@ const bytesOfHoldCycle = async (
     await using fermata = await createFermata({
       agents: [agent("ops", { tools: [look, act], limits: { maxTurns: 100_000 } })],
       model: model.client,
-      // What is written does not depend on when the disk has it.
+      // `synchronous` does not change how much is written.
       store: SqliteStore.layer({ filename, synchronous: "normal" })
     })
     const held = await fermata.runPrompt("ops", "Go")
     if (held.status !== "interrupted") throw new Error(`The run is ${held.status}.`)
 
-    // Everything so far goes into the database file, so that the log holds only what comes now.
+    // Empties the log, which from then on holds the cycle alone.
     const database = new DatabaseSync(filename)
     database.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()
     database.close()
@@ -44,9 +44,9 @@ const bytesOfHoldCycle = async (
   }
 }
 
-describe("what a hold writes", () => {
+describe("a hold cycle", () => {
   it(
-    "is the same size (within 20 %) at 10 and at 5,000 messages of history",
+    "writes the same number of bytes (within 20 %) after 10 and after 5,000 messages",
     { timeout: 300_000 },
     async () => {
       const short = await bytesOfHoldCycle(10)

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import { temporaryFile } from "./temporaryStore.ts"
 
 describe("the home directory", () => {
-  it.live("is hidden from what is stored, also when the scrubber is said to be undefined", () =>
+  it.live("is scrubbed from stored runs when the `scrubber` option is undefined", () =>
     Effect.gen(function* () {
       const store = yield* temporaryFile
       const look = tool("look", { safety: "readOnly", handler: () => join(homedir(), "keys.txt") })
@@ -19,7 +19,7 @@ describe("the home directory", () => {
         model: client,
         store
       }
-      // As a program without exact types gives it.
+      // As an untyped program may pass it.
       Reflect.set(options, "scrubber", undefined)
       yield* Effect.promise(async () => {
         await using fermata = await createFermata(options)

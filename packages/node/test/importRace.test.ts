@@ -15,7 +15,7 @@ const openIn = (filename: string) =>
 
 describe("SqliteStore with several connections", () => {
   it.live(
-    "imports a run beside the removal of the one that it builds on, and every journal is whole",
+    "keeps every journal whole when a run is imported while its parent is removed",
     () =>
       Effect.gen(function* () {
         const outcome = yield* importBesideRemoval(openIn(yield* temporaryFile), 40)
@@ -25,7 +25,7 @@ describe("SqliteStore with several connections", () => {
   )
 
   it.live(
-    "answers prompts, forks, moves, removals and prunes of the same sessions with situations, and every journal is whole",
+    "keeps every journal whole under concurrent prompts, forks, moves, removals and prunes",
     () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile

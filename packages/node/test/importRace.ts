@@ -1,6 +1,5 @@
 /**
- * Imports, prompts and forks in the moment in which the runs that they build on are removed or pruned, by processes that share nothing
- * but the store.
+ * Imports, prompts and forks that race with the removal of the runs that they build on, in processes that share only the store.
  */
 import { assert } from "@effect/vitest"
 import type { Id } from "@fermata/sdk"
@@ -29,13 +28,13 @@ const answering = Effect.provideService(
 const tagOf = (error: unknown): string =>
   typeof error === "object" && error !== null && "_tag" in error ? String(error._tag) : String(error)
 
-/** How often the import came before the removal, and after it. */
+/** How often the import came first, which refuses the removal, and how often the removal, which the import then undoes. */
 interface Outcome {
   readonly refused: number
   readonly restored: number
 }
 
-/** Imports the second run of a session while another process removes the first, by itself or with all that have ended. */
+/** Imports the second run of a session while another process removes the first, by `remove` or by `prune`. */
 export const importBesideRemoval: (
   open: Open,
   rounds: number
@@ -56,7 +55,7 @@ export const importBesideRemoval: (
     const wait = yield* Random.nextIntBetween(0, 12)
     const removal = Effect.gen(function* () {
       for (let steps = wait; steps > 0; steps--) yield* Effect.yieldNow
-      // Everything that has ended, which the second run has too.
+      // The second run has ended, too.
       if (round % 2 === 0) return yield* remover.prune({ endedBefore: Date.now() + 60_000 })
       yield* remover.remove(one)
     })
@@ -69,7 +68,7 @@ export const importBesideRemoval: (
     if (isRefused) assert.strictEqual(tagOf(removed.failure), "RunContinued")
     outcome[isRefused ? "refused" : "restored"] += 1
     for (const { runId } of yield* importer.list({ sessionId })) {
-      // Read by the process that has not driven it.
+      // Read by the process that has not driven the run.
       yield* inStore(remover, loadState(runId))
     }
     yield* inStore(remover, runPromptStored(runtime, { prompt: "three", sessionId }))
@@ -78,12 +77,12 @@ export const importBesideRemoval: (
   return outcome
 })
 
-/** What a process may be told when others work on the same runs. A store that fails is not among it. */
+/** Errors that concurrent work on the same runs may return. A failure of the store is not among them. */
 const situations = ["SessionBusy", "RunRemoved", "RunNotFound", "RunContinued", "RunBusy", "RunExists"]
 
 /**
- * Lets processes prompt, fork, move, remove and prune the same few sessions, each so many times. Gives how often each thing was done or
- * refused, and what is left has to be whole.
+ * Prompts, forks, moves, removes and prunes the same few sessions concurrently, each `rounds` times. Fails unless all remaining runs
+ * are whole; returns how often each operation had each outcome.
  */
 export const everythingAtOnce: (
   open: Open,

@@ -1,6 +1,6 @@
 /**
- * Set up for every test file: opening a file on which this process holds locks, other than through SQLite, fails. On POSIX, closing
- * it again would drop the locks, and what the test does afterwards would prove nothing. Works on Linux, where locks can be listed.
+ * Setup of every test file: Node's file functions throw for a file on which this process holds locks. On POSIX, closing such a file
+ * drops the locks, and the rest of the test would prove nothing. Works on Linux, where locks can be listed.
  *
  * Another process may read such a file: see `readLive` and `copyLive`.
  */
@@ -22,10 +22,10 @@ const openers = {
   two: ["copyFile", "cp"]
 }
 
-/** Files of tests share their process: what is guarded already is left as it is. */
+/** Test files share a process: a function is guarded once. */
 const guarded = Symbol.for("@fermata/node/test/lockGuard")
 
-/** Checks so many paths before the call. */
+/** Makes a function check its first `paths` arguments. */
 const guard = (module: Record<string, unknown>, name: string, paths: number) => {
   const original = module[name]
   if (typeof original !== "function" || guarded in original) return

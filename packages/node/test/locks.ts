@@ -11,8 +11,8 @@ const { readdirSync, readFileSync, statSync } = Fs
 export const noLocks = process.platform === "linux" ? undefined : "only Linux lists the locks of a process"
 
 /**
- * The locks of this process, each with the inode that it is on. By its open files: the list of all processes' locks is read in pieces,
- * and changes between them.
+ * The locks of this process, each with its inode. Read from its open files: the list of all processes' locks is read in pieces and
+ * changes in between.
  */
 export const ownLocks = (): ReadonlyArray<{ readonly inode: string; readonly lock: string }> =>
   readdirSync("/proc/self/fdinfo").flatMap((descriptor) =>
@@ -23,7 +23,7 @@ export const ownLocks = (): ReadonlyArray<{ readonly inode: string; readonly loc
     })
   )
 
-/** What the kernel says of a descriptor: nothing of the one that the list itself was read with. */
+/** A descriptor's entry in procfs; empty for the descriptor that listed the directory. */
 const infoOf = (descriptor: string): ReadonlyArray<string> => {
   try {
     return readFileSync(`/proc/self/fdinfo/${descriptor}`, "utf8").split("\n")

@@ -11,7 +11,7 @@ const rounds = 500
 
 describe("a message that is sent while its run parks", () => {
   it.live(
-    `is taken into the journal once, whoever parks, sends and listens: ${rounds} of ${rounds}`,
+    `enters the journal once in each of ${rounds} races between a driver, a sender and a listener`,
     () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
@@ -21,7 +21,7 @@ describe("a message that is sent while its run parks", () => {
           rounds,
           25
         )
-        // Both ways in which it can end were seen.
+        // Both outcomes occurred.
         assert.isAbove(Math.min(outcome.driver, outcome.listener), 20, JSON.stringify(outcome))
       }).pipe(Effect.scoped),
     300_000

@@ -1,5 +1,5 @@
 /**
- * Messages that are sent to runs in the moment in which they park, by processes that share nothing but the store.
+ * Messages that race with the parking of their run, in processes that share only the store.
  */
 import { assert } from "@effect/vitest"
 import { Id, type RunEvent } from "@fermata/sdk"
@@ -16,7 +16,7 @@ type Store = RunStore.RunStore["Service"]
 const content = [{ _tag: "text", text: "hello" }] as const
 const held: RunEvent.RunEvent = { _tag: "run.held", at: 1 }
 
-/** Takes what waits into the journal and parks the run, until nothing waits. Gives the ids of what it took. */
+/** Moves waiting messages into the journal and parks the run, until no message waits. Returns the ids of the messages. */
 const parkWith = Effect.fnUntraced(function* (store: Store, lease: RunStore.Lease, expected: Id.Revision) {
   while (true) {
     const ids = (yield* store.messages(lease.runId)).map(({ messageId }) => messageId)
@@ -24,26 +24,26 @@ const parkWith = Effect.fnUntraced(function* (store: Store, lease: RunStore.Leas
       ...ids.map((messageId) => ({ _tag: "message.queued", at: 1, content, messageId }) as const),
       held
     ]
-    // A moment in which more can come.
+    // Leaves time for another message.
     for (let steps = yield* Random.nextIntBetween(0, 4); steps > 0; steps -= 1) yield* Effect.yieldNow
     if ((yield* store.park({ lease, expected, events: [first, ...rest], status: "held" })).parked) return ids
   }
 })
 
-/** How often who drove the run took its message, and how often it was parked and another had to be told. */
+/** How many messages the driver took before it parked, and how many the listener took after a notification. */
 interface Outcome {
   readonly driver: number
   readonly listener: number
 }
 
 /**
- * Parks runs in one process, and sends each a message from another one at about that time; a third takes up those that it is told
- * of, and never looks by itself. Does not end when a message is told to nobody.
+ * Parks runs in one process and sends each a message from another at about that time; a third claims the runs that it is notified
+ * of, and never polls. Does not end when a message notifies no process.
  */
 export const race: (
   open: Effect.Effect<Store, unknown, Scope.Scope>,
   rounds: number,
-  /** Rounds at the same time: with one, nothing else can wake the listener. */
+  /** Concurrent rounds; with one, only the round's own message wakes the listener. */
   concurrency: number
 ) => Effect.Effect<Outcome, unknown, Scope.Scope> = Effect.fnUntraced(function* (open, rounds, concurrency) {
   const [driver, sender, listener] = yield* Effect.all([open, open, open])

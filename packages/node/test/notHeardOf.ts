@@ -1,5 +1,5 @@
 /**
- * What is said through a handle that has not heard of the requests of its run, over any store.
+ * Messages through a handle that has not received the open requests of its run, over any store.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Agent } from "@fermata/sdk/agent"
@@ -18,7 +18,7 @@ const runId = "run" as never
 
 const denied = "The user has said something else instead; it follows. This was not done."
 
-/** A held run, and a handle that attached to it before, through a store that does not tell what changes. */
+/** A held run, and a handle that attached before the hold and receives no changes from the store. */
 const heldUnheard = (asks: ReadonlyArray<ScriptedModel.ScriptedCall>, within?: "sub-agent") =>
   Effect.gen(function* () {
     const store = yield* RunStore.RunStore
@@ -59,7 +59,7 @@ const heldUnheard = (asks: ReadonlyArray<ScriptedModel.ScriptedCall>, within?: "
 
 const twoPayments = [call("pay", "1"), call("pay", "2")]
 
-/** What `send` makes of requests that its handle has not heard of. */
+/** How `send` treats requests that its handle has not received. */
 export const notHeardOf = (
   name: string,
   layer: Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
@@ -67,8 +67,8 @@ export const notHeardOf = (
   const inStore = <A, E>(body: Effect.Effect<A, E, RunStore.RunStore | Scope.Scope>) =>
     Effect.provide(Effect.scoped(body), Layer.fresh(layer))
 
-  describe(`a message through a handle that has not heard of the open requests, with the store in ${name}`, () => {
-    it.effect("supersedes them: they are denied when it is acknowledged, and no call runs", () =>
+  describe(`a message through a handle that has not received the open requests, with the store in ${name}`, () => {
+    it.effect("supersedes them: they are denied when `send` returns, and no call runs", () =>
       inStore(
         Effect.gen(function* () {
           const { own, pay, pending, unheard } = yield* heldUnheard(twoPayments)
@@ -82,7 +82,7 @@ export const notHeardOf = (
       )
     )
 
-    it.effect("supersedes those of a sub-agent, through the handle of the sub-agent", () =>
+    it.effect("supersedes the requests of a sub-agent through the sub-agent's handle", () =>
       inStore(
         Effect.gen(function* () {
           const { pay, pending, unheard } = yield* heldUnheard(twoPayments, "sub-agent")
@@ -94,7 +94,7 @@ export const notHeardOf = (
       )
     )
 
-    it.effect("answers the question among them", () =>
+    it.effect("answers the open question", () =>
       inStore(
         Effect.gen(function* () {
           const { pending, unheard } = yield* heldUnheard([

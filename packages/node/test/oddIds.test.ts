@@ -15,7 +15,7 @@ oddNumbers("memory", RunStore.layerMemory)
 oddNumbers("SQLite", sqlite)
 
 describe("an option of a SQLite store", () => {
-  it.effect("is refused before the file is made where there is none of its name, or of its value", () =>
+  it.effect("is refused before the file is created when its name or value is unknown", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       for (const [options, words] of [
@@ -31,7 +31,7 @@ describe("an option of a SQLite store", () => {
     })
   )
 
-  it.effect("is refused before the file is made where its busy deadline is no duration", () =>
+  it.effect("is refused before the file is created when `busyDeadline` is not a duration", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       for (const busyDeadline of ["soon", Number.NaN, null] as ReadonlyArray<unknown>) {

@@ -1,5 +1,5 @@
 /**
- * Ids that are no strings, over any store.
+ * Ids that are not strings, over any store.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { agent, approve, createFermata, deny, tool } from "@fermata/node"
@@ -22,7 +22,7 @@ import { ScriptedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 
-/** What a program without types may give as an id, and how a sentence calls it. */
+/** Values that an untyped program may pass as an id, each with its name in messages. */
 const odd: ReadonlyArray<readonly [unknown, string]> = [
   [5, "a number"],
   [undefined, "undefined"],
@@ -47,13 +47,13 @@ const outcome = (promise: Promise<unknown>): Promise<{ readonly _tag?: string; r
 
 const isAbsent = (given: unknown) => given === undefined
 
-/** What every function does with an id that is no string. */
+/** How the functions that take an id treat one that is not a string. */
 export const oddIds = (
   name: string,
   layer: Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
 ): void => {
-  describe(`an id that is no string, with the store in ${name}`, () => {
-    it("is refused with a sentence by every function of a Fermata", async () => {
+  describe(`an id that is not a string, with the store in ${name}`, () => {
+    it("is refused with a typed error and a sentence by the methods of a Fermata", async () => {
       await using fermata = await createFermata({
         agents: [agent("clerk", { tools: [pay] })],
         model: script().client,
@@ -101,7 +101,7 @@ export const oddIds = (
         const noGrant = await outcome(fermata.revokeGrant("run-1", id))
         assert.strictEqual(noGrant._tag, "GrantNotFound", called)
         assert.include(noGrant.message, `A grant is revoked by its id, and this is ${called}: `)
-        // Those that may be left out.
+        // Ids that may be left out.
         if (isAbsent(given)) continue
         const invalid = {
           runId: () => fermata.runPrompt("clerk", "pay", { runId: id }),
@@ -139,7 +139,7 @@ export const oddIds = (
         assert.strictEqual((await outcome(fermata.runPrompt(id, "pay")))._tag, "AgentNotFound")
         assert.strictEqual((await outcome(fermata.dispatch(id, "pay")))._tag, "AgentNotFound")
       }
-      // Nothing of all that has changed anything.
+      // None of these calls has changed the store.
       assert.strictEqual((await fermata.runs()).length, 1)
       assert.strictEqual((await fermata.pending()).length, 1)
       assert.strictEqual(
@@ -148,7 +148,7 @@ export const oddIds = (
       )
     })
 
-    it.effect("is a typed error of every function of an Effect program", () =>
+    it.effect("fails the functions of the Effect API with a typed error", () =>
       Effect.gen(function* () {
         const runtime = yield* Runtime.make({ agent: Agent.make("clerk", { tools: [pay] }) })
         yield* runPromptStored(runtime, { runId: "run-1" as never, prompt: "pay" })

@@ -1,5 +1,5 @@
 /**
- * Filters, numbers and durations that are none, over any store.
+ * Invalid filters, numbers and durations, over any store.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { agent, approve, createFermata, tool } from "@fermata/node"
@@ -23,7 +23,7 @@ const outcome = (promise: Promise<unknown>): Promise<{ readonly _tag?: string; r
     (error: { readonly _tag?: string; readonly message: string }) => error
   )
 
-/** What a program without types may give as a number, and how a sentence calls it. */
+/** Values that an untyped program may pass as a number, each with its name in messages. */
 const odd: ReadonlyArray<readonly [unknown, string]> = [
   [Number.NaN, "NaN"],
   ["2020-01-01", "a string"],
@@ -36,13 +36,13 @@ const odd: ReadonlyArray<readonly [unknown, string]> = [
   [true, "a boolean"]
 ]
 
-/** What every function does with a number that is none. */
+/** How the functions that take a number or a duration treat an invalid one. */
 export const oddNumbers = (
   name: string,
   layer: Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
 ): void => {
-  describe(`a number that is none, with the store in ${name}`, () => {
-    it("is refused by prune, which deletes nothing then", async () => {
+  describe(`an invalid number, with the store in ${name}`, () => {
+    it("is refused by `prune`, which then deletes nothing", async () => {
       await using fermata = await open(layer)
       await fermata.runPrompt("clerk", "pay", { runId: "ended" })
       await fermata.resume("ended", {
@@ -67,7 +67,7 @@ export const oddNumbers = (
       assert.strictEqual(await fermata.prune({ endedBefore: 1e300 }), 1)
     })
 
-    it("is refused with a sentence in every filter, and so is what is no filter", async () => {
+    it("is refused in every filter, as is a filter that is not an object", async () => {
       await using fermata = await open(layer)
       await fermata.runPrompt("clerk", "pay", { runId: "run-1" })
       const listing = {
@@ -102,7 +102,7 @@ export const oddNumbers = (
           assert.include(message, "and has to be an object")
         }
       }
-      // What is a number works on every store alike, however large.
+      // Every number works, however large.
       for (const limit of [-1, 0.5]) assert.deepStrictEqual(await fermata.pending({ limit }), [])
       for (const limit of [1.5, Number.POSITIVE_INFINITY, 1e300]) {
         assert.strictEqual((await fermata.pending({ limit, askedBefore: 1e300 })).length, 1)
@@ -115,7 +115,7 @@ export const oddNumbers = (
       assert.deepStrictEqual(revisions.slice(0, 2), [1, 2])
     })
 
-    it("is refused as the revision of a fork, and what is no list as decisions", async () => {
+    it("is refused as a fork's revision, as are `decisions` that are not a list", async () => {
       await using fermata = await open(layer)
       await fermata.runPrompt("clerk", "pay", { runId: "run-1" })
       for (const [given, called] of odd) {
@@ -129,7 +129,7 @@ export const oddNumbers = (
       assert.strictEqual((await fermata.runs()).length, 1)
     })
 
-    it("is refused where runs are taken up, and where a Fermata is made", async () => {
+    it("is refused by `recover`, `work`, `conductor` and `createFermata`", async () => {
       const noDurations = [
         Number.NaN,
         "soon",

@@ -8,14 +8,14 @@ import { openCashier } from "./programs/chargeAgent.ts"
 const processes = 4
 const heldRuns = 100
 
-interface Told {
+interface Report {
   readonly decided: number
   readonly tooLate: number
   readonly resumed: number
   readonly busy: number
 }
 
-/** A worker that is ready to start; `go` starts it and returns what it tells at its end. */
+/** A worker that is ready to start: `go` starts it, and `end` gives its exit code and report. */
 const spawnWorker = (args: ReadonlyArray<string>) => {
   const child = ChildProcess.spawn(
     process.execPath,
@@ -34,12 +34,12 @@ const spawnWorker = (args: ReadonlyArray<string>) => {
   })
   const end = new Promise<{
     readonly code: number | null
-    readonly told: Told | undefined
+    readonly report: Report | undefined
     readonly stderr: string
   }>((resolve) =>
     child.once("close", (code) => {
       const line = stdout.trim().split("\n").at(-1) ?? ""
-      resolve({ code, told: line.startsWith("{") ? (JSON.parse(line) as Told) : undefined, stderr })
+      resolve({ code, report: line.startsWith("{") ? (JSON.parse(line) as Report) : undefined, stderr })
     })
   )
   return { ready, end, go: () => child.stdin.write("go\n") }
@@ -72,21 +72,21 @@ describe("several processes on one SQLite file", () => {
         const ends = await Promise.all(workers.map((worker) => worker.end))
 
         for (const { code, stderr } of ends) assert.strictEqual(code, 0, stderr)
-        const told = ends.map((end) => end.told!)
-        // Every request was decided by one process and refused to the three others.
+        const report = ends.map((end) => end.report!)
+        // Each request was decided by one process and refused to the three others.
         assert.strictEqual(
-          told.reduce((sum, { decided }) => sum + decided, 0),
+          report.reduce((sum, { decided }) => sum + decided, 0),
           heldRuns
         )
         assert.strictEqual(
-          told.reduce((sum, { tooLate }) => sum + tooLate, 0),
+          report.reduce((sum, { tooLate }) => sum + tooLate, 0),
           heldRuns * (processes - 1)
         )
         assert.deepStrictEqual(
-          told.map(({ resumed }) => resumed),
-          told.map(() => heldRuns)
+          report.map(({ resumed }) => resumed),
+          report.map(() => heldRuns)
         )
-        // What the world saw.
+        // The effects outside the store.
         const charges = Fs.readFileSync(log, "utf8").trim().split("\n")
         assert.strictEqual(charges.length, heldRuns)
         assert.strictEqual(new Set(charges).size, heldRuns)

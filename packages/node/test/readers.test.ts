@@ -5,7 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { agent, createFermata, isFermataClosed, type RunHandle, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
 
-/** Reads on, until the events end or fail: what they fail with. */
+/** Reads to the end of the events; returns "ended" or the error. */
 const endOf = async (reading: AsyncIterator<unknown>): Promise<unknown> => {
   try {
     while ((await reading.next()).done !== true);
@@ -24,9 +24,9 @@ const ways = {
   }
 }
 
-describe("a reader of the events of a run in the background", () => {
+describe("a reader of events() of a background run", () => {
   for (const [which, read] of Object.entries(ways)) {
-    it(`${which} ends, or says that the Fermata was closed, when it reads on after that`, async () => {
+    it(`${which} ends, or fails with FermataClosed, after its Fermata is closed`, async () => {
       const directory = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-"))
       const pay = tool("pay", { handler: () => "paid" })
       const fermata = await createFermata({

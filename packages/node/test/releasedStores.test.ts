@@ -19,7 +19,7 @@ import { temporaryFile } from "./temporaryStore.ts"
 const folder = join(import.meta.dirname, "fixtures/stores")
 const frozen = readdirSync(folder).filter((name) => name.endsWith(".sql"))
 
-/** The files that were thawed before, by name: a copy is made faster than its tables. */
+/** Thawed stores by name: copying a file is faster than creating its tables. */
 const thawed = new Map<string, Buffer>()
 
 const thaw = (name: string, filename: string) => {
@@ -31,7 +31,7 @@ const thaw = (name: string, filename: string) => {
   thawed.set(name, readFileSync(filename))
 }
 
-/** A store that an earlier version wrote, and a program of this version over it. */
+/** A store that an earlier version wrote, opened by a program of this version. */
 const opened = (name: string) =>
   Effect.gen(function* () {
     const filename = yield* temporaryFile
@@ -56,8 +56,8 @@ const statuses = {
   "sub-agent": "held"
 }
 
-describe.each(frozen)("the store that an earlier version left: %s", (name) => {
-  it.live("gives archives of its runs, which wait in another store for what they wait for here", () =>
+describe.each(frozen)("a store that an earlier version wrote: %s", (name) => {
+  it.live("exports archives that another store imports with the same states and pending requests", () =>
     Effect.gen(function* () {
       const { fermata } = yield* opened(name)
       const { agents } = program()
@@ -88,7 +88,7 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("shows every run and what waits, and every run can be read", () =>
+  it.live("lists every run and open request, and every run can be read", () =>
     Effect.gen(function* () {
       const { fermata } = yield* opened(name)
       const runs = yield* Effect.promise(() => fermata.runs())
@@ -111,7 +111,7 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("lets everything be decided and carried to its end, each effect once", () =>
+  it.live("completes all runs after all requests are decided, each effect once", () =>
     Effect.gen(function* () {
       const { effects, fermata } = yield* opened(name)
       yield* Effect.promise(() => fermata.recover())
@@ -135,7 +135,7 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
         runs.filter(({ status }) => status !== "completed").map(({ runId }) => runId as string),
         ["cancelled"]
       )
-      // The note of the run that was left may have been made by the process that is gone: it was not made again.
+      // The process that died may have made the note of the run `left`: it is not made again.
       assert.deepStrictEqual(effects.toSorted(), ["pay 10", "pay 7", "pay 8", "pay 9"])
       const next = yield* Effect.promise(() =>
         fermata.runPrompt("clerk", "the third of its session", { sessionId: "long" })
@@ -146,7 +146,7 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
   )
 
   it.live(
-    "has old tables or new ones, never something between, wherever the process dies that opens it first",
+    "opens with all its runs after a crash or disk error at any statement of its migration",
     () =>
       Effect.gen(function* () {
         const open = (filename: string, plan: FaultySqlClient.Plan) =>
@@ -170,7 +170,7 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
         const { statements } = yield* open(whole, () => "pass")
         assert.isAbove(statements, 4)
         for (let number = 1; number <= statements; number += 1) {
-          // A crash after a statement is one before the next.
+          // A crash after a statement equals one before the next.
           const last = number === statements ? (["crashAfter"] as const) : []
           for (const fault of ["crashBefore", number % 2 === 0 ? "full" : "ioError", ...last] as const) {
             const filename = yield* temporaryFile
@@ -185,7 +185,7 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
     300_000
   )
 
-  it.live("takes messages and forks, and its sessions stay lines", () =>
+  it.live("accepts messages and forks, and refuses a second run at a position of a session", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       thaw(name, filename)
@@ -227,31 +227,33 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("can be decided about through a program that has it open while a newer one opens it", () =>
-    Effect.gen(function* () {
-      const first = yield* opened(name)
-      const { agents, effects } = program()
-      const second = yield* Effect.acquireRelease(
-        Effect.promise(() => createFermata({ agents, model: model(), store: first.filename, by: "eve" })),
-        (fermata) => Effect.promise(() => fermata.close())
-      )
-      const [waiting] = yield* Effect.promise(() => first.fermata.pending({ runId: "approval" as never }))
-      yield* Effect.promise(() => first.fermata.decide(waiting!, { _tag: "approve" }))
-      const done = yield* Effect.promise(() => second.resume("approval"))
-      assert.strictEqual(done.status, "completed")
-      assert.deepStrictEqual([...first.effects, ...effects], ["pay 7"])
-    }).pipe(Effect.scoped)
+  it.live(
+    "accepts a decision from a program that was open before another one opened it and resumes the run",
+    () =>
+      Effect.gen(function* () {
+        const first = yield* opened(name)
+        const { agents, effects } = program()
+        const second = yield* Effect.acquireRelease(
+          Effect.promise(() => createFermata({ agents, model: model(), store: first.filename, by: "eve" })),
+          (fermata) => Effect.promise(() => fermata.close())
+        )
+        const [waiting] = yield* Effect.promise(() => first.fermata.pending({ runId: "approval" as never }))
+        yield* Effect.promise(() => first.fermata.decide(waiting!, { _tag: "approve" }))
+        const done = yield* Effect.promise(() => second.resume("approval"))
+        assert.strictEqual(done.status, "completed")
+        assert.deepStrictEqual([...first.effects, ...effects], ["pay 7"])
+      }).pipe(Effect.scoped)
   )
 })
 
-describe("an approval that an earlier version asked for", () => {
-  it.live("is asked for again where the body would get other arguments than were shown", () =>
+describe("an approval request that an earlier version opened", () => {
+  it.live("is opened again when the body would get other arguments than were shown", () =>
     Effect.gen(function* () {
       for (const name of frozen) {
         const filename = yield* temporaryFile
         thaw(name, filename)
         const ran: Array<unknown> = []
-        // Versions of before showed arguments as the model wrote them, without the defaults of the schema.
+        // Earlier versions showed arguments as the model wrote them, without the schema's defaults.
         const pay = tool("pay", {
           parameters: z.object({ amount: z.number(), to: z.string().default("eve") }),
           handler: (args) => {
@@ -292,7 +294,7 @@ describe("an approval that an earlier version asked for", () => {
 })
 
 describe("a store that a newer version wrote", () => {
-  it.live("is refused with a sentence before anything is written", () =>
+  it.live("is refused before anything is written", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       thaw(frozen.at(-1)!, filename)
@@ -312,41 +314,39 @@ describe("a store that a newer version wrote", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live(
-    "that has one event which this version does not know keeps that run as it is, and shows the others",
-    () =>
-      Effect.gen(function* () {
-        const { fermata, filename } = yield* opened(frozen.at(-1)!)
-        const database = new DatabaseSync(filename)
-        database.exec(
-          `UPDATE fermata_journal SET events = replace(events, '"run.held"', '"run.suspended"') WHERE run_id = 'approval'`
+  it.live("keeps a journal with an unknown event unchanged, and lists all runs", () =>
+    Effect.gen(function* () {
+      const { fermata, filename } = yield* opened(frozen.at(-1)!)
+      const database = new DatabaseSync(filename)
+      database.exec(
+        `UPDATE fermata_journal SET events = replace(events, '"run.held"', '"run.suspended"') WHERE run_id = 'approval'`
+      )
+      const rows = () => JSON.stringify(database.prepare("SELECT * FROM fermata_journal").all())
+      const before = rows()
+      const error = yield* Effect.promise(() =>
+        fermata.resume("approval").then(
+          () => undefined,
+          (error: unknown) => error
         )
-        const rows = () => JSON.stringify(database.prepare("SELECT * FROM fermata_journal").all())
-        const before = rows()
-        const error = yield* Effect.promise(() =>
-          fermata.resume("approval").then(
-            () => undefined,
-            (error: unknown) => error
-          )
-        )
-        assert.isTrue(isRunStoreError(error))
-        assert.include(String(error), "the journal of approval at revision")
-        assert.strictEqual(rows(), before)
-        assert.strictEqual((yield* Effect.promise(() => fermata.runs())).length, 9)
-        database.close()
-      }).pipe(Effect.scoped)
+      )
+      assert.isTrue(isRunStoreError(error))
+      assert.include(String(error), "the journal of approval at revision")
+      assert.strictEqual(rows(), before)
+      assert.strictEqual((yield* Effect.promise(() => fermata.runs())).length, 9)
+      database.close()
+    }).pipe(Effect.scoped)
   )
 })
 
 describe("a lease", () => {
-  it.effect("is counted by the database's clock: one whose own clock jumps neither keeps nor steals it", () =>
+  it.effect("is timed by the clock of the database, not by that of the process", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       thaw(frozen.at(-1)!, filename)
       yield* Effect.gen(function* () {
         const store = yield* RunStore.RunStore
         const runId = "approval" as never
-        // The clock of this process stands at 1970; the database's does not.
+        // The clock of this process stands at 1970.
         const lease = yield* store.claim({ runId, owner: "one", ttl: "1 hour" })
         assert.isAbove(lease.until, Date.now())
         const busy = yield* Effect.flip(store.claim({ runId, owner: "two", ttl: "1 hour" }))
@@ -364,12 +364,12 @@ describe("a lease", () => {
 })
 
 describe("a session that forked before forks were refused", () => {
-  it.live("is one line again: the others are sessions of their own, with all that belongs to them", () =>
+  it.live("becomes one line, and its other runs become sessions of their own with their requests", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       thaw("tables-1.sql", filename)
       const database = new DatabaseSync(filename)
-      // The approval of another run is made a second follower of the first run of the session.
+      // The run `approval` becomes a second follower of the session's first run.
       database.exec(
         "UPDATE fermata_runs SET session_id = 'long', parent_run_id = 'completed', parent_revision = 3 WHERE run_id = 'approval'"
       )
@@ -399,7 +399,7 @@ describe("a session that forked before forks were refused", () => {
 })
 
 describe("a journal with a gap", () => {
-  it.live("is refused: what is missing is not taken for what never happened", () =>
+  it.live("is refused when one of its batches is missing", () =>
     Effect.gen(function* () {
       for (const which of ["0", "1"]) {
         const { fermata, filename } = yield* opened(frozen.at(-1)!)
@@ -420,7 +420,7 @@ describe("a journal with a gap", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("is refused where a whole run that others build on is missing, by its journal or altogether", () =>
+  it.live("is refused when the run that it builds on is missing, or only that run's journal", () =>
     Effect.gen(function* () {
       for (const table of ["fermata_journal", "fermata_runs"]) {
         const { fermata, filename } = yield* opened(frozen.at(-1)!)

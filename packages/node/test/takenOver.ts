@@ -1,5 +1,5 @@
 /**
- * A caller's policy in a session that another agent has taken over, over any store.
+ * A caller's policy in a session that a handoff has given to another agent, over any store.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { type Agent, agent, createFermata, tool } from "@fermata/node"
@@ -13,14 +13,14 @@ export const takenOver = (
   name: string,
   store: Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
 ): void => {
-  describe(`${name}: a policy of \`all\` for an agent whose session another one has taken over`, () => {
+  describe(`${name}: a caller's policy of \`all\` after a handoff`, () => {
     for (const [own, status] of [
       [{ mode: "ask" }, "interrupted"],
       [{ mode: "none" }, "completed"],
       [{ mode: "all", rules: [{ tool: "refund", action: "deny" }] }, "completed"]
     ] as const) {
       for (const how of ["runPrompt", "dispatch", "a conductor"]) {
-        it(`lets nothing through, by ${how}, that the other one's own policy does not: ${JSON.stringify(own)}`, async () => {
+        it(`approves nothing that the new agent's policy ${JSON.stringify(own)} does not, by ${how}`, async () => {
           const ran: Array<string> = []
           const refund = tool("refund", { handler: () => void ran.push("refund") })
           const billing: Agent.Agent = agent("billing", { policy: own, tools: [refund] })

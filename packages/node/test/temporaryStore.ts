@@ -1,5 +1,5 @@
 /**
- * Directories that are gone when a test is over.
+ * Directories that are removed when their test ends.
  */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"

@@ -9,9 +9,9 @@ import { temporaryFile } from "./temporaryStore.ts"
 const runs = 300
 const calls = 20
 
-describe("a decision that lands before, while or after a run parks", () => {
+describe("a decision that arrives before, while or after its run parks", () => {
   it.live(
-    `always leads to progress: ${runs} runs of ${calls} parallel calls each, and none stalls`,
+    `resumes the run: ${runs} runs of ${calls} parallel calls complete`,
     () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
@@ -24,7 +24,7 @@ describe("a decision that lands before, while or after a run parks", () => {
         const model = ScriptedModel.make(({ turn }) =>
           turn === 1 ? { calls: Array.from({ length: calls }, () => ({ tool: "act" })) } : "done"
         ).client
-        // A connection of its own for whoever decides, as another process would have.
+        // The decider has its own connection, as another process would.
         const store = SqliteStore.layer({ filename, synchronous: "normal" })
         const fermata = yield* Effect.acquireRelease(
           Effect.promise(() => createFermata({ agents: [agent("ops", { tools: [act] })], model, store })),

@@ -1,5 +1,5 @@
 /**
- * Watching a run from another program than the one that works on it, over any store.
+ * Reading a run's events in a program that does not drive the run, over any store.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { agent, approve, createFermata, type Fermata, isRunNotFound, tool } from "@fermata/node"
@@ -14,7 +14,7 @@ type StoreLayer = Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
 
 const runId = "run"
 
-/** Two programs with one store: `working` works on the run, `watching` never does. */
+/** Two programs with one store: `working` drives the run, `watching` never does. */
 const open = async (store: StoreLayer) => {
   const paying = Promise.withResolvers<void>()
   const paid = Promise.withResolvers<string>()
@@ -37,7 +37,7 @@ const open = async (store: StoreLayer) => {
   return {
     working,
     watching,
-    /** Decides about the call, and goes on until its body has begun. */
+    /** Approves the call and resumes the run; returns when the body has begun. */
     goOn: async () => {
       const [request] = await working.pending()
       await working.decide(request!, approve())
@@ -55,7 +55,7 @@ const open = async (store: StoreLayer) => {
 
 type Opened = Awaited<ReturnType<typeof open>>
 
-/** The revisions of all events that a reader gets. */
+/** The revisions of all events that a reader receives. */
 const revisions = async (updates: AsyncIterable<RunUpdate.RunUpdate>): Promise<ReadonlyArray<number>> => {
   const seen: Array<number> = []
   for await (const update of updates) if (update._tag === "event") seen.push(update.revision)
@@ -64,7 +64,7 @@ const revisions = async (updates: AsyncIterable<RunUpdate.RunUpdate>): Promise<R
 
 const counting = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i + 1)
 
-/** A reader that has read everything so far and waits for more. */
+/** A reader that has received everything so far and waits for more. */
 const waiting = async (fermata: Fermata.Fermata, options: Fermata.EventsOptions = {}) => {
   const { revision } = await fermata.state(runId)
   const reader = fermata.events(runId, { until: "end", ...options })[Symbol.asyncIterator]()
@@ -75,7 +75,7 @@ const waiting = async (fermata: Fermata.Fermata, options: Fermata.EventsOptions 
   return { reader, next: reader.next() }
 }
 
-/** What is so of every reader of `events`, with two programs on the store of one place. */
+/** How readers of `events` behave, with two programs on one store. */
 export const watching = (name: string, place: Effect.Effect<StoreLayer, never, Scope.Scope>): void => {
   const test = (title: string, body: (opened: Opened) => Promise<void>) =>
     it.live(title, () =>
@@ -90,7 +90,7 @@ export const watching = (name: string, place: Effect.Effect<StoreLayer, never, S
     )
 
   describe(`a reader of events() in another program, with the store in ${name}`, () => {
-    test("gets every event once, in order, and ends at the end of the run", async (opened) => {
+    test("receives every event once, in order, and ends with the run", async (opened) => {
       const { reader, next } = await waiting(opened.watching)
       const early = revisions({ [Symbol.asyncIterator]: () => reader })
       const known = revisions(opened.watching.events(runId, { from: 3, until: "end" }))

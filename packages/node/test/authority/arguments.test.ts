@@ -39,7 +39,7 @@ const withEffectDefault = (amount: number) =>
     amount: Schema.Number.pipe(Schema.withDecodingDefaultKey(Effect.succeed(amount)))
   })
 
-describe("the arguments that a person is shown", () => {
+describe("the arguments that an approval request shows", () => {
   it("are those that the body gets: with defaults, without unknown keys, after transformations", async () => {
     const schemas: ReadonlyArray<readonly [object, Record<string, Schema.Json>, unknown]> = [
       [withDefault(1000), { to: "bob" }, { to: "bob", amount: 1000 }],
@@ -59,7 +59,7 @@ describe("the arguments that a person is shown", () => {
     }
   })
 
-  it("are decoded once: what a schema computes is what was shown", async () => {
+  it("are decoded once, so that the body gets a computed value as it was shown", async () => {
     await using p = paying({ amount: 5 })
     let times = 0
     const parameters = z.object({ amount: z.number().transform((amount) => amount + ++times) })
@@ -72,7 +72,7 @@ describe("the arguments that a person is shown", () => {
     assert.strictEqual(times, 1)
   })
 
-  it("stay those that run when a deploy changes a default or a transformation", async () => {
+  it("are never replaced when a deploy changes a default or a transformation", async () => {
     const changes: ReadonlyArray<readonly [Record<string, Schema.Json>, object, object]> = [
       [{ to: "bob" }, withDefault(10), withDefault(5000)],
       [{ to: "bob" }, withEffectDefault(10), withEffectDefault(5000)],
@@ -89,7 +89,7 @@ describe("the arguments that a person is shown", () => {
       await next.decide(request, approve())
       const result = await next.resume("r")
       const shown = `pay ${JSON.stringify(request.arguments)}`
-      // A schema that says that it changed is asked about again; one that does not cannot change what was approved.
+      // A schema whose change shows opens a new request; one whose change does not show cannot alter what was approved.
       if (result.status === "completed") assert.deepStrictEqual(p.ran, [shown])
       else {
         assert.deepStrictEqual(p.ran, [])
@@ -98,7 +98,7 @@ describe("the arguments that a person is shown", () => {
     }
   })
 
-  it("are asked about again when they are no JSON and look different after a deploy", async () => {
+  it("are requested again when they are not JSON and a deploy decodes them differently", async () => {
     const days = (more: number) =>
       z.object({
         on: z.string().transform((text) => new Date(Date.parse(text) + more * 86_400_000))
@@ -118,7 +118,7 @@ describe("the arguments that a person is shown", () => {
     assert.deepStrictEqual(p.ran, ['pay {"on":"2026-01-02T00:00:00.000Z"}'])
   })
 
-  it("are compared with what was approved: one changed word in the store is asked about again", async () => {
+  it("are requested again when the journal's arguments were changed after they were shown", async () => {
     for (const name of ["journal", "checkpoint"]) {
       await using p = paying({ to: "bobby" })
       const first = await p.open(ops(doing(p.ran, "pay", { parameters: z.object({ to: z.string() }) })))
@@ -144,7 +144,7 @@ describe("the arguments that a person is shown", () => {
     }
   })
 
-  it("are those of the inbox: a request that was changed there cannot be approved", async () => {
+  it("cannot be approved when the stored request was changed", async () => {
     await using p = paying({ to: "bobby" })
     const first = await p.open(ops(doing(p.ran, "pay", { parameters: z.object({ to: z.string() }) })))
     await held(first)
@@ -160,7 +160,7 @@ describe("the arguments that a person is shown", () => {
 })
 
 describe("edited arguments", () => {
-  it("are refused when the schema would make something else of them, and say what that is", async () => {
+  it("are refused when the schema decodes them to other values, which the error shows", async () => {
     await using p = paying({ to: "bob" })
     const fermata = await p.open(ops(doing(p.ran, "pay", { parameters: withDefault(1000) })))
     const request = await held(fermata)
@@ -178,7 +178,7 @@ describe("edited arguments", () => {
     assert.deepStrictEqual(p.ran, ['pay {"to":"eve","amount":5}'])
   })
 
-  it("are written as the arguments were shown", async () => {
+  it("are given in decoded form, as the request shows them", async () => {
     await using p = paying({ amount: "5" })
     const parameters = Schema.Struct({ amount: Schema.NumberFromString })
     const fermata = await p.open(ops(doing(p.ran, "pay", { parameters })))
@@ -189,7 +189,7 @@ describe("edited arguments", () => {
   })
 })
 
-describe("a call that was let through and waits", () => {
+describe("a call that needs no approval and waits behind a pending one", () => {
   const both = () =>
     programs(({ messages }) =>
       messages.at(-1)?.role === "user" ? { calls: [{ tool: "deploy" }, { tool: "wipe" }] } : "done"
@@ -200,7 +200,7 @@ describe("a call that was let through and waits", () => {
     "is privileged now": { safety: "privileged" }
   }
   for (const [name, options] of Object.entries(after)) {
-    it(`is asked about when its tool ${name}`, async () => {
+    it(`opens a request when its tool ${name}`, async () => {
       await using p = both()
       const before = name.includes("rule") ? { needsApproval: () => false } : { needsApproval: false }
       const first = await p.open(ops(doing(p.ran, "deploy"), doing(p.ran, "wipe", before)))
@@ -216,7 +216,7 @@ describe("a call that was let through and waits", () => {
     })
   }
 
-  it("is asked about when the time of its policy has passed meanwhile", async () => {
+  it("opens a request when its policy's time has passed meanwhile", async () => {
     await using p = both()
     vi.useFakeTimers({ toFake: ["Date"] })
     const until = Date.now() + 1000
@@ -231,8 +231,10 @@ describe("a call that was let through and waits", () => {
     assert.strictEqual(later.status, "interrupted")
     assert.deepStrictEqual(p.ran, ["deploy"])
   })
+})
 
-  it("does not run another tool that has its name as an alias", async () => {
+describe("an approved call", () => {
+  it("does not run in another tool that takes its tool's name as an alias", async () => {
     await using p = paying({})
     const first = await p.open(ops(doing(p.ran, "pay"), doing(p.ran, "wipe")))
     await held(first)

@@ -14,7 +14,7 @@ const anyDeploy = { scope: "session", arguments: {} } as const
 const deploying = () =>
   programs(({ messages }) => (messages.at(-1)?.role === "user" ? { calls: [{ tool: "deploy" }] } : "done"))
 
-/** A run whose approval grants deploys for the whole session, and has deployed. */
+/** A run that has deployed after an approval with a grant for the whole session. */
 const granted = async (p: ReturnType<typeof programs>) => {
   const fermata = await p.open(ops(doing(p.ran, "deploy")))
   const one = await fermata.runPrompt("ops", "deploy", { sessionId: "s", runId: "run-1" })
@@ -26,7 +26,7 @@ const granted = async (p: ReturnType<typeof programs>) => {
 }
 
 describe("a grant for a session", () => {
-  it("that is revoked where it was given is not in force in later runs of the session", async () => {
+  it("is not in force in later runs of the session after its revocation", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)
     const two = await fermata.runPrompt("ops", "deploy", { sessionId: "s", runId: "run-2" })
@@ -38,11 +38,11 @@ describe("a grant for a session", () => {
     assert.lengthOf(p.ran, 2)
     const [request] = three.interruptions
     assert.include(request?._tag === "approval" ? request.reason : "", "was revoked by ben")
-    // The journal of the run that would have used it has it on record.
+    // The journal of the later run records the revocation.
     assert.deepInclude(three.state.grants[0]?.revoked, { by: "ben" })
   })
 
-  it("that is revoked is not in force in a fork from before the revocation, nor in another process", async () => {
+  it("is not in force in a fork from before its revocation by another process", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)
     const before = (await fermata.rewindPoints("run-1")).at(-1)!.revision
@@ -53,7 +53,7 @@ describe("a grant for a session", () => {
     assert.lengthOf(p.ran, 1)
   })
 
-  it("can be revoked through a fork that has it, and is revoked in its origin too", async () => {
+  it("can be revoked through a fork, which revokes it in the original session, too", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)
     const before = (await fermata.rewindPoints("run-1")).at(-1)!.revision
@@ -65,7 +65,7 @@ describe("a grant for a session", () => {
     assert.lengthOf(p.ran, 2)
   })
 
-  it("can be revoked before the run has acted on the approval that gave it", async () => {
+  it("can be revoked before its run acts on the approval that gave it", async () => {
     await using p = programs([
       { calls: [{ tool: "deploy" }, { tool: "deploy" }] },
       { calls: [{ tool: "deploy" }] },
@@ -83,7 +83,7 @@ describe("a grant for a session", () => {
     assert.lengthOf(p.ran, 2)
   })
 
-  it("stays revoked when the run that gave it was deleted and a copy of it is imported", async () => {
+  it("stays revoked when its run is removed and imported again", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)
     const archive = await fermata.exportRun("run-1")
@@ -95,7 +95,7 @@ describe("a grant for a session", () => {
     assert.lengthOf(p.ran, 1)
   })
 
-  it("stays revoked where a copy of its run is imported into another store", async () => {
+  it("stays revoked in another store that imports its run", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)
     await fermata.revokeGrant("run-1", grantId, { by: "ben" })
@@ -108,7 +108,7 @@ describe("a grant for a session", () => {
     assert.deepInclude((await other.grants())[0]?.grant.revoked, { by: "ben" })
   })
 
-  it("that was revoked before its run was deleted is listed as revoked when a copy is imported, and so in its next copy", async () => {
+  it("is listed as revoked when its run is imported after its removal, and stays so in the next archive", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)
     const archive = await fermata.exportRun("run-1")
@@ -126,7 +126,7 @@ describe("a grant for a session", () => {
     assert.deepStrictEqual(elsewhere.ran, [])
   })
 
-  it("that was revoked is not in force in a fork of an imported copy whose journal alone says so", async () => {
+  it("is not in force in a fork of an imported run whose journal alone records its revocation", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)
     await fermata.runPrompt("ops", "deploy", { sessionId: "s", runId: "run-2" })
@@ -143,7 +143,7 @@ describe("a grant for a session", () => {
     assert.deepInclude((await other.grants())[0]?.grant.revoked, { by: "ben" })
   })
 
-  it("is not revoked by an archive of another run", async () => {
+  it("is not revoked by a forged archive of another run", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)
     const other = await fermata.runPrompt("ops", "deploy", { sessionId: "o", runId: "other" })
@@ -163,8 +163,8 @@ describe("a grant for a session", () => {
   })
 
   for (const isWorkedOn of [false, true]) {
-    const where = isWorkedOn ? "that went on there by itself" : "that no process has taken up there"
-    it(`that is revoked after its run was copied is revoked by the next archive in a copy ${where}`, async () => {
+    const where = isWorkedOn ? "that has gone on by itself" : "that has not been resumed"
+    it(`is revoked by the next archive in a copy of its run ${where}`, async () => {
       await using p = deploying()
       const fermata = await p.open(ops(doing(p.ran, "deploy")))
       const one = await fermata.runPrompt("ops", "deploy", { sessionId: "s", runId: "run-1" })
@@ -194,7 +194,7 @@ describe("a grant for a session", () => {
   }
 
   for (const store of ["file", "memory"] as const) {
-    it(`of a run whose id was used before is in force and listed, whatever was revoked then (${store})`, async () => {
+    it(`is in force and listed although a removed run of the same id had a revoked one (${store})`, async () => {
       await using p = programs(({ messages }) =>
         messages.filter(({ role }) => role === "tool").length < 2 ? { calls: [{ tool: "deploy" }] } : "done"
       )
@@ -214,7 +214,7 @@ describe("a grant for a session", () => {
         if (sessionId === "s2") return
         await fermata.revokeGrant("daily", only!.grant.id)
         await fermata.remove("daily")
-        // The clock that tells the two grants apart goes on.
+        // The two grants get different times.
         const { at } = only!.grant
         while (Date.now() <= at) await Promise.resolve()
       }
@@ -236,7 +236,7 @@ describe("a grant for a session", () => {
 })
 
 describe("a grant on a sub-agent's request", () => {
-  it("is for the run: one for the session is refused, says why, and leaves the request open", async () => {
+  it("is refused for the session, with the reason, and leaves the request open for a grant for the run", async () => {
     await using p = programs(({ messages }) => {
       const last = messages.at(-1)
       if (last?.role !== "user") {
@@ -261,7 +261,7 @@ describe("a grant on a sub-agent's request", () => {
   })
 })
 
-describe("revoking", () => {
+describe("revoking a grant", () => {
   it("is refused for a grant that neither the run nor its session has", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)
@@ -275,7 +275,7 @@ describe("revoking", () => {
     assert.isUndefined((await fermata.grants())[0]?.grant.revoked)
   })
 
-  it("holds its first revocation, and answers a second one with it", async () => {
+  it("keeps the first revocation and returns it to a second caller", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)
     await fermata.revokeGrant("run-1", grantId, { by: "ben" })
@@ -283,7 +283,7 @@ describe("revoking", () => {
     assert.deepInclude(again.grant.revoked, { by: "ben" })
   })
 
-  it("works while another process works on the run, and stops the call that waits behind a slow one", async () => {
+  it("in another process holds the call that waits behind a running one", async () => {
     const slow = Promise.withResolvers<string>()
     const begun = Promise.withResolvers<void>()
     await using p = programs([
@@ -316,7 +316,7 @@ describe("revoking", () => {
   })
 })
 
-describe("a call that a grant let through and that waits behind an undecided one", () => {
+describe("a granted call that waits behind an undecided one", () => {
   const script = [{ calls: [{ tool: "deploy" }] }, { calls: [{ tool: "erase" }, { tool: "deploy" }] }, "done"]
   const waiting = async (p: ReturnType<typeof programs>, grant: object) => {
     const fermata = await p.open(ops(doing(p.ran, "deploy"), doing(p.ran, "erase", { safety: "privileged" })))
@@ -329,7 +329,7 @@ describe("a call that a grant let through and that waits behind an undecided one
     return { fermata, erase: two.interruptions[0]!, grantId: two.state.grants[0]!.id }
   }
 
-  it("is asked about when the grant was revoked meanwhile", async () => {
+  it("opens a request when the grant was revoked meanwhile", async () => {
     await using p = programs(script)
     const { erase, fermata, grantId } = await waiting(p, {})
     await fermata.revokeGrant("r", grantId, { by: "ben" })
@@ -342,7 +342,7 @@ describe("a call that a grant let through and that waits behind an undecided one
     assert.deepStrictEqual(p.ran, ["deploy", "deploy"])
   })
 
-  it("is asked about when the grant expired meanwhile", async () => {
+  it("opens a request when the grant has expired meanwhile", async () => {
     await using p = programs(script)
     vi.useFakeTimers({ toFake: ["Date"] })
     const expiresAt = Date.now() + 1000
@@ -366,7 +366,7 @@ describe("a call that a grant let through and that waits behind an undecided one
 })
 
 describe("a grant for one agent's tool", () => {
-  it("does not let another agent's tool of the same name through after a handoff", async () => {
+  it("does not cover another agent's tool of the same name after a handoff", async () => {
     await using p = programs([
       { calls: [{ tool: "refund" }] },
       { calls: [{ tool: "transfer_to_billing" }] },

@@ -24,7 +24,7 @@ const approveFirst = async (fermata: Fermata, runId: string, grant?: typeof anyR
 }
 
 describe("an alias of an agent", () => {
-  it("does not lead an approved call to another agent that was there beside the one that asked", async () => {
+  it("does not lead an approved call to an agent that existed beside the one that made it", async () => {
     await using p = refunding()
     const billing = agent("billing", { tools: [refund(p.ran, "billing")] })
     const before = await p.open([agent("desk", { tools: [refund(p.ran, "desk")], handoffs: [billing] })])
@@ -44,8 +44,8 @@ describe("an alias of an agent", () => {
   })
 
   for (const [name, agents] of [
-    ["that the program offers too", ["desk", "billing"]],
-    ["that it could hand over to", ["desk", "desk > billing"]]
+    ["that the program also offers", ["desk", "billing"]],
+    ["that it could hand off to", ["desk", "desk > billing"]]
   ] as const) {
     it(`does not lead to another agent ${name}`, async () => {
       await using p = refunding()
@@ -79,7 +79,7 @@ describe("an alias of an agent", () => {
     assert.deepStrictEqual(p.ran, [])
   })
 
-  it("leads an approved call to the agent that was renamed, beside others that stay", async () => {
+  it("leads an approved call to the agent that was renamed, beside agents that keep their names", async () => {
     await using p = refunding()
     const billing = agent("billing", { tools: [refund(p.ran, "billing")] })
     const before = await p.open([agent("desk", { tools: [refund(p.ran, "desk")], handoffs: [billing] })])
@@ -93,7 +93,7 @@ describe("an alias of an agent", () => {
     assert.deepStrictEqual(p.ran, ["refund of front"])
   })
 
-  it("does not give another agent the policy that a caller gave for the one that was prompted", async () => {
+  it("does not apply the caller's policy for the prompted agent to another agent", async () => {
     await using p = refunding()
     const billing = agent("billing", { tools: [refund(p.ran, "billing")] })
     const before = await p.open([agent("desk", { handoffs: [billing] })])
@@ -129,7 +129,7 @@ describe("a grant", () => {
     assert.deepStrictEqual(p.ran, ["refund of front"])
   })
 
-  it("does not cover the calls of another agent that was there and takes the name as an alias", async () => {
+  it("does not cover the calls of an agent that existed before and takes the name as an alias", async () => {
     await using p = refunding()
     await granted(p)
     const after = await p.open([agent("billing", { tools: [refund(p.ran, "billing")], aliases: ["desk"] })])
@@ -138,7 +138,7 @@ describe("a grant", () => {
     assert.deepStrictEqual(p.ran, [])
   })
 
-  it("that is inherited reaches the sub-agents of its agent after that was renamed with an alias", async () => {
+  it("with `inherit` covers the sub-agents of its agent after a rename with an alias", async () => {
     await using p = programs(({ messages }) => {
       const last = JSON.stringify(messages.at(-1))
       if (messages.at(-1)?.role !== "user") return "done"
@@ -161,8 +161,8 @@ describe("a grant", () => {
   })
 })
 
-describe("an approved call of a sub-agent in the background", () => {
-  /** desk starts its publisher, hands over to billing, and both go by aliases after a deploy. */
+describe("an approved call of a background sub-agent", () => {
+  /** desk starts its publisher, then hands off to billing. */
   const publishing = () =>
     programs(({ messages }) => {
       const last = messages.at(-1)
@@ -205,7 +205,7 @@ describe("an approved call of a sub-agent in the background", () => {
     return billing
   }
 
-  it("does not run with the sub-agent of an agent that takes its starter's name as an alias", async () => {
+  it("does not run in the sub-agent of another agent that takes its starter's name as an alias", async () => {
     await using p = publishing()
     await held(p)
     const after = await p.open([
@@ -217,7 +217,7 @@ describe("an approved call of a sub-agent in the background", () => {
     assert.deepStrictEqual(p.ran, [])
   })
 
-  it("does not run with a sub-agent that was there beside its own and takes its name as an alias", async () => {
+  it("does not run in another sub-agent of its starter that takes its sub-agent's name as an alias", async () => {
     await using p = publishing()
     const editor = (aliases: ReadonlyArray<string>) =>
       agent("editor", { tools: [publish(p.ran, "editor")], aliases })
@@ -235,7 +235,7 @@ describe("an approved call of a sub-agent in the background", () => {
     assert.deepStrictEqual(p.ran, [])
   })
 
-  it("runs after its starter and it were renamed with aliases", async () => {
+  it("runs after its sub-agent and the starter were renamed with aliases", async () => {
     await using p = publishing()
     const billing = await held(p)
     const front = withPublisher(p, "front", "front", {

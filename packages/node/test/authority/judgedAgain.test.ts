@@ -2,8 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { agent, approve, tool } from "@fermata/node"
 import { programs } from "./programs.ts"
 
-describe("a grant that is revoked while reads under it take turns", () => {
-  it("lets none begin after the revocation was acknowledged", async () => {
+describe("a grant that is revoked while its read-only calls run one at a time", () => {
+  it("starts no further call after the revocation is acknowledged", async () => {
     await using p = programs(({ messages }) => {
       const last = messages.at(-1)
       if (last?.role !== "user") return "done"

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 /**
- * Programs over one store, one after the other or at once, and what their tools did.
+ * Programs that open one store, in turn or at once, and the calls of their tools.
  */
 import { agent, createFermata, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/node/testing"
@@ -15,7 +15,7 @@ type Script = Parameters<typeof ScriptedModel.make>[0]
 /** A store in a file, the programs that open it, and a model that all of them share. */
 export interface Programs extends AsyncDisposable {
   readonly file: string
-  /** What the tools did, in order. */
+  /** The calls whose bodies ran, in order. */
   readonly ran: Array<string>
   readonly open: (agents: Agents, options?: Partial<Options>) => Promise<Fermata>
 }
@@ -42,7 +42,7 @@ export const programs = (script: Script): Programs => {
 
 type Doing = ReturnType<typeof tool>
 
-/** A tool that says what it did. */
+/** A tool that records its calls. */
 export const doing = (ran: Array<string>, name: string, options: object = {}): Doing =>
   tool(name, {
     handler: (args: unknown) => {
@@ -56,7 +56,7 @@ export const doing = (ran: Array<string>, name: string, options: object = {}): D
 /** An agent of these tools, under the name that the tests prompt. */
 export const ops = (...tools: ReadonlyArray<Doing>): Agents => [agent("ops", { tools })]
 
-/** What a promise was rejected with. */
+/** The error that a promise was rejected with. */
 export const refusal = (
   promise: Promise<unknown>
 ): Promise<{ readonly _tag?: string; readonly message?: string }> =>

@@ -51,12 +51,12 @@ const start = (args: ReadonlyArray<string>) => {
     ["--conditions=@fermata/source", Path.join(import.meta.dirname, "../programs/background.ts"), ...args],
     { stdio: ["ignore", "pipe", "pipe"] }
   )
-  const told: Array<string> = []
+  const printed: Array<string> = []
   let stderr = ""
   let wake = () => {}
   child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text))
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    told.push(...text.trim().split("\n"))
+    printed.push(...text.trim().split("\n"))
     wake()
   })
   let isOver = false
@@ -64,13 +64,15 @@ const start = (args: ReadonlyArray<string>) => {
     isOver = true
     wake()
   })
-  /** Waits until the process has said it. */
+  /** Waits until the process has printed the line. */
   const says = (line: string) =>
     Effect.callback<void>((resume) => {
       const look = () => {
-        if (told.includes(line)) resume(Effect.void)
+        if (printed.includes(line)) resume(Effect.void)
         else if (isOver)
-          resume(Effect.die(new Error(`It ended without saying ${line}: ${told.join()} ${stderr}`)))
+          resume(
+            Effect.die(new Error(`The process ended without printing ${line}: ${printed.join()} ${stderr}`))
+          )
       }
       wake = look
       look()
@@ -79,7 +81,7 @@ const start = (args: ReadonlyArray<string>) => {
     child.once("close", () => resume(Effect.void))
     child.kill("SIGKILL")
   })
-  return { child, told, says, kill }
+  return { child, printed, says, kill }
 }
 
 const approve = ({ requestId }: Interruption.Interruption) =>
@@ -93,8 +95,8 @@ const heldOn = <E>(handle: AgentHandle.AgentHandle<unknown, E>) =>
     return request!
   })
 
-describe("a run in the background, in a SQLite file", () => {
-  it.live("is suspended with its scope, and goes on when it is found again and decided", () =>
+describe("a background run in a SQLite file", () => {
+  it.live("is suspended when its scope closes, and completes when it is attached to and decided", () =>
     Effect.gen(function* () {
       const { inStore, lines, open, runtime } = yield* shared
       yield* open
@@ -119,7 +121,7 @@ describe("a run in the background, in a SQLite file", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("is one of many under a conductor, and each is held and decided on its own", () =>
+  it.live("is held and decided on its own among 20 runs of a conductor", () =>
     Effect.gen(function* () {
       const { inStore, lines, open, runtime } = yield* shared
       yield* open
@@ -131,7 +133,7 @@ describe("a run in the background, in a SQLite file", () => {
         yield* Effect.forEach(handles, heldOn, { concurrency: "unbounded" })
         const inbox = conductor.inbox.current()
         assert.strictEqual(inbox.length, 20)
-        // Half are decided through the conductor, half by somebody who knows nothing of it.
+        // Half are decided through the conductor, half through the store.
         const store = yield* RunStore.RunStore
         for (const [i, { request }] of inbox.entries()) {
           yield* i % 2 === 0 ? conductor.decide(approve(request)) : store.decide(approve(request))
@@ -145,9 +147,9 @@ describe("a run in the background, in a SQLite file", () => {
   )
 })
 
-describe("a run in the background of another process", () => {
+describe("a background run of another process", () => {
   it.live(
-    "is watched, and taken up when that process has been killed",
+    "can be attached to, and is taken over when that process is killed",
     () =>
       Effect.gen(function* () {
         const { inStore, lines, open, runtime, spawn } = yield* shared
@@ -168,7 +170,7 @@ describe("a run in the background of another process", () => {
   )
 
   it.live(
-    "goes on there when it is decided here, and is charged once",
+    "completes there after a decision here, and its body runs once",
     () =>
       Effect.gen(function* () {
         const { inStore, lines, open, runtime, spawn } = yield* shared

@@ -18,7 +18,7 @@ const temporaryPath = Effect.map(
 const patience = 60_000
 
 describe("A lock on a file", () => {
-  it.effect("is given to the callers of one process in the order in which they asked", () =>
+  it.effect("is granted to the callers of one process in the order of their requests", () =>
     Effect.gen(function* () {
       const path = yield* temporaryPath
       const order: Array<string> = []
@@ -35,7 +35,7 @@ describe("A lock on a file", () => {
       yield* TestClock.adjust("10 millis")
       yield* Fiber.interrupt(gone)
       held.unlock()
-      // The second caller looks again before the first one does.
+      // The second caller polls before the first one does.
       yield* TestClock.adjust("10 millis")
       assert.deepStrictEqual(order, [])
       yield* TestClock.adjust("10 millis")
@@ -48,7 +48,7 @@ describe("A lock on a file", () => {
     })
   )
 
-  it.effect("is refused when others have held it for the time that was given", () =>
+  it.effect("is refused as busy when it is not released within the given time", () =>
     Effect.gen(function* () {
       const path = yield* temporaryPath
       const { unlock: release } = yield* acquireFileLock(path, patience)
@@ -68,7 +68,7 @@ describe("A lock on a file", () => {
     })
   )
 
-  it.effect("is refused where the file is no database", () =>
+  it.effect("is refused as unusable when its path is a directory", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(acquireFileLock(tmpdir(), patience))
       assert.strictEqual(error.reason, "unusable")

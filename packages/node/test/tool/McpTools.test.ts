@@ -42,7 +42,7 @@ const runCall = (
     return yield* runPrompt(runtime, { prompt: "go" })
   })
 
-/** What a model was told about its call. */
+/** The message with a call's result that the model gets. */
 const resultIn = (state: RunState.RunState): Message.ToolMessage =>
   RunState.messages(state).find((message) => message.role === "tool")!
 
@@ -94,7 +94,7 @@ describe("McpTools over a process", () => {
   }
 
   it.live(
-    "does not know what became of a call whose server went",
+    "reports that a call may have taken effect when its server exits during the call",
     () =>
       Effect.gen(function* () {
         const tools = yield* McpTools.fromProcess(command("2025-11-25"), { needsApproval: false })
@@ -107,7 +107,7 @@ describe("McpTools over a process", () => {
   )
 
   it.live(
-    "says that a program is no server",
+    "fails with McpServerError when the program is not an MCP server",
     () =>
       Effect.gen(function* () {
         const node = (code: string) => ChildProcess.make(process.execPath, ["--eval", code])
@@ -145,7 +145,7 @@ describe("McpTools over HTTP", () => {
     )
   }
 
-  it.live("does not believe a server about the safety of its tools, unless told to", () =>
+  it.live("ignores a server's hints about the safety of its tools by default", () =>
     Effect.gen(function* () {
       const tools = yield* overHttp(McpProtocol.v2025_11_25)
       assert.isTrue(tools.every(({ idempotent, safety }) => safety === "sideEffecting" && !idempotent))
@@ -154,7 +154,7 @@ describe("McpTools over HTTP", () => {
     }).pipe(Effect.provide(FetchHttpClient.layer))
   )
 
-  it.live("finds wrong arguments before anybody is asked", () =>
+  it.live("fails a call with invalid arguments before it opens a request", () =>
     Effect.gen(function* () {
       const tools = yield* overHttp(McpProtocol.v2025_11_25)
       const { state, status } = yield* runCall(tools, "remove", { path: 7 })
@@ -164,7 +164,7 @@ describe("McpTools over HTTP", () => {
     }).pipe(Effect.provide(FetchHttpClient.layer))
   )
 
-  it.live("tells the model in the server's words what went wrong", () =>
+  it.live("returns the server's error text to the model", () =>
     Effect.gen(function* () {
       const tools = yield* overHttp(McpProtocol.v2025_11_25, { needsApproval: false })
       const { state } = yield* runCall(tools, "remove", { path: "/" })
@@ -173,7 +173,7 @@ describe("McpTools over HTTP", () => {
     }).pipe(Effect.provide(FetchHttpClient.layer))
   )
 
-  it.live("stops waiting for a call that takes too long", () =>
+  it.live("ends a call that takes longer than `toolTimeoutMs`", () =>
     Effect.gen(function* () {
       const tools = yield* overHttp(McpProtocol.v2025_11_25, { needsApproval: false })
       const { state } = yield* runCall(tools, "hang", {}, { toolTimeoutMs: 200 })
@@ -181,7 +181,7 @@ describe("McpTools over HTTP", () => {
     }).pipe(Effect.provide(FetchHttpClient.layer))
   )
 
-  it.live("uses only the tools that are asked for", () =>
+  it.live("keeps only the tools that `include` accepts", () =>
     Effect.gen(function* () {
       const include = ({ name }: { readonly name: string }) => name === "add"
       const tools = yield* overHttp(McpProtocol.v2025_11_25, { include })
@@ -192,7 +192,7 @@ describe("McpTools over HTTP", () => {
     }).pipe(Effect.provide(FetchHttpClient.layer))
   )
 
-  it.live("says that nobody is there", () =>
+  it.live("fails with TransportError when no server listens, and with HttpError on a 404", () =>
     Effect.gen(function* () {
       const { url } = yield* Effect.scoped(ReplayServer.make([]))
       const error = yield* Effect.flip(McpTools.fromUrl(`${url}/mcp`))
@@ -204,8 +204,8 @@ describe("McpTools over HTTP", () => {
   )
 })
 
-describe("what a server of MCP may do", () => {
-  it.live("is not to send the caller's key to another host", () =>
+describe("a redirect by an MCP server", () => {
+  it.live("does not carry the caller's headers to another host", () =>
     Effect.gen(function* () {
       const other = yield* ReplayServer.make(() => ({ body: "{}" }))
       const redirecting = yield* ReplayServer.make(() => ({

@@ -1,4 +1,4 @@
-/** An MCP server that lists what a test says, over HTTP. */
+/** An MCP server over HTTP that lists the tools that a test gives. */
 import { ReplayServer } from "@fermata/node/testing"
 import type { Tool } from "@fermata/sdk"
 import * as McpTools from "@fermata/sdk/mcp"
@@ -13,7 +13,7 @@ export const listed = (name: string, properties: object = {}, more: object = {})
   ...more
 })
 
-/** A server of this name that lists these tools, and says in words which one was called. */
+/** A server with this name and these tools. A call returns the tool's name. */
 export const listing = Effect.fnUntraced(function* (server: string, tools: ReadonlyArray<unknown>) {
   const called: Array<string> = []
   const { url } = yield* ReplayServer.make(({ body }) => {

@@ -17,7 +17,7 @@ import { temporaryFile } from "../temporaryStore.ts"
 const program = join(import.meta.dirname, "../programs/mcpOddServer.ts")
 const doubt = "may have taken effect"
 
-/** Makes the calls, one batch after another, and gives what the model was told about them. */
+/** Makes the calls, one batch after another, and returns the results that the model gets. */
 const callAll = (tools: ReadonlyArray<Tool.Tool>, batches: ReadonlyArray<ReadonlyArray<string>>) =>
   Effect.gen(function* () {
     const model = ScriptedModel.make([
@@ -36,7 +36,7 @@ const callAll = (tools: ReadonlyArray<Tool.Tool>, batches: ReadonlyArray<Readonl
     )
   })
 
-/** The tools of a process that does as `mcpOddServer.ts` says, and the calls that took effect in it. */
+/** The tools of a process of `mcpOddServer.ts`, and the calls that took effect in it. */
 const odd = Effect.gen(function* () {
   const ledger = yield* temporaryFile
   writeFileSync(ledger, "")
@@ -50,7 +50,7 @@ const live = (title: string, test: Effect.Effect<void, unknown, never>) =>
 
 describe("an MCP server's process", () => {
   live(
-    "loses a result of 30 MB alone: the calls beside it get theirs, and the connection goes on",
+    "loses only its result of 30 MB: the calls beside it get theirs, and the connection stays open",
     Effect.gen(function* () {
       const { effects, tools } = yield* odd
       const [paid, big, fine] = yield* callAll(tools, [["pay", "big"], ["fine"]])
@@ -84,7 +84,7 @@ describe("an MCP server's process", () => {
   )
 
   live(
-    "that sends what is no message leaves its calls in doubt and is started again for the next one",
+    "that sends an invalid message leaves its calls in doubt and is started again for the next one",
     Effect.gen(function* () {
       const { effects, tools } = yield* odd
       const [paid, nonsense, fine] = yield* callAll(tools, [["pay", "nonsense"], ["fine"]])
@@ -99,16 +99,16 @@ describe("an MCP server's process", () => {
     "that dies at every call is started again five times a minute, and then not called",
     Effect.gen(function* () {
       const { effects, tools } = yield* odd
-      const told = yield* callAll(tools, Array(7).fill(["die"]))
-      assert.isTrue(told.slice(0, 6).every((text) => text.includes(doubt)))
-      assert.include(told[6], "die was not called: its server has gone 5 times within a minute")
-      assert.notInclude(told[6], doubt)
+      const results = yield* callAll(tools, Array(7).fill(["die"]))
+      assert.isTrue(results.slice(0, 6).every((text) => text.includes(doubt)))
+      assert.include(results[6], "die was not called: its server has gone 5 times within a minute")
+      assert.notInclude(results[6], doubt)
       assert.deepStrictEqual(effects(), Array(6).fill(["start", "die"]).flat())
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
   )
 
   live(
-    "that was started again is not asked to run a tool that it now describes in another way",
+    "that was started again gets no call of a tool whose description has changed",
     Effect.gen(function* () {
       const { effects, tools } = yield* odd
       const [before, died, after, fine] = yield* callAll(tools, [["changed"], ["die"], ["changed"], ["fine"]])
@@ -126,14 +126,14 @@ describe("an MCP server's process", () => {
       const { effects, tools } = yield* Effect.scoped(
         Effect.map(odd, ({ effects, tools }) => ({ effects: effects(), tools }))
       )
-      const [told] = yield* callAll(tools, [["fine"]])
-      assert.include(told, "fine was not called: its connection was closed")
+      const [result] = yield* callAll(tools, [["fine"]])
+      assert.include(result, "fine was not called: its connection was closed")
       assert.deepStrictEqual(effects, ["start"])
     }).pipe(Effect.provide(NodeServices.layer))
   )
 
   live(
-    "leaves a call in doubt whose neighbour ended the connection of a client that the caller made",
+    "leaves both calls in doubt when one of them ends the connection of the caller's own client",
     Effect.gen(function* () {
       const { command } = yield* odd
       const client = yield* McpClient.make({ name: "own", version: "1" }).pipe(
@@ -148,7 +148,7 @@ describe("an MCP server's process", () => {
   )
 })
 
-/** A server over HTTP with sessions, that knows one session only until it is ended. */
+/** A server over HTTP that knows only its latest session. */
 const overHttp = Effect.gen(function* () {
   const calls: Array<string> = []
   let session = 0
@@ -199,7 +199,7 @@ const overHttp = Effect.gen(function* () {
 
 describe("an MCP server over HTTP", () => {
   live(
-    "loses a result of 30 MB alone, and the connection goes on",
+    "loses only its result of 30 MB, and the connection stays open",
     Effect.gen(function* () {
       const { calls, tools } = yield* overHttp
       const [fine, big, again] = yield* callAll(tools, [["fine", "big"], ["fine"]])
@@ -212,7 +212,7 @@ describe("an MCP server over HTTP", () => {
   )
 
   live(
-    "leaves a call in doubt that it answered with an error of HTTP or of its own",
+    "leaves a call in doubt that it answers with an HTTP or JSON-RPC error",
     Effect.gen(function* () {
       const { tools } = yield* overHttp
       const [busy, wrong] = yield* callAll(tools, [["busy"], ["wrong"]])
@@ -224,7 +224,7 @@ describe("an MCP server over HTTP", () => {
   )
 
   live(
-    "that ended the session gets another one for the call after the next",
+    "that ended its session leaves the next call in doubt and gets a new session for the one after it",
     Effect.gen(function* () {
       const { calls, tools } = yield* overHttp
       const [forgot, refused, fine] = yield* callAll(tools, [["forget"], ["fine"], ["fine"]])

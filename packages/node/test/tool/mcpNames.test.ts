@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import { listed, listing } from "./mcpListing.ts"
 
-/** The names that a model is shown. */
+/** The tool names that a model sees. */
 const shown = (agent: Agent.Any) =>
   Effect.map(BoundAgent.make(agent), ({ definitions }) => definitions.map(({ name }) => name))
 
@@ -35,13 +35,13 @@ describe("the name of a server's tool in an agent", () => {
     ]
   ]
   for (const [name, agentOf] of cases) {
-    it.live(`has the server's in front where it is ${name}, which the agent has already`, () =>
+    it.live(`gets the server's name as prefix when the agent already has ${name}`, () =>
       Effect.gen(function* () {
         const { called, toolsWith } = yield* listing("bank", [listed("first"), listed(name), listed("last")])
         const tools = yield* toolsWith({ needsApproval: false })
         const without = yield* shown(agentOf([]))
         const agent = agentOf(tools)
-        // In its own place, and what the agent had before keeps its name.
+        // The tool keeps its place, and the agent's own tools keep their names.
         assert.deepStrictEqual(yield* shown(agent), ["first", `bank_${name}`, "last", ...without])
         const model = ScriptedModel.make([{ calls: [{ tool: `bank_${name}` }] }, "done"])
         const runtime = yield* Effect.provideService(
@@ -55,7 +55,7 @@ describe("the name of a server's tool in an agent", () => {
     )
   }
 
-  it.live("has it also where two servers list one name, for the server that comes later", () =>
+  it.live("gets the prefix of the later server when two servers list the same name", () =>
     Effect.gen(function* () {
       const bank = yield* listing("bank", [listed("pay")])
       const shop = yield* listing("shop", [listed("pay"), listed("buy")])
@@ -64,7 +64,7 @@ describe("the name of a server's tool in an agent", () => {
     }).pipe(Effect.provide(FetchHttpClient.layer))
   )
 
-  it.live("is told apart from a tool that has that name as well", () =>
+  it.live("gets a suffix when the prefixed name is taken, too", () =>
     Effect.gen(function* () {
       const bank = yield* listing("bank", [listed("pay")])
       const own = ["pay", "bank_pay"].map((name) => Tool.make(name, { handler: () => "own" }))
@@ -75,7 +75,7 @@ describe("the name of a server's tool in an agent", () => {
   )
 
   it.live(
-    "has to be given where two servers of one name list it: an approval could not tell them apart",
+    "is refused when two servers of the same name list it, until a prefix or another server name is given",
     () =>
       Effect.gen(function* () {
         const one = yield* listing("bank", [listed("pay")])
@@ -102,7 +102,7 @@ describe("the identity of a server's tool", () => {
       return identity.tools
     })
 
-  it.live("is its server's name and its own there, whatever it is shown as", () =>
+  it.live("consists of the server's name and the tool's own name, not of the name that is shown", () =>
     Effect.gen(function* () {
       const dotted = yield* fingerprints("files", [listed("files.read")])
       const plain = yield* fingerprints("files", [listed("files_read")])
@@ -114,7 +114,7 @@ describe("the identity of a server's tool", () => {
         yield* fingerprints("other", [listed("files.read")], { server: "files" }),
         dotted
       )
-      // The text of a name cannot pass for another server's.
+      // A tool's name cannot imitate another server's.
       const one = yield* fingerprints("a:b", [listed("c")], { prefix: "x" })
       const other = yield* fingerprints("a", [listed("b:c")], { prefix: "x" })
       assert.notStrictEqual(Object.values(one)[0], Object.values(other)[0])

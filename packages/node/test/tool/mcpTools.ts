@@ -1,4 +1,4 @@
-/** The tools of an MCP server for tests, as Effect's own server registers them. */
+/** The tools of an MCP server for tests, registered with Effect's own server. */
 import * as McpServer from "effect/ai/McpServer"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
@@ -27,7 +27,6 @@ const Leave = Tool.make("leave", { description: "Ends the server's process", suc
 
 const toolkit = Toolkit.make(Add, Remove, Hang, Leave)
 
-/** Registers the tools. */
 export const registrations = McpServer.toolkit(toolkit).pipe(
   Layer.provide(
     toolkit.toLayer({

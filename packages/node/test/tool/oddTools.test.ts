@@ -8,7 +8,7 @@ import * as Logger from "effect/Logger"
 
 const object = { type: "object", properties: { at: { type: "string" } } }
 
-/** A server that lists these tools, and says in words which one was called. */
+/** A server that lists these tools. A call returns the tool's name. */
 const serverOf = (tools: ReadonlyArray<unknown>) =>
   ReplayServer.make(({ body }) => {
     const { id, method, params } = JSON.parse(body)
@@ -31,7 +31,7 @@ const serverOf = (tools: ReadonlyArray<unknown>) =>
   })
 
 describe("an MCP server with odd tools", () => {
-  it.live("gives those that can be shown, by names that models take, and warns of the others", () =>
+  it.live("yields the tools that can be shown, under names that models accept, and warns of the others", () =>
     Effect.gen(function* () {
       const server = yield* serverOf([
         { name: "fs.read", inputSchema: object },
@@ -56,7 +56,7 @@ describe("an MCP server with odd tools", () => {
         'Warn: The MCP tool "" is left out: it has no name.',
         'Warn: The MCP tool "bare" is left out: the server lists another one of this name.'
       ])
-      // An agent can be made of them, which looks at names and schemas.
+      // `BoundAgent.make` checks names and schemas.
       const { definitions } = yield* BoundAgent.make(Agent.make("a", { tools }))
       assert.strictEqual(definitions.length, 3)
       for (const { parameters } of definitions) assert.notProperty(parameters, "anyOf")
@@ -64,7 +64,7 @@ describe("an MCP server with odd tools", () => {
     }).pipe(Effect.provide(FetchHttpClient.layer))
   )
 
-  it.live("is called by the names that it has itself", () =>
+  it.live("is called with its own tool names", () =>
     Effect.gen(function* () {
       const server = yield* serverOf([{ name: "fs.read", inputSchema: object }])
       const [tool] = yield* McpTools.fromUrl(`${server.url}/mcp`)

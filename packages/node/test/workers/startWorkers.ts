@@ -32,7 +32,7 @@ const start = ({ argument, filename, task, uid }: Task, name: string) => {
   return { child, lines, exited: once(child, "exit") }
 }
 
-/** Runs a task in `count` processes that begin together, and gives what each reports. */
+/** Runs a task in `count` processes that begin together, and returns the report of each. */
 export const startWorkers = async (
   options: Task & { readonly count: number }
 ): Promise<ReadonlyArray<Outcome>> => {
@@ -49,7 +49,7 @@ export const startWorkers = async (
   )
 }
 
-/** Starts a task that does not end, kills its process after so many lines, and gives all lines that it printed. */
+/** Starts a task that does not end, kills its process after so many lines, and returns all lines that it printed. */
 export const killAfter = async (
   options: Task & { readonly lines: number }
 ): Promise<ReadonlyArray<string>> => {

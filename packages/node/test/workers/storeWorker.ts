@@ -1,5 +1,5 @@
 /**
- * One process that works on a store beside others. It says `ready`, waits for a line, does its task, and prints the outcome as
+ * One process that works on a store beside others. It prints `ready`, waits for a line, does its task, and prints the outcome as
  * JSON: `node --conditions=@fermata/source storeWorker.ts <file> <name> <task> [argument]`.
  */
 import { once } from "node:events"
@@ -83,7 +83,7 @@ const tasks: { readonly [task: string]: (store: Store) => Effect.Effect<unknown,
     return "done"
   }),
 
-  /** Appends under a lease that others use too: read, modify, write, and again when somebody was faster. */
+  /** Appends under a shared lease: reads the revision, appends, and retries on a conflict. */
   append: Effect.fnUntraced(function* (store) {
     const lease = JSON.parse(argument) as RunStore.Lease
     let conflicts = 0
