@@ -11,7 +11,7 @@ const seconds = (run: () => void) => {
 }
 
 describe("GptTokenizer", () => {
-  it.effect("counts as OpenAI does, also in other scripts", () =>
+  it.effect("counts as tiktoken does, also in Japanese", () =>
     Effect.gen(function* () {
       const { count } = yield* GptTokenizer.make
       assert.strictEqual(count(""), 0)
@@ -21,14 +21,14 @@ describe("GptTokenizer", () => {
     })
   )
 
-  it.effect("takes special words of the model for text", () =>
+  it.effect("counts a special token of the model as text", () =>
     Effect.gen(function* () {
       const { count } = yield* GptTokenizer.make
       assert.isAbove(count("<|endoftext|>"), 1)
     })
   )
 
-  it.effect("is the tokenizer in force where its layer is provided", () =>
+  it.effect("is the tokenizer where its layer is provided", () =>
     Effect.gen(function* () {
       const tokenizer = yield* Tokenizer.Tokenizer
       assert.notStrictEqual(tokenizer, Tokenizer.estimate)
@@ -36,7 +36,7 @@ describe("GptTokenizer", () => {
     }).pipe(Effect.provide(GptTokenizer.layer))
   )
 
-  it.effect("counts within the content tokens that a provider reported, give or take the frame", () =>
+  it.effect("counts between a third and all of the completion tokens that a provider reported", () =>
     Effect.gen(function* () {
       const folder = join(
         import.meta.dirname,
@@ -56,7 +56,7 @@ describe("GptTokenizer", () => {
     })
   )
 
-  it.effect("counts long runs in pieces: never slow, and hardly off", () =>
+  it.effect("counts long runs of one character in pieces, in a few seconds and off by a few tokens", () =>
     Effect.gen(function* () {
       const { count } = yield* GptTokenizer.make
       const blanks = " ".repeat(200_000)

@@ -16,7 +16,7 @@ import * as Redacted from "effect/Redacted"
 import * as FileTokenStore from "../../src/FileTokenStore.ts"
 import { ask, eventStream, json, refusal } from "./asking.ts"
 
-/** A file of one's own, removed afterwards. */
+/** A path in a temporary directory. */
 const temporaryFile = Effect.map(
   Effect.acquireRelease(
     Effect.promise(() => mkdtemp(join(tmpdir(), "fermata-login-"))),
@@ -25,7 +25,7 @@ const temporaryFile = Effect.map(
   (folder) => join(folder, "login", "tokens.json")
 )
 
-/** An issuer that takes each refresh token once, and says what it gave. */
+/** An issuer that accepts each refresh token once, and numbers the tokens that it issues. */
 const issuer = (options: { readonly delay?: number; readonly lifetime?: number } = {}) => {
   let given = 0
   const used = new Set<string>()
@@ -79,7 +79,7 @@ const login = (
     return { store, auth, access }
   }).pipe(Effect.provide(FetchHttpClient.layer))
 
-/** Processes that share a login, each of which is asked for it by `ask` and says it as its `next` line; `ready` first. */
+/** Processes that share a login. Each prints `ready`; `ask` requests the login, which the process prints as its `next` line. */
 const sharing = (server: ReplayServer.ReplayServer, file: string, count: number, logins = 1) =>
   Effect.forEach(Array.from({ length: count }), () =>
     Effect.acquireRelease(
@@ -113,7 +113,7 @@ const sharing = (server: ReplayServer.ReplayServer, file: string, count: number,
   )
 
 describe("A login", () => {
-  it.live("is used as it is while it is good, and renewed five minutes before it ends", () =>
+  it.live("is used while it is good, and renewed five minutes before it ends", () =>
     Effect.gen(function* () {
       const server = yield* issuer()
       const lasting = yield* login(server, good())
@@ -128,14 +128,14 @@ describe("A login", () => {
         client_id: "client-of-the-test",
         refresh_token: "refresh-0"
       })
-      // What is kept is what the issuer gave: the old refresh token is used up.
+      // The store holds the new refresh token: the old one is used up.
       assert.deepInclude(yield* ending.store.read, { accessToken: "access-1", refreshToken: "refresh-1" })
       assert.strictEqual(yield* ending.access, "Bearer access-1")
       assert.strictEqual(server.requests.length, 1)
     })
   )
 
-  it.live("tells its end by the token itself where nobody else does", () =>
+  it.live("reads its expiry from the access token when no expiry is stored", () =>
     Effect.gen(function* () {
       const jwt = (exp: number) => `x.${Buffer.from(JSON.stringify({ exp })).toString("base64url")}.x`
       const server = yield* issuer()
@@ -148,10 +148,10 @@ describe("A login", () => {
     })
   )
 
-  it.live("is renewed once for all who ask at the same time, also when one of them gives up", () =>
+  it.live("is renewed once for all concurrent callers, also when one of them is interrupted", () =>
     Effect.gen(function* () {
       const server = yield* issuer({ delay: 50 })
-      // A store for one process, which locks nobody out.
+      // A store for one process, without a lock.
       let kept: LoginTokens.Tokens | undefined = expired
       const store: LoginTokens.TokenStore = {
         read: Effect.sync(() => kept),
@@ -171,7 +171,7 @@ describe("A login", () => {
   )
 
   it.live(
-    "is renewed by exactly one of several processes; the others take over what it got",
+    "is renewed by one of several processes, and the others use the result",
     () =>
       Effect.gen(function* () {
         const server = yield* issuer({ delay: 100 })
@@ -188,10 +188,10 @@ describe("A login", () => {
   )
 
   it.live(
-    "is never renewed twice with one token, however many processes renew it at the same time",
+    "is never renewed twice with one refresh token by concurrent processes",
     () =>
       Effect.gen(function* () {
-        // Each token is old as soon as it is given, so that everybody renews it all the time.
+        // Each token expires when it is issued, so that every call renews it.
         const server = yield* issuer({ delay: 5, lifetime: 0.001 })
         const file = yield* temporaryFile
         yield* FileTokenStore.make(file).write(expired)
@@ -212,7 +212,7 @@ describe("A login", () => {
   )
 
   it.live(
-    "is renewed in turns by processes that have several logins on one file",
+    "is never renewed twice with one refresh token by processes with several logins on one file",
     () =>
       Effect.gen(function* () {
         const server = yield* issuer({ delay: 5, lifetime: 0.001 })
@@ -235,57 +235,61 @@ describe("A login", () => {
     300_000
   )
 
-  it.live("ends when the issuer says so: a person has to log in, and the token is not sent again", () =>
-    Effect.gen(function* () {
-      for (const [code, status] of [
-        ["refresh_token_expired", 400],
-        ["refresh_token_reused", 401],
-        ["refresh_token_invalidated", 401],
-        ["invalid_grant", 400],
-        ["something_else", 401]
-      ] as const) {
-        const server = yield* ReplayServer.make(() => refusedBy(code, status))
-        const { access, store } = yield* login(server, expired)
-        for (let call = 0; call < 2; call++) {
-          const { message, reason } = yield* Effect.flip(access)
-          assert.deepInclude(reason, { _tag: "LoginRequired", profile: "tested" })
-          assert.include(message, "Run the login again.")
-          assert.notInclude(message, "refresh-0")
-        }
-        assert.strictEqual(server.requests.length, 1)
-        // A person logs in; nothing has to be started again.
-        yield* store.write({ accessToken: "fresh", refreshToken: "fresh", expiresAt: Date.now() + 3_600_000 })
-        assert.strictEqual(yield* access, "Bearer fresh")
-      }
-    })
-  )
-
   it.live(
-    "asks for a person when nobody is logged in, and when another account is there all of a sudden",
+    "requires a person to log in when the issuer refuses it, and its refresh token is not sent again",
     () =>
       Effect.gen(function* () {
-        const server = yield* issuer()
-        const nobody = yield* login(server, undefined)
-        assert.include((yield* Effect.flip(nobody.access)).message, "Nobody is logged in to tested")
-        const token = (account: string, expiresAt: number): LoginTokens.Tokens => ({
-          accessToken: `x.${Buffer.from(JSON.stringify({ auth: { account } })).toString("base64url")}.x`,
-          refreshToken: account,
-          expiresAt
-        })
-        const account = { header: "account-id", claim: ["auth", "account"] }
-        const before = yield* login(server, token("a", Date.now() + 3_600_000), { account })
-        const headers = yield* before.auth.headers({ forced: false })
-        assert.strictEqual(Redacted.value(headers["account-id"]!), "a")
-        yield* before.store.write(token("b", Date.now() + 3_600_000))
-        const swapped = yield* Effect.flip(before.auth.headers({ forced: true, given: headers }))
-        assert.include(swapped.message, "Another account has logged in")
-        const after = yield* before.auth.headers({ forced: false })
-        assert.strictEqual(Redacted.value(after["account-id"]!), "b")
-        assert.strictEqual(server.requests.length, 0)
+        for (const [code, status] of [
+          ["refresh_token_expired", 400],
+          ["refresh_token_reused", 401],
+          ["refresh_token_invalidated", 401],
+          ["invalid_grant", 400],
+          ["something_else", 401]
+        ] as const) {
+          const server = yield* ReplayServer.make(() => refusedBy(code, status))
+          const { access, store } = yield* login(server, expired)
+          for (let call = 0; call < 2; call++) {
+            const { message, reason } = yield* Effect.flip(access)
+            assert.deepInclude(reason, { _tag: "LoginRequired", profile: "tested" })
+            assert.include(message, "Run the login again.")
+            assert.notInclude(message, "refresh-0")
+          }
+          assert.strictEqual(server.requests.length, 1)
+          // A person logs in; no restart is needed.
+          yield* store.write({
+            accessToken: "fresh",
+            refreshToken: "fresh",
+            expiresAt: Date.now() + 3_600_000
+          })
+          assert.strictEqual(yield* access, "Bearer fresh")
+        }
       })
   )
 
-  it.live("is not lost when it cannot be written: it is used, and written at a later call", () =>
+  it.live("requires a person to log in when none is stored, or when it is now another account's", () =>
+    Effect.gen(function* () {
+      const server = yield* issuer()
+      const absent = yield* login(server, undefined)
+      assert.include((yield* Effect.flip(absent.access)).message, "Nobody is logged in to tested")
+      const token = (account: string, expiresAt: number): LoginTokens.Tokens => ({
+        accessToken: `x.${Buffer.from(JSON.stringify({ auth: { account } })).toString("base64url")}.x`,
+        refreshToken: account,
+        expiresAt
+      })
+      const account = { header: "account-id", claim: ["auth", "account"] }
+      const before = yield* login(server, token("a", Date.now() + 3_600_000), { account })
+      const headers = yield* before.auth.headers({ forced: false })
+      assert.strictEqual(Redacted.value(headers["account-id"]!), "a")
+      yield* before.store.write(token("b", Date.now() + 3_600_000))
+      const swapped = yield* Effect.flip(before.auth.headers({ forced: true, given: headers }))
+      assert.include(swapped.message, "Another account has logged in")
+      const after = yield* before.auth.headers({ forced: false })
+      assert.strictEqual(Redacted.value(after["account-id"]!), "b")
+      assert.strictEqual(server.requests.length, 0)
+    })
+  )
+
+  it.live("is used when it cannot be written, and written at a later call", () =>
     Effect.gen(function* () {
       const server = yield* issuer()
       const fault = new ModelError.ModelError({
@@ -302,7 +306,7 @@ describe("A login", () => {
       assert.strictEqual(yield* access, "Bearer access-1")
       assert.strictEqual(yield* access, "Bearer access-1")
       assert.deepStrictEqual(kept, expired)
-      // Renewed again while nothing can be written: with the token in memory, never with the one that was used.
+      // Renewed again while nothing can be written: with the refresh token in memory, never with the used one.
       const given = { authorization: Redacted.make("Bearer access-1") }
       const forced = yield* auth.headers({ forced: true, given })
       assert.strictEqual(Redacted.value(forced.authorization!), "Bearer access-2")
@@ -317,7 +321,7 @@ describe("A login", () => {
     })
   )
 
-  it.live("that cannot be written yields to a person who logs in meanwhile", () =>
+  it.live("that could not be written is replaced by a login that a person makes meanwhile", () =>
     Effect.gen(function* () {
       const server = yield* issuer()
       let kept: LoginTokens.Tokens = expired
@@ -334,13 +338,13 @@ describe("A login", () => {
     })
   )
 
-  it.live("of two minutes is renewed after one, not at every call", () =>
+  it.live("of two minutes is not renewed at every call", () =>
     Effect.gen(function* () {
       const server = yield* issuer({ lifetime: 120 })
       const { access, store } = yield* login(server, expired)
       for (let call = 0; call < 3; call++) assert.strictEqual(yield* access, "Bearer access-1")
       assert.strictEqual(server.requests.length, 1)
-      // What another process has got meanwhile is as good, though it is not known for how long it was given.
+      // The login of another process is used, although its lifetime is unknown.
       const other = yield* login(server, good(), { store })
       const headers = yield* other.auth.headers({ forced: false })
       yield* store.write({ accessToken: "other", refreshToken: "other", expiresAt: Date.now() + 120_000 })
@@ -354,7 +358,7 @@ describe("A login", () => {
     })
   )
 
-  it.live("may be given with its lifetime as a text, and with one that is no number", () =>
+  it.live("accepts its lifetime as a text, and ignores one that is not a number", () =>
     Effect.gen(function* () {
       const cases: ReadonlyArray<readonly [unknown, boolean]> = [
         ["3600", true],
@@ -388,7 +392,7 @@ describe("A login", () => {
     })
   )
 
-  it.live("goes on with what is still good while the issuer has a fault", () =>
+  it.live("is used until its end while the issuer fails", () =>
     Effect.gen(function* () {
       const server = yield* ReplayServer.make([
         refusal(503, "down"),
@@ -405,7 +409,7 @@ describe("A login", () => {
     })
   )
 
-  it.live("is renewed once after a 401 for all calls that were refused, with the account in a header", () =>
+  it.live("is renewed once after a 401 for all concurrent calls", () =>
     Effect.gen(function* () {
       const server = yield* issuer()
       const answer = [
@@ -449,7 +453,7 @@ describe("A login", () => {
   )
 })
 
-/** Whether another process can lock the file with a login right now. */
+/** Whether another process can lock the login's file now: `free` or `busy`. */
 const lockedElsewhere = (file: string) =>
   Effect.promise(
     () =>
@@ -465,8 +469,8 @@ const lockedElsewhere = (file: string) =>
       })
   )
 
-describe("The file with a login", () => {
-  it.live("can be read by its owner alone, and is replaced as a whole", () =>
+describe("The file of a login", () => {
+  it.live("has mode 600 after a write, also over a file with another mode", () =>
     Effect.gen(function* () {
       const file = yield* temporaryFile
       const store = FileTokenStore.make(file)
@@ -479,7 +483,7 @@ describe("The file with a login", () => {
     })
   )
 
-  it.live("is refused with a sentence when it holds something else", () =>
+  it.live("is refused without its content and path in the message when it holds no login", () =>
     Effect.gen(function* () {
       const file = yield* temporaryFile
       const store = FileTokenStore.make(file)
@@ -492,7 +496,7 @@ describe("The file with a login", () => {
     })
   )
 
-  it.live("is locked against others, and free again when its holder is interrupted", () =>
+  it.live("is locked against other callers until its holder is interrupted", () =>
     Effect.gen(function* () {
       const file = yield* temporaryFile
       const store = FileTokenStore.make(file)
@@ -526,7 +530,7 @@ describe("The file with a login", () => {
     })
   )
 
-  it.live("is free again when the process that holds its lock is killed", () =>
+  it.live("is unlocked when the process that holds its lock is killed", () =>
     Effect.gen(function* () {
       const file = yield* temporaryFile
       const program = join(import.meta.dirname, "../programs/holdLogin.ts")
@@ -543,7 +547,7 @@ describe("The file with a login", () => {
     })
   )
 
-  it.live("shares its lock with those who reach it by a symbolic link, and keeps the link", () =>
+  it.live("has one lock for its path and a symbolic link to it, and a write keeps the link", () =>
     Effect.gen(function* () {
       const file = yield* temporaryFile
       const store = FileTokenStore.make(file)
@@ -570,19 +574,17 @@ describe("The file with a login", () => {
     })
   )
 
-  it.live(
-    "is made where a symbolic link points to nothing yet, and refused where links run in a circle",
-    () =>
-      Effect.gen(function* () {
-        const folder = dirname(dirname(yield* temporaryFile))
-        const target = join(folder, "elsewhere", "tokens.json")
-        yield* Effect.promise(() => symlink(target, join(folder, "dangling")))
-        yield* FileTokenStore.make(join(folder, "dangling")).write(expired)
-        assert.deepInclude(yield* FileTokenStore.make(target).read, { accessToken: "access-0" })
-        yield* Effect.promise(() => symlink("circle", join(folder, "circle")))
-        const { message } = yield* Effect.flip(FileTokenStore.make(join(folder, "circle")).write(expired))
-        assert.include(message, "cannot be written (ELOOP)")
-        assert.notInclude(message, folder)
-      })
+  it.live("is created at the target of a dangling symbolic link, and refused on a circle of links", () =>
+    Effect.gen(function* () {
+      const folder = dirname(dirname(yield* temporaryFile))
+      const target = join(folder, "elsewhere", "tokens.json")
+      yield* Effect.promise(() => symlink(target, join(folder, "dangling")))
+      yield* FileTokenStore.make(join(folder, "dangling")).write(expired)
+      assert.deepInclude(yield* FileTokenStore.make(target).read, { accessToken: "access-0" })
+      yield* Effect.promise(() => symlink("circle", join(folder, "circle")))
+      const { message } = yield* Effect.flip(FileTokenStore.make(join(folder, "circle")).write(expired))
+      assert.include(message, "cannot be written (ELOOP)")
+      assert.notInclude(message, folder)
+    })
   )
 })

@@ -1,11 +1,11 @@
 import type { ReplayServer } from "@fermata/node/testing"
 /**
- * What the tests of the model clients ask, and small answers in the shape of `/chat/completions`.
+ * Requests for the tests of the model clients, and short answers in the shape of `/chat/completions`.
  */
 import type { Id } from "@fermata/sdk/domain"
 import type { ModelRequest } from "@fermata/sdk/model"
 
-/** A request to say something. */
+/** A request with one user message. */
 export const ask = (changes: Partial<ModelRequest.ModelRequest> = {}): ModelRequest.ModelRequest => ({
   runId: "run" as Id.RunId,
   sessionId: "session" as Id.SessionId,
@@ -30,7 +30,7 @@ export const end = `${event({
   usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
 })}data: [DONE]\n\n`
 
-/** One event of a stream. */
+/** The headers of a streamed answer. */
 export const eventStream = { "content-type": "text/event-stream" }
 export const json = { "content-type": "application/json" }
 
@@ -43,7 +43,7 @@ export const streamed = (
 /** An answer in the pieces `Hel` and `lo.` */
 export const hello: ReplayServer.Response = streamed(pieces("Hel", "lo.") + end)
 
-/** The same as one JSON value. */
+/** The same answer as one JSON value. */
 export const helloWhole: ReplayServer.Response = {
   headers: json,
   body: JSON.stringify({
@@ -52,7 +52,7 @@ export const helloWhole: ReplayServer.Response = {
   })
 }
 
-/** An error. */
+/** An error response. */
 export const refusal = (
   status: number,
   message: string,

@@ -1,7 +1,6 @@
 import { inspect } from "node:util"
 /**
- * What servers, proxies and people do to a model client that mean it harm, or that do not mean it: over real sockets, in all three
- * protocols.
+ * Hostile and faulty servers, proxies and options against the model clients, over real sockets and in all three protocols.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { ModelClient, type ModelError, type OpenAiChat } from "@fermata/sdk/model"
@@ -13,12 +12,12 @@ import { timeSpent } from "../../../sdk/test/helpers/timeSpent.ts"
 import { ask, event, eventStream, hello, json, refusal, streamed } from "./asking.ts"
 import { both, ends, protocols, say, secret, served, textIn } from "./serving.ts"
 
-describe("A stream that is no good", () => {
+describe("An unusual stream", () => {
   const bytes = (...values: ReadonlyArray<string | number>): Uint8Array =>
     new Uint8Array(values.flatMap((value) => (typeof value === "number" ? [value] : [...Buffer.from(value)])))
 
   for (const protocol of protocols) {
-    it.live(`is read all the same where only its lines are odd (${protocol})`, () =>
+    it.live(`is read when only its lines are unusual (${protocol})`, () =>
       Effect.gen(function* () {
         const whole = say(protocol, "Hel", "lo 🎼 é.") + ends[protocol]
         const odd: ReadonlyArray<string | Uint8Array> = [
@@ -44,7 +43,7 @@ describe("A stream that is no good", () => {
       })
     )
 
-    it.live(`is an error where an event in its middle cannot be read (${protocol})`, () =>
+    it.live(`fails with InvalidResponse when an event in its middle cannot be parsed (${protocol})`, () =>
       Effect.gen(function* () {
         for (const broken of [
           'data: {"choices":\n\n',
@@ -59,7 +58,7 @@ describe("A stream that is no good", () => {
       })
     )
 
-    it.live(`is read in the time that its size takes, however it is cut (${protocol})`, () =>
+    it.live(`of one event of 4 MB is read within 10 seconds of CPU time (${protocol})`, () =>
       Effect.gen(function* () {
         // 4 MB in one event, 1000 bytes at a time.
         const { client } = yield* served(protocol, [
@@ -75,10 +74,10 @@ describe("A stream that is no good", () => {
   }
 })
 
-describe("A response with status 200 that is an error", () => {
+describe("A response with status 200", () => {
   const body = JSON.stringify({ error: { message: "You are out of money.", code: "insufficient_quota" } })
   for (const protocol of protocols) {
-    it.live(`is told as that error, whatever it calls itself (${protocol})`, () =>
+    it.live(`fails with the error in its body for every content type (${protocol})`, () =>
       Effect.gen(function* () {
         for (const headers of [json, eventStream, { "content-type": "text/plain" }, {}] as ReadonlyArray<
           Record<string, string>
@@ -96,7 +95,7 @@ describe("A response with status 200 that is an error", () => {
       })
     )
 
-    it.live(`is a web page that says so, whatever it calls itself (${protocol})`, () =>
+    it.live(`fails as a web page for every content type (${protocol})`, () =>
       Effect.gen(function* () {
         for (const headers of [json, eventStream, { "content-type": "text/html" }] as ReadonlyArray<
           Record<string, string>
@@ -112,7 +111,7 @@ describe("A response with status 200 that is an error", () => {
     )
   }
 
-  it.live("is a stream where the server calls it JSON", () =>
+  it.live("is read as a stream when its content type says JSON", () =>
     Effect.gen(function* () {
       for (const protocol of protocols) {
         const { client } = yield* served(protocol, () => ({
@@ -125,8 +124,8 @@ describe("A response with status 200 that is an error", () => {
   )
 })
 
-describe("A page of errors", () => {
-  it.live("is not shown, and its status counts", () =>
+describe("An error page", () => {
+  it.live("gives an error by its status, without its text", () =>
     Effect.gen(function* () {
       const page = (status: number) => ({
         status,
@@ -154,8 +153,8 @@ describe("A page of errors", () => {
   )
 })
 
-describe("An absurd wait", () => {
-  it.live("is never waited for longer than the cap, and never makes the waits shorter than they are", () =>
+describe("An absurd retry-after", () => {
+  it.live("fails the call when it is above the cap, and is ignored when it is invalid", () =>
     Effect.gen(function* () {
       const headers: ReadonlyArray<readonly [Record<string, string>, "fails" | "waits"]> = [
         [{ "retry-after": "999999999999" }, "fails"],
@@ -179,7 +178,7 @@ describe("An absurd wait", () => {
     })
   )
 
-  it.live("in the words of the error counts as in a header", () =>
+  it.live("in the text of an error fails the call as in a header", () =>
     Effect.gen(function* () {
       const { client, server } = yield* served("chat", [
         refusal(429, `Rate limit reached. Please try again in ${"9".repeat(300)}h.`)
@@ -191,8 +190,8 @@ describe("An absurd wait", () => {
   )
 })
 
-describe("An absurd count", () => {
-  it.live("is nothing, in an answer as in an error", () =>
+describe("An absurd token count", () => {
+  it.live("counts as 0, in answers and in errors", () =>
     Effect.gen(function* () {
       const most = Number.MAX_SAFE_INTEGER
       const usage = {
@@ -226,9 +225,9 @@ describe("An absurd count", () => {
   )
 })
 
-describe("A header that would be two", () => {
+describe("A header with a line break or another invalid character", () => {
   const injected = "x\r\nx-injected: yes"
-  it.live("is refused before anything is sent, and does not show what it holds", () =>
+  it.live("fails the call before anything is sent, and is not shown in the error", () =>
     Effect.gen(function* () {
       const cases: ReadonlyArray<Partial<OpenAiChat.Options>> = [
         { apiKey: `${secret}\r\nx-injected: yes` },
@@ -256,7 +255,7 @@ describe("A header that would be two", () => {
 })
 
 describe("A key", () => {
-  it.live("is in no error, in whatever spelling the server says it again", () =>
+  it.live("is redacted from errors in every spelling in which a server echoes it", () =>
     Effect.gen(function* () {
       const spellings = [
         secret,
@@ -282,9 +281,9 @@ describe("A key", () => {
   )
 })
 
-describe("A stream that nobody wants any more", () => {
+describe("An interrupted stream", () => {
   for (const protocol of protocols) {
-    it.live(`lets go of its socket long before the server has sent all (${protocol})`, () =>
+    it.live(`closes its socket long before the server has sent everything (${protocol})`, () =>
       Effect.gen(function* () {
         const { client, server } = yield* served(protocol, [
           streamed(say(protocol, ...Array.from({ length: 2000 }, (_, index) => `word${index} `)), {
@@ -311,8 +310,8 @@ describe("A stream that nobody wants any more", () => {
   }
 })
 
-describe("An error that takes its time", () => {
-  it.live("is not read to its end when nobody wants it any more", () =>
+describe("An error body that stalls", () => {
+  it.live("is not read to its end after an interruption", () =>
     Effect.gen(function* () {
       const asked = yield* Deferred.make<void>()
       const { client, server } = yield* served("chat", () => {

@@ -1,4 +1,4 @@
-/** Calls that are numbered, cut and mixed as no two servers do it, and streams that end in the middle of them. */
+/** Tool calls with unusual numbering, chunking and interleaving, and streams that end within them. */
 import { assert, describe, it } from "@effect/vitest"
 import { ModelClient, type ModelPart } from "@fermata/sdk/model"
 import * as Effect from "effect/Effect"
@@ -6,7 +6,7 @@ import * as Stream from "effect/Stream"
 import { ask, event, streamed } from "./asking.ts"
 import { ends, type Protocol, protocols, served } from "./serving.ts"
 
-describe("A call among others", () => {
+describe("A streamed tool call", () => {
   /** A repeatable choice of numbers. */
   const randomFrom = (seed: number) => {
     let state = seed
@@ -35,7 +35,7 @@ describe("A call among others", () => {
     }
     return out
   }
-  /** Several lists as one, in which each keeps its order. */
+  /** Interleaves the lists; each keeps its order. */
   const mixed = <A>(lists: ReadonlyArray<ReadonlyArray<A>>, random: (below: number) => number) => {
     const waiting = lists.map((list) => [...list])
     const out: Array<A> = []
@@ -102,7 +102,7 @@ describe("A call among others", () => {
   }
 
   for (const protocol of protocols) {
-    it.live(`is whole and itself, however the calls are numbered, cut and mixed (${protocol})`, () =>
+    it.live(`is whole for any numbering, chunking and interleaving of the calls (${protocol})`, () =>
       Effect.gen(function* () {
         for (let seed = 1; seed <= 100; seed++) {
           const random = randomFrom(seed)
@@ -120,7 +120,7 @@ describe("A call among others", () => {
       })
     )
 
-    it.live(`is not acted on when the stream ends within it, wherever that is (${protocol})`, () =>
+    it.live(`is not emitted when the stream ends within it (${protocol})`, () =>
       Effect.gen(function* () {
         const random = randomFrom(3)
         const calls = callsOf(() => 4)

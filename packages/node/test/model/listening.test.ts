@@ -1,5 +1,5 @@
 import { type AddressInfo, createServer, type Server } from "node:net"
-/** What may listen at the address of a model: written to raw sockets, because a web server would not do it. */
+/** What may listen at a model's address, on raw sockets: a web server would not send these bytes. */
 import { assert, describe, it } from "@effect/vitest"
 import { ReplayServer } from "@fermata/node/testing"
 import type { ModelError } from "@fermata/sdk/model"
@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import { ask, hello, pieces } from "./asking.ts"
 import { both, served, textIn } from "./serving.ts"
 
-/** What listens at a port, and writes these bytes to whoever asks. */
+/** A listener that writes these bytes to each client. Returns its port. */
 const listening = (bytes: string) =>
   Effect.map(
     Effect.acquireRelease(
@@ -26,65 +26,60 @@ const listening = (bytes: string) =>
     (server) => (server.address() as AddressInfo).port
   )
 
-describe("What listens at the address", () => {
+describe("A listener at a model's address", () => {
   const head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
   const body = hello.body as string
   const cases: ReadonlyArray<readonly [string, string, ModelError.Reason["_tag"], string]> = [
     ["is no HTTP server", "SSH-2.0-OpenSSH_9\r\n", "ConnectionLost", "what came is not HTTP"],
-    ["says nothing", "", "ConnectionLost", "it was cut"],
+    ["sends nothing", "", "ConnectionLost", "it was cut"],
     ["stops within its head", "HTTP/1.1 200 OK\r\nContent-Ty", "ConnectionLost", "it was cut"],
     [
-      "has an endless head",
+      "sends an endless head",
       `HTTP/1.1 200 OK\r\nx: ${"y".repeat(200_000)}`,
       "ConnectionLost",
       "HEADERS_OVERFLOW"
     ],
     [
-      "says less than it announced",
+      "sends less than its content-length",
       `${head}content-length: 99999\r\n\r\n${pieces("Hel")}`,
       "ConnectionLost",
       "it was cut"
     ],
     [
-      "announces less than it says",
+      "sends more than its content-length",
       `${head}content-length: 20\r\n\r\n${body}`,
       "ConnectionLost",
       "cut off before its end"
     ],
     [
-      "announces two lengths",
+      "sends two content-lengths",
       `${head}content-length: 5\r\ncontent-length: 6\r\n\r\n${body}`,
       "ConnectionLost",
       "MISMATCH"
     ],
     [
-      "counts its chunks wrong",
+      "sends a malformed chunk size",
       `${head}transfer-encoding: chunked\r\n\r\nZZ\r\n${body}`,
       "ConnectionLost",
       "not HTTP"
     ],
     [
-      "packs what is not packed",
+      "sends plain text as gzip",
       `${head}content-encoding: gzip\r\nconnection: close\r\n\r\n${body}`,
       "ConnectionLost",
       "Z_DATA_ERROR"
     ],
+    ["answers 304", "HTTP/1.1 304 Not Modified\r\n\r\n", "InvalidResponse", "status 304, which is no answer"],
     [
-      "has nothing new",
-      "HTTP/1.1 304 Not Modified\r\n\r\n",
-      "InvalidResponse",
-      "status 304, which is no answer"
-    ],
-    [
-      "sends on to nowhere",
+      "redirects to an invalid address",
       "HTTP/1.1 302 Found\r\nlocation: http://[bad\r\ncontent-length: 0\r\n\r\n",
       "InvalidResponse",
       "another address"
     ],
-    ["has a number of its own", "HTTP/1.1 999 X\r\ncontent-length: 2\r\n\r\nno", "ProviderFault", "no"]
+    ["answers 999", "HTTP/1.1 999 X\r\ncontent-length: 2\r\n\r\nno", "ProviderFault", "no"]
   ]
   for (const [name, bytes, tag, words] of cases) {
-    it.live(`is told by a model error where it ${name}`, () =>
+    it.live(`fails the call with a model error when it ${name}`, () =>
       Effect.gen(function* () {
         const port = yield* listening(bytes)
         const { client } = yield* served("chat", [], { baseUrl: `http://127.0.0.1:${port}/v1` })
@@ -97,7 +92,7 @@ describe("What listens at the address", () => {
     )
   }
 
-  it.live("is said to speak http where https was asked for, and not asked again", () =>
+  it.live("is named as speaking no https when https was asked for, and the call is not retried", () =>
     Effect.gen(function* () {
       const server = yield* ReplayServer.make([hello])
       const { client } = yield* served("chat", [], {
@@ -110,7 +105,7 @@ describe("What listens at the address", () => {
     })
   )
 
-  it.live("may end its answer by closing, or by an older HTTP, or with part of a document", () =>
+  it.live("may end its answer by closing the connection, with HTTP/1.0, or with status 206", () =>
     Effect.gen(function* () {
       for (const bytes of [
         `${head}connection: close\r\n\r\n${body}`,

@@ -27,7 +27,7 @@ const answered = (model: Parameters<typeof createFermata>[0]["model"]) =>
   })
 
 describe("the models of @fermata/node", () => {
-  it.live("answer through the protocol that each speaks, by its own function and by a profile", () =>
+  it.live("call the path of their protocol, made by their own function or by a profile", () =>
     Effect.gen(function* () {
       const kinds = [
         {
@@ -60,7 +60,7 @@ describe("the models of @fermata/node", () => {
     }).pipe(Effect.scoped)
   )
 
-  it("say how much fits into one call, where their options do", () => {
+  it("return `contextTokens` when their options give it", () => {
     const sized = { model: "m", contextTokens: 128_000 }
     const profile = { ...sized, name: "m", protocol: "chat" as const, baseUrl: "http://127.0.0.1/v1" }
     for (const model of [openAi(sized), openAiCompatible(sized), anthropic(sized), modelOf(profile)]) {
@@ -69,7 +69,7 @@ describe("the models of @fermata/node", () => {
     assert.isUndefined(openAi({ model: "m" }).contextTokens?.())
   })
 
-  it.live("take a login instead of a key, and renew it before the call", () =>
+  it.live("accept a login instead of a key, and renew it before the call", () =>
     Effect.gen(function* () {
       const response = yield* recorded("chat/openai-text")
       const server = yield* ReplayServer.make(({ path }) =>

@@ -81,7 +81,7 @@ const types = (blocks: ReadonlyArray<{ readonly type: string }>) => blocks.map((
 
 describe("A provider that pauses its turn", () => {
   for (const how of ["stream", "complete"] as const) {
-    it.live(`is sent back what it said, and goes on, until the answer is whole (${how})`, () =>
+    it.live(`gets its partial answer back until the answer is complete (${how})`, () =>
       Effect.gen(function* () {
         const { client, server } = yield* served(turn.map(how === "stream" ? streaming : whole))
         const request = ask({ settings: { extra: { metadata: { user_id: "u" } } } })
@@ -117,7 +117,7 @@ describe("A provider that pauses its turn", () => {
     )
   }
 
-  it.live("is not sent blanks at the end of what it said, which it refuses", () =>
+  it.live("gets its text back without trailing blanks, which it would refuse", () =>
     Effect.gen(function* () {
       const { client, server } = yield* served([
         streaming(paused([text("Let me look.  \n")])),
@@ -128,7 +128,7 @@ describe("A provider that pauses its turn", () => {
     })
   )
 
-  it.live("is asked again where going on fails, although the beginning of the answer is out", () =>
+  it.live("is retried when a continuation fails, although a part of the answer was emitted", () =>
     Effect.gen(function* () {
       const { client, server } = yield* served([
         streaming(turn[0]!),
@@ -141,7 +141,7 @@ describe("A provider that pauses its turn", () => {
     })
   )
 
-  it.live("is paid for its pauses also when going on fails", () =>
+  it.live("leaves the usage of its pauses in the error when a continuation fails", () =>
     Effect.gen(function* () {
       for (const how of ["stream", "complete"] as const) {
         const { client } = yield* served([
@@ -156,7 +156,7 @@ describe("A provider that pauses its turn", () => {
     })
   )
 
-  it.live("is given up after ten pauses, with what they used", () =>
+  it.live("fails the call with InvalidResponse after ten pauses, with their usage", () =>
     Effect.gen(function* () {
       for (const how of ["stream", "complete"] as const) {
         const { client, server } = yield* served((_, index) =>
@@ -172,7 +172,7 @@ describe("A provider that pauses its turn", () => {
     })
   )
 
-  it.live("waits for the results of calls that it made beside its own", () =>
+  it.live("ends the answer when it pauses beside a tool call", () =>
     Effect.gen(function* () {
       const calls = { type: "tool_use", id: "c", name: "look", input: {} }
       const { client, server } = yield* served([streaming(paused([search("s1"), calls]))])

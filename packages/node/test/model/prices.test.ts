@@ -10,7 +10,7 @@ describe("pricesOf", () => {
     assert.deepStrictEqual(pricesOf("https://api.openai.com/v1", "gpt-4o-2024-08-06", early2026), prices)
   })
 
-  it("knows what writing to a cache costs", () => {
+  it("knows the price of writing to a cache", () => {
     assert.deepStrictEqual(pricesOf("anthropic", "claude-opus-4-8"), {
       input: 5,
       cachedInput: 0.5,
@@ -19,7 +19,7 @@ describe("pricesOf", () => {
     })
   })
 
-  it("knows that a long context costs more", () => {
+  it("knows the higher prices of a long context", () => {
     assert.deepStrictEqual(pricesOf("openai", "gpt-5.5"), {
       input: 5,
       cachedInput: 0.5,
@@ -28,7 +28,7 @@ describe("pricesOf", () => {
     })
   })
 
-  it("knows nothing of what it does not know", () => {
+  it("returns undefined for an unknown model, provider or address", () => {
     assert.isUndefined(pricesOf("openai", "no-such-model"))
     assert.isUndefined(pricesOf("nobody", "gpt-4o"))
     assert.isUndefined(pricesOf("http://127.0.0.1:11434/v1", "gpt-4o"))

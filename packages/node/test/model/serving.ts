@@ -8,7 +8,7 @@ import {
   OpenAiResponses
 } from "@fermata/sdk/model"
 /**
- * A server for tests, and clients of all three protocols that ask it, with answers that all of them understand.
+ * A server for tests, clients of all three protocols that call it, and answers that all of them can read.
  */
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
@@ -24,7 +24,7 @@ export const protocols = ["chat", "responses", "messages"] as const
 /** The key of a client, with letters that are spelled differently elsewhere. */
 export const secret = "sk-secret+of/the=test"
 
-/** A server with these responses, and a client of a protocol that asks it, once. */
+/** A server with these responses, and a client of the protocol that calls it without retries. */
 export const served = (
   protocol: Protocol,
   responses: ReplayServer.Responses,
@@ -49,7 +49,7 @@ export const served = (
     return { server, client }
   }).pipe(Effect.provide(FetchHttpClient.layer))
 
-/** Asks a client in both ways. */
+/** The two ways to call a client: streamed and whole. */
 export const both = (
   client: Client
 ): ReadonlyArray<Effect.Effect<ModelPart.ModelResponse, ModelError.ModelError>> => [

@@ -7,7 +7,7 @@ import { type Client, type Protocol, served as serving } from "./serving.ts"
 
 const prices = { input: 1, output: 10 }
 
-/** With prices, and asked twice where that may help. */
+/** A client with prices and one retry. */
 const served = (
   protocol: Protocol,
   responses: ReplayServer.Responses,
@@ -35,7 +35,7 @@ const responseOf = (status: string, fields: object = {}) => ({
   ...fields
 })
 
-describe("What a failed answer used", () => {
+describe("The usage of a failed answer", () => {
   const cases: ReadonlyArray<
     readonly [string, Protocol, ReplayServer.Response, ModelError.Reason["_tag"], ReadonlyArray<number>]
   > = [
@@ -162,7 +162,7 @@ describe("What a failed answer used", () => {
     ]
   ]
   for (const [name, protocol, response, reason, spent] of cases) {
-    it.live(`is in the error, of all attempts: ${name}`, () =>
+    it.live(`is in the error, summed over all attempts: ${name}`, () =>
       Effect.gen(function* () {
         const { client } = yield* served(protocol, () => response)
         const error = yield* failed(client)
@@ -187,7 +187,7 @@ describe("What a failed answer used", () => {
     })
   )
 
-  it.live("is not made up where the provider said nothing", () =>
+  it.live("is undefined when the provider reported none", () =>
     Effect.gen(function* () {
       for (const [protocol, response] of [
         ["chat", streamed(pieces("Hel"))],
@@ -201,7 +201,7 @@ describe("What a failed answer used", () => {
     })
   )
 
-  it.live("is in the answer that comes at the second attempt, and only its own input is its context", () =>
+  it.live("is part of the answer of a second attempt, whose `lastInputTokens` are its own", () =>
     Effect.gen(function* () {
       for (const how of ["stream", "complete"] as const) {
         const { client } = yield* served("chat", [
@@ -219,12 +219,12 @@ describe("What a failed answer used", () => {
     })
   )
 
-  it.live("has no known cost as soon as one of its requests has none", () =>
+  it.live("has no cost when one of its requests has none", () =>
     Effect.gen(function* () {
-      const told = { ...bill, cost: 0.5 }
+      const priced = { ...bill, cost: 0.5 }
       const { client } = yield* served(
         "chat",
-        [streamed(event({ error: { message: "upstream", code: 502 }, usage: told })), hello],
+        [streamed(event({ error: { message: "upstream", code: 502 }, usage: priced })), hello],
         { prices: undefined as never }
       )
       const { usage } = yield* ModelClient.collect(client.stream(ask()))
@@ -233,7 +233,7 @@ describe("What a failed answer used", () => {
     })
   )
 
-  it.live("goes along when another model is asked", () =>
+  it.live("is added to that of the fallback model, in its answer or its error", () =>
     Effect.gen(function* () {
       const error = streamed(event({ error: { message: "upstream", code: 502 }, usage: bill }))
       const once = { retry: { times: 0 } }

@@ -41,7 +41,7 @@ const served = (responses: ReplayServer.Responses, options: Partial<OpenAiChat.O
 const textIn = (response: ModelPart.ModelResponse) =>
   response.content.map((part) => (part._tag === "text" ? part.text : part._tag)).join("|")
 
-/** Why streaming failed. */
+/** The error of a stream that fails. */
 const failure = (client: ModelClient.ModelClient["Service"], request = ask()) =>
   Effect.flip(ModelClient.collect(client.stream(request)))
 
@@ -50,31 +50,29 @@ const untilClosed = (request: ReplayServer.Request | undefined) => Effect.promis
 const never = new Promise<never>(() => {})
 
 describe("A model client over HTTP", () => {
-  it.live(
-    "streams an answer: one array of parts for a network chunk, and a finish that names the profile",
-    () =>
-      Effect.gen(function* () {
-        const { client, server } = yield* served([hello], { prices: { input: 1, output: 2 } })
-        const arrays: Array<ReadonlyArray<ModelPart.ModelPart>> = []
-        yield* Stream.runForEachArray(client.stream(ask()), (parts) => Effect.sync(() => arrays.push(parts)))
-        const parts = arrays.flat()
-        assert.deepStrictEqual(
-          parts.map((part) => part._tag),
-          ["text-delta", "text-delta", "finish"]
-        )
-        const finish = parts[2]!
-        assert.deepInclude(finish, { profile: "tested", finishReason: "stop" })
-        // 3 tokens in for 1 dollar a million, 2 out for 2 dollars a million.
-        assert.closeTo(finish._tag === "finish" ? finish.usage.costUsd! : 0, 7e-6, 1e-12)
-        const [request] = server.requests
-        assert.strictEqual(request!.path, "/v1/chat/completions")
-        assert.strictEqual(request!.headers.authorization, "Bearer sk-secret-of-the-test")
-        assert.strictEqual(JSON.parse(request!.body).stream, true)
-        assert.isUndefined(request!.headers.traceparent)
-      })
+  it.live("streams one array of parts for each network chunk, and a finish that names the profile", () =>
+    Effect.gen(function* () {
+      const { client, server } = yield* served([hello], { prices: { input: 1, output: 2 } })
+      const arrays: Array<ReadonlyArray<ModelPart.ModelPart>> = []
+      yield* Stream.runForEachArray(client.stream(ask()), (parts) => Effect.sync(() => arrays.push(parts)))
+      const parts = arrays.flat()
+      assert.deepStrictEqual(
+        parts.map((part) => part._tag),
+        ["text-delta", "text-delta", "finish"]
+      )
+      const finish = parts[2]!
+      assert.deepInclude(finish, { profile: "tested", finishReason: "stop" })
+      // 3 tokens in for 1 dollar a million, 2 out for 2 dollars a million.
+      assert.closeTo(finish._tag === "finish" ? finish.usage.costUsd! : 0, 7e-6, 1e-12)
+      const [request] = server.requests
+      assert.strictEqual(request!.path, "/v1/chat/completions")
+      assert.strictEqual(request!.headers.authorization, "Bearer sk-secret-of-the-test")
+      assert.strictEqual(JSON.parse(request!.body).stream, true)
+      assert.isUndefined(request!.headers.traceparent)
+    })
   )
 
-  it.live("hands out a part when it arrives, not when the answer ends", () =>
+  it.live("emits a part when it arrives, not when the answer ends", () =>
     Effect.gen(function* () {
       const { client } = yield* served([
         streamed(pieces("Hel", "lo.") + end, { fault: { after: pieces("Hel").length, kind: "stall" } })
@@ -84,7 +82,7 @@ describe("A model client over HTTP", () => {
     })
   )
 
-  it.live("asks for a whole answer, or collects a stream where there is nothing else", () =>
+  it.live("requests a whole answer, or collects a stream when the server only streams", () =>
     Effect.gen(function* () {
       const whole = yield* served([helloWhole])
       const answer = yield* whole.client.complete(ask())
@@ -97,7 +95,7 @@ describe("A model client over HTTP", () => {
     })
   )
 
-  it.live("reads what the server sent, whatever it was asked for and whatever it calls it", () =>
+  it.live("reads a stream or JSON for any request and any content type", () =>
     Effect.gen(function* () {
       const plain = { "content-type": "text/plain" }
       const { client } = yield* served([
@@ -120,7 +118,7 @@ describe("A model client over HTTP", () => {
     })
   )
 
-  it.live("ends when the answer has ended, though the server keeps the connection open", () =>
+  it.live("ends with the answer, though the server keeps the connection open", () =>
     Effect.gen(function* () {
       const { client, server } = yield* served([
         streamed(`${pieces("Hello.")}${end}: bye\n\n`, {
@@ -132,24 +130,26 @@ describe("A model client over HTTP", () => {
     })
   )
 
-  it.live("asks for no longer an answer than its model has room for, counted by the tokenizer in force", () =>
-    Effect.gen(function* () {
-      const { client, server } = yield* served([hello, helloWhole], { contextTokens: 16_000 })
-      const request = ask({ settings: { maxOutputTokens: 12_000 } })
-      const counting = (tokens: number) =>
-        Effect.provideService(Tokenizer.Tokenizer, { count: (text) => (text === "Be brief." ? tokens : 0) })
-      yield* counting(9000)(Effect.scoped(ModelClient.collect(client.stream(request))))
-      yield* counting(1)(client.complete(request))
-      // Beside the 9000, four tokens stand around the message.
-      assert.deepStrictEqual(
-        server.requests.map(({ body }) => JSON.parse(body).max_completion_tokens),
-        [6996, 12_000]
-      )
-      assert.strictEqual(client.contextTokens?.(), 16_000)
-    })
+  it.live(
+    "limits the output tokens to the room in its model's context, counted by the tokenizer in force",
+    () =>
+      Effect.gen(function* () {
+        const { client, server } = yield* served([hello, helloWhole], { contextTokens: 16_000 })
+        const request = ask({ settings: { maxOutputTokens: 12_000 } })
+        const counting = (tokens: number) =>
+          Effect.provideService(Tokenizer.Tokenizer, { count: (text) => (text === "Be brief." ? tokens : 0) })
+        yield* counting(9000)(Effect.scoped(ModelClient.collect(client.stream(request))))
+        yield* counting(1)(client.complete(request))
+        // Beside the 9000, four tokens stand around the message.
+        assert.deepStrictEqual(
+          server.requests.map(({ body }) => JSON.parse(body).max_completion_tokens),
+          [6996, 12_000]
+        )
+        assert.strictEqual(client.contextTokens?.(), 16_000)
+      })
   )
 
-  it.live("uses a connection again", () =>
+  it.live("reuses connections", () =>
     Effect.gen(function* () {
       const ports = new Set<unknown>()
       const { client, server } = yield* served(() => hello)
@@ -162,8 +162,8 @@ describe("A model client over HTTP", () => {
   )
 })
 
-describe("A model client and its limits of time", () => {
-  it.live("gives up when no head comes, and lets the connection go", () =>
+describe("A model client with timeouts", () => {
+  it.live("fails with TimedOut when no head arrives, and closes the connection", () =>
     Effect.gen(function* () {
       const { client, server } = yield* served(() => never, {
         timeouts: { response: "50 millis" },
@@ -176,7 +176,7 @@ describe("A model client and its limits of time", () => {
     })
   )
 
-  it.live("gives up when nothing of the answer comes, and when nothing more comes", () =>
+  it.live("fails when the answer does not begin, or does not go on, in time", () =>
     Effect.gen(function* () {
       const stall = (after: number) => streamed(hello.body as string, { fault: { after, kind: "stall" } })
       const first = yield* served([stall(0)], { timeouts: { firstByte: "50 millis" }, retry: { times: 0 } })
@@ -190,7 +190,7 @@ describe("A model client and its limits of time", () => {
     })
   )
 
-  it.live("lets a whole answer be written before its head comes", () =>
+  it.live("waits for the head of a whole answer longer than for that of a stream", () =>
     Effect.gen(function* () {
       const { client } = yield* served([{ ...helloWhole, delay: { head: 100 } }], {
         timeouts: { response: "20 millis", firstByte: "5 seconds" },
@@ -200,7 +200,7 @@ describe("A model client and its limits of time", () => {
     })
   )
 
-  it.live("takes comments and pings as signs of life", () =>
+  it.live("accepts comments and pings as signs of life", () =>
     Effect.gen(function* () {
       const pings = ": ping\n\n".repeat(50)
       const { client } = yield* served([streamed(pings + hello.body, { delay: { chunk: 40 } })], {
@@ -212,9 +212,9 @@ describe("A model client and its limits of time", () => {
   )
 })
 
-describe("A model client and faults", () => {
+describe("A model client on a faulty connection", () => {
   for (const kind of ["cut", "reset", "end"] as const) {
-    it.live(`tries again when the connection ends (${kind}) before anything of the answer is out`, () =>
+    it.live(`retries when the connection ends (${kind}) before a part is emitted`, () =>
       Effect.gen(function* () {
         const { client, server } = yield* served([
           streamed(": hi\n\n", { fault: { after: 100, kind } }),
@@ -230,7 +230,7 @@ describe("A model client and faults", () => {
       })
     )
 
-    it.live(`does not try again when the connection ends (${kind}) within the answer`, () =>
+    it.live(`does not retry when the connection ends (${kind}) within the answer`, () =>
       Effect.gen(function* () {
         const begun = pieces("Hel")
         const { client, server } = yield* served([
@@ -244,9 +244,9 @@ describe("A model client and faults", () => {
     )
   }
 
-  it.live("tells a refused connection, with the host and without anything else", () =>
+  it.live("names the host of a refused connection", () =>
     Effect.gen(function* () {
-      // A port on which something listened a moment ago.
+      // The port of a server that has just stopped.
       const { url } = yield* Effect.scoped(ReplayServer.make([]))
       const { client } = yield* served([], { baseUrl: `${url}/v1`, retry: { times: 0 } })
       const { message } = yield* failure(client)
@@ -270,13 +270,13 @@ describe("A model client and faults", () => {
       "64 MB"
     ],
     [
-      "the same as JSON",
+      "JSON that unpacks to more than an answer can be",
       { headers: { ...json, "content-encoding": "gzip" }, body: gzipSync(" ".repeat(70 * 1024 * 1024)) },
       "64 MB"
     ]
   ]
   for (const [name, response, words] of unreadable) {
-    it.live(`takes ${name} for no answer`, () =>
+    it.live(`fails with InvalidResponse on ${name}`, () =>
       Effect.gen(function* () {
         const { client } = yield* served([response], { retry: { times: 0 } })
         const { reason } = yield* failure(client)
@@ -286,7 +286,7 @@ describe("A model client and faults", () => {
     )
   }
 
-  it.live("tries again after faults of the provider, also inside a stream, and obeys x-should-retry", () =>
+  it.live("retries faults of the provider, also inside a stream, and obeys x-should-retry", () =>
     Effect.gen(function* () {
       const { client, server } = yield* served([
         refusal(503, "busy"),
@@ -307,7 +307,7 @@ describe("A model client and faults", () => {
     })
   )
 
-  it.live("waits as long as the provider asks, and not at all when that is too long", () =>
+  it.live("waits as long as the provider asks, and fails when that is too long", () =>
     Effect.gen(function* () {
       const { client, server } = yield* served([
         refusal(429, "slow down", { "retry-after-ms": "80", "x-request-id": "req_7" }),
@@ -325,8 +325,8 @@ describe("A model client and faults", () => {
   )
 })
 
-describe("A model client that is told to wait for ages", () => {
-  it.live("fails at once with a model error, however many digits the wait has", () =>
+describe("A model client with a retry-after of 400 digits", () => {
+  it.live("fails at once with a model error", () =>
     Effect.gen(function* () {
       const many = { "retry-after": "9".repeat(400) }
       const { client, server } = yield* served([refusal(429, "slow", many), refusal(503, "down", many)])
@@ -340,7 +340,7 @@ describe("A model client that is told to wait for ages", () => {
 })
 
 describe("A model client that is interrupted", () => {
-  /** Interrupts a call as soon as `when` says so; how long the process then waited for the end of the connection. */
+  /** Interrupts a call when `when` returns true; returns how long the process then waited for the end of the connection. */
   const interrupted = (
     response: ReplayServer.Responses,
     when: (server: ReplayServer.ReplayServer, parts: () => number) => boolean,
@@ -371,7 +371,7 @@ describe("A model client that is interrupted", () => {
       return spent().waitedMs
     })
 
-  it.live("closes its connection at once, wherever it is", () =>
+  it.live("closes its connection within a second at every stage of a call", () =>
     Effect.gen(function* () {
       const stalled = (after: number): ReadonlyArray<ReplayServer.Response> => [
         streamed(hello.body as string, { fault: { after, kind: "stall" } })
@@ -385,7 +385,7 @@ describe("A model client that is interrupted", () => {
     })
   )
 
-  it.live("closes its connection when the reader has enough", () =>
+  it.live("closes its connection when its stream's consumer stops", () =>
     Effect.gen(function* () {
       const { client, server } = yield* served([
         streamed(hello.body as string, { fault: { after: 80, kind: "stall" } })
@@ -397,7 +397,7 @@ describe("A model client that is interrupted", () => {
     })
   )
 
-  it.live("stops waiting to try again", () =>
+  it.live("stops waiting for its next attempt", () =>
     Effect.gen(function* () {
       const { client, server } = yield* served([refusal(429, "slow down", { "retry-after": "30" }), hello])
       const waiting = yield* Deferred.make<void>()
@@ -413,8 +413,8 @@ describe("A model client that is interrupted", () => {
   )
 })
 
-describe("A model client and secrets", () => {
-  it.live("says what to set when there is no key, and sends nothing", () =>
+describe("A model client with secrets", () => {
+  it.live("names the variable to set when there is no key, and sends nothing", () =>
     Effect.gen(function* () {
       const { client, server } = yield* served([hello], { apiKey: "  " })
       const { reason } = yield* failure(client)
@@ -424,7 +424,7 @@ describe("A model client and secrets", () => {
     })
   )
 
-  it.live("shows no key in errors, logs and spans, though the server repeats it", () =>
+  it.live("shows no key in errors, logs and spans, though the server echoes it", () =>
     Effect.gen(function* () {
       const secret = "sk-secret-of-the-test"
       const seen: Array<unknown> = []
@@ -469,7 +469,7 @@ describe("A model client and secrets", () => {
     })
   )
 
-  it.live("shows no key as the id of a request, though the server repeats it there", () =>
+  it.live("shows no key as the id of a request, though the server echoes it there", () =>
     Effect.gen(function* () {
       const { client } = yield* served((request) =>
         refusal(400, "bad", { "x-request-id": request.headers.authorization! })
@@ -480,7 +480,7 @@ describe("A model client and secrets", () => {
     })
   )
 
-  it.live("shows no value of the base URL's query, though the server repeats it", () =>
+  it.live("shows no value of the base URL's query, though the server echoes it", () =>
     Effect.gen(function* () {
       const server = yield* ReplayServer.make(({ path }) =>
         refusal(400, `Bad: ${path} ${decodeURIComponent(path)}`)
@@ -508,7 +508,7 @@ describe("A model client and secrets", () => {
     })
   )
 
-  it.live("refuses a key that cannot be sent, and a base URL that cannot be asked", () =>
+  it.live("refuses a key with line breaks and an invalid base URL", () =>
     Effect.gen(function* () {
       const cases: ReadonlyArray<readonly [Partial<OpenAiChat.Options>, ModelError.Reason["_tag"], string]> =
         [
@@ -530,7 +530,7 @@ describe("A model client and secrets", () => {
     })
   )
 
-  it.live("renews the login once after a 401, and then a person has to log in", () =>
+  it.live("renews the login once after a 401, and then fails with LoginRequired", () =>
     Effect.gen(function* () {
       const tokens = ["old-token", "new-token"]
       const auth = (canRefresh: boolean) => ({

@@ -9,7 +9,7 @@ import { answer, asked, at, create, openStore, runId, said } from "./storedRuns.
 
 const run = runId("a")
 
-/** Tag and sentence of the error with which a store does not open; the sentence gives nothing away. */
+/** Tag and message of the error of a store that does not open. Checks that the message reveals nothing. */
 const refusal = (options: PostgresStore.Options) =>
   Effect.map(Effect.flip(Effect.scoped(openStore(options))), ({ message, reason }) => {
     assert.notMatch(message, /127\.0\.0\.1|secret|guest|t_\d+|SELECT|CREATE|\n/)
@@ -26,7 +26,7 @@ const urlWith = (url: string, change: (url: URL) => void): string => {
 }
 
 describe("PostgresStore", () => {
-  it.live("says what is wrong with a URL, a server, a login or a database", () =>
+  it.live("names the problem of a URL, an option, a server, a login or a database", () =>
     Effect.gen(function* () {
       const { name, url } = yield* emptyDatabase
       yield* withSql(url, (sql) => sql`CREATE ROLE ${sql(`guest_${name}`)} LOGIN PASSWORD 'secret-1'`)
@@ -74,7 +74,7 @@ describe("PostgresStore", () => {
     })
   )
 
-  it.live("refuses tables that a newer version made and leaves them as they are", () =>
+  it.live("refuses tables that a newer version made and leaves them readable", () =>
     Effect.gen(function* () {
       const { url } = yield* emptySchema
       yield* Effect.scoped(Effect.flatMap(openStore({ url }), (store) => create(store, run)))
@@ -88,7 +88,7 @@ describe("PostgresStore", () => {
     })
   )
 
-  it.live("makes its tables once when eight open an empty database together", () =>
+  it.live("creates its tables once when eight stores open an empty database together", () =>
     Effect.gen(function* () {
       const { url } = yield* emptySchema
       const stores = yield* Effect.all(
@@ -105,7 +105,7 @@ describe("PostgresStore", () => {
     })
   )
 
-  it.live("lets exactly one of four stores win each of 400 requests", () =>
+  it.live("accepts each of 400 decisions from exactly one of four stores", () =>
     Effect.gen(function* () {
       const { url } = yield* emptySchema
       const stores = yield* Effect.forEach(["ann", "ben", "cleo", "dan"], (by) =>
@@ -134,7 +134,7 @@ describe("PostgresStore", () => {
     })
   )
 
-  it.live("says that the store is busy when a lock stays, reads meanwhile, and goes on later", () =>
+  it.live("fails with StoreBusy while a row is locked, reads meanwhile, and appends again afterwards", () =>
     Effect.gen(function* () {
       const { url } = yield* emptySchema
       const store = yield* openStore({ url, busyDeadline: "300 millis" })
@@ -170,7 +170,7 @@ describe("PostgresStore", () => {
       ["remote_apply", "remote_apply"]
     ]) {
       it.live(
-        `waits with every commit for the disk at least, where ${setting} is the default${transactionPooler ? ", through a pooler" : ""}`,
+        `commits with synchronous_commit = ${seen} where ${setting} is the default${transactionPooler ? ", through a pooler" : ""}`,
         () =>
           Effect.gen(function* () {
             const { url } = yield* emptyDatabase
@@ -190,7 +190,7 @@ describe("PostgresStore", () => {
               (sql) => sql`CREATE TRIGGER see BEFORE INSERT OR UPDATE ON fermata_runs EXECUTE FUNCTION see()`
             )
             const lease = yield* create(store, run)
-            // One statement by itself.
+            // A write of a single statement.
             yield* store.renew(lease, "1 minute")
             const settings = yield* withSql(url, (sql) => sql`SELECT synchronous_commit AS value FROM seen`)
             assert.deepStrictEqual(settings, [{ value: seen }, { value: seen }])
@@ -199,29 +199,27 @@ describe("PostgresStore", () => {
     }
   }
 
-  it.live(
-    "keeps nothing in a session: no lock is left, and through a pooler no setting and no statement",
-    () =>
-      Effect.gen(function* () {
-        const { url } = yield* emptyDatabase
-        const proxy = yield* proxyTo(url)
-        const store = yield* openStore({ url: proxy.url, transactionPooler: true })
-        const lease = yield* create(store, run, asked(run))
-        yield* answer(store, run, "ann")
-        yield* store.append({ lease, expected: at(1), events: [said("1")], status: "running" })
-        yield* store.load(run)
-        yield* store.release(lease)
-        const locks = yield* withSql(
-          url,
-          (sql) => sql`SELECT locktype FROM pg_locks WHERE locktype = 'advisory'
+  it.live("leaves no advisory lock, session setting or prepared statement behind a pooler", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      const proxy = yield* proxyTo(url)
+      const store = yield* openStore({ url: proxy.url, transactionPooler: true })
+      const lease = yield* create(store, run, asked(run))
+      yield* answer(store, run, "ann")
+      yield* store.append({ lease, expected: at(1), events: [said("1")], status: "running" })
+      yield* store.load(run)
+      yield* store.release(lease)
+      const locks = yield* withSql(
+        url,
+        (sql) => sql`SELECT locktype FROM pg_locks WHERE locktype = 'advisory'
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
-        )
-        assert.deepStrictEqual(locks, [])
-        assert.isAbove(proxy.sent.length, 20)
-        for (const { isNamed, text } of proxy.sent) {
-          assert.isFalse(isNamed, text)
-          assert.notMatch(text, /^\s*(SET(?! LOCAL)|LISTEN|PREPARE|DECLARE)\b|\bTEMP\b|pg_advisory_lock/i)
-        }
-      })
+      )
+      assert.deepStrictEqual(locks, [])
+      assert.isAbove(proxy.sent.length, 20)
+      for (const { isNamed, text } of proxy.sent) {
+        assert.isFalse(isNamed, text)
+        assert.notMatch(text, /^\s*(SET(?! LOCAL)|LISTEN|PREPARE|DECLARE)\b|\bTEMP\b|pg_advisory_lock/i)
+      }
+    })
   )
 })

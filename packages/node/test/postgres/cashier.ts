@@ -1,13 +1,12 @@
 import { assert } from "@effect/vitest"
 /**
- * An agent that charges when it is told to, and runs of it that are driven from prompt to end while something happens to the
- * database.
+ * An agent that charges a card, and runs of it that are driven to their end while the database is disturbed.
  */
 import { agent, approve, createFermata, type Fermata, tool } from "@fermata/node"
 import { PostgresStore } from "@fermata/node/postgres"
 import { ScriptedModel } from "@fermata/node/testing"
 
-/** A Fermata on a database. Every charge that was made, by its idempotency key, is in `charges`. */
+/** A Fermata on a database. `charges` holds the idempotency key of every charge. */
 const openCashier = async (url: string) => {
   const charges: Array<string> = []
   const charge = tool("charge_card", {
@@ -22,7 +21,7 @@ const openCashier = async (url: string) => {
   const fermata = await createFermata({
     agents: [agent("cashier", { tools: [charge] })],
     model: model.client,
-    // The tests are about what becomes of the runs: how long a store tries does not depend on how busy the machine is.
+    // A long deadline, so that the outcome does not depend on how busy the machine is.
     store: PostgresStore.layer({ url, busyDeadline: "5 minutes" })
   })
   return { fermata, charges }
@@ -41,13 +40,13 @@ const drive = async (fermata: Fermata.Fermata, onStep: () => void): Promise<stri
   return held.runId
 }
 
-/** How runs are driven while something happens to the database. */
+/** How runs are driven while the database is disturbed. */
 interface DriveOptions {
   /** Runs to drive at least. */
   readonly atLeast: number
-  /** Breaks something. Called again and again, each time after `every` further steps of the runs. Default: nothing. */
+  /** Disturbs the database. Called each time after `every` further steps of the runs. Default: nothing. */
   readonly disturb?: () => Promise<unknown>
-  /** Steps between two disturbances: what bounds them is the progress of the runs, and not the time. */
+  /** Steps between two disturbances: the progress of the runs bounds them, and not the time. */
   readonly every?: number
   /** Whether there were enough disturbances. */
   readonly enough?: () => boolean
@@ -55,7 +54,7 @@ interface DriveOptions {
 
 /**
  * Drives runs, eight at a time, until at least `atLeast` have ended and `enough` returns true. Then checks that all of them are
- * stored, and that each charged once. Returns how many there were.
+ * stored, and that each charged once. Returns their number.
  */
 export const driveUntil = async (url: string, options: DriveOptions): Promise<number> => {
   const { atLeast, disturb = async () => {}, enough = () => true, every = 1 } = options

@@ -17,67 +17,67 @@ const listeners = (url: string) =>
 
 const soon = Schedule.spaced("5 millis")
 
-/** What a store tells, from the moment that its connection listens. */
+/** The notifications of a store, from the moment that its connection listens. */
 const listenTo = Effect.fnUntraced(function* (store: Store, url: string) {
-  const told = yield* Queue.unbounded<void>()
-  yield* Effect.forkScoped(Stream.runForEach(store.changes, () => Queue.offer(told, undefined)))
+  const notified = yield* Queue.unbounded<void>()
+  yield* Effect.forkScoped(Stream.runForEach(store.changes, () => Queue.offer(notified, undefined)))
   yield* Effect.repeat(listeners(url), { until: (rows) => rows.length > 0, schedule: soon })
-  yield* Queue.take(told)
-  return told
+  yield* Queue.take(notified)
+  return notified
 })
 
 describe("the changes of a PostgresStore", () => {
-  it.live("tell of a decision and of a cancellation that another process takes", () =>
+  it.live("emit after a decision and after a cancellation by another process", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       const worker = yield* openStore({ url, maxConnections: 1 })
       const inbox = yield* openStore({ url })
       yield* create(worker, runId("a"), asked(runId("a")))
-      const told = yield* listenTo(worker, url)
+      const notified = yield* listenTo(worker, url)
       yield* answer(inbox, runId("a"), "ann")
-      yield* Queue.take(told)
+      yield* Queue.take(notified)
       yield* inbox.requestCancel(runId("a"), "enough")
-      yield* Queue.take(told)
+      yield* Queue.take(notified)
     })
   )
 
-  it.live("tell of several decisions that another process takes together", () =>
+  it.live("emit after several decisions that another process takes together", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       const worker = yield* openStore({ url, maxConnections: 1 })
       const inbox = yield* openStore({ url })
       yield* create(worker, runId("a"), asked(runId("a")))
-      const told = yield* listenTo(worker, url)
-      // One for what this process does, one for what others do.
-      yield* Queue.take(told)
+      const notified = yield* listenTo(worker, url)
+      // A subscription begins with two emissions: one for this process, one for the others.
+      yield* Queue.take(notified)
       yield* inbox.decideAll([answering(runId("a"), "ann")])
-      yield* Queue.take(told)
+      yield* Queue.take(notified)
     })
   )
 
-  it.live("go on, and start with a look, when the listening connection died", () =>
+  it.live("emit again when the listening connection has died, and go on over a new one", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       const worker = yield* openStore({ url })
       const inbox = yield* openStore({ url })
       yield* create(worker, runId("a"), asked(runId("a")))
-      const told = yield* listenTo(worker, url)
+      const notified = yield* listenTo(worker, url)
       for (let round = 0; round < 5; round += 1) {
-        yield* Queue.clear(told)
+        yield* Queue.clear(notified)
         const [listener] = yield* Effect.repeat(listeners(url), {
           until: (rows) => rows.length === 1,
           schedule: soon
         })
         yield* withSql(url, (sql) => sql`SELECT pg_terminate_backend(${listener!.pid})`)
-        yield* Queue.take(told)
+        yield* Queue.take(notified)
       }
-      yield* Queue.clear(told)
+      yield* Queue.clear(notified)
       yield* answer(inbox, runId("a"), "ann")
-      yield* Queue.take(told)
+      yield* Queue.take(notified)
     })
   )
 
-  it.live("go on, and start with a look, when nothing comes over the listening connection any more", () =>
+  it.live("emit again when the listening connection has fallen silent, and go on over a new one", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       const proxy = yield* proxyTo(url)
@@ -88,17 +88,17 @@ describe("the changes of a PostgresStore", () => {
       })
       const inbox = yield* openStore({ url })
       yield* create(worker, runId("a"), asked(runId("a")))
-      const told = yield* listenTo(worker, url)
-      // One for what this process does, one for what others do.
-      yield* Queue.take(told)
+      const notified = yield* listenTo(worker, url)
+      // A subscription begins with two emissions: one for this process, one for the others.
+      yield* Queue.take(notified)
       proxy.silence(["client", "server"])
-      yield* Queue.take(told)
+      yield* Queue.take(notified)
       yield* answer(inbox, runId("a"), "ann")
-      yield* Queue.take(told)
+      yield* Queue.take(notified)
     })
   )
 
-  it.live("keep the listening connection for as long as it is answered", () =>
+  it.live("keep the listening connection while the server answers", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       const store = yield* openStore({ url, busyDeadline: "300 millis", answerTimeout: "2 seconds" })
@@ -117,7 +117,7 @@ describe("the changes of a PostgresStore", () => {
     })
   )
 
-  it.live("use one connection for all who listen, and none when nobody does", () =>
+  it.live("use one connection for all subscribers, and none without a subscriber", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       const store = yield* openStore({ url })
@@ -126,9 +126,9 @@ describe("the changes of a PostgresStore", () => {
         Effect.gen(function* () {
           const all = yield* Effect.forEach([1, 2, 3], () => listenTo(store, url))
           const inbox = yield* openStore({ url })
-          for (const told of all) yield* Queue.clear(told)
+          for (const notified of all) yield* Queue.clear(notified)
           yield* answer(inbox, runId("a"), "ann")
-          for (const told of all) yield* Queue.take(told)
+          for (const notified of all) yield* Queue.take(notified)
           assert.strictEqual((yield* listeners(url)).length, 1)
         })
       )

@@ -6,12 +6,12 @@ import { emptyDatabase, reusedSchema, withSql } from "./database.ts"
 import { type Fault, proxyTo } from "./proxy.ts"
 import { answer, answering, asked, at, create, openStore, runId, said, type Store } from "./storedRuns.ts"
 
-/** How often each story is told: the commit that was done and not answered is the hard one. */
+/** How often each test repeats: a commit that was done and not answered is the hard one. */
 const rounds = { after: 50, before: 10 }
 
 const schema = reusedSchema()
 
-/** A store whose next commit can be broken, and one that sees what became of it. */
+/** A store whose next commit can be broken, and a witness that sees the result. */
 const storeToBreak = Effect.gen(function* () {
   const url = yield* schema
   const proxy = yield* proxyTo(url)
@@ -25,8 +25,8 @@ const storeToBreak = Effect.gen(function* () {
   return { store, witness, broken, count: proxy.broken }
 })
 
-/** Tells an operation's story often, once for each moment in which its commit is broken. */
-const tell = (
+/** Repeats a test, for each moment at which its commit is broken. */
+const repeated = (
   title: string,
   story: (
     context: Effect.Success<typeof storeToBreak>,
@@ -50,19 +50,19 @@ const tell = (
 const append = (store: Store, lease: Effect.Success<ReturnType<typeof create>>, text: string) =>
   store.append({ lease, expected: at(1), events: [said(text)], status: "running" })
 
-describe("an operation whose commit was not answered", () => {
-  tell("creates its run once", ({ broken, store, witness }, run, fault) =>
+describe("an operation whose commit gets no answer", () => {
+  repeated("creates its run once", ({ broken, store, witness }, run, fault) =>
     Effect.gen(function* () {
       const lease = yield* broken(fault, create(store, run))
       const { events, head } = yield* witness.load(run)
       assert.deepStrictEqual(events, [said("start")])
       assert.deepStrictEqual(head.lease, { owner: lease.owner, until: lease.until })
-      // The lease is a working one.
+      // The returned lease is valid.
       assert.strictEqual((yield* append(store, lease, "1")).revision, 2)
     })
   )
 
-  tell("appends its events once", ({ broken, store, witness }, run, fault) =>
+  repeated("appends its events once", ({ broken, store, witness }, run, fault) =>
     Effect.gen(function* () {
       const lease = yield* create(store, run)
       assert.deepStrictEqual(yield* broken(fault, append(store, lease, "1")), { revision: at(2) })
@@ -70,7 +70,7 @@ describe("an operation whose commit was not answered", () => {
     })
   )
 
-  tell("parks its run once", ({ broken, store, witness }, run, fault) =>
+  repeated("parks its run once", ({ broken, store, witness }, run, fault) =>
     Effect.gen(function* () {
       const lease = yield* create(store, run)
       const park = store.park({ lease, expected: at(1), events: [asked(run)], status: "held" })
@@ -81,7 +81,7 @@ describe("an operation whose commit was not answered", () => {
     })
   )
 
-  tell("decides its request once, and as itself", ({ broken, store, witness }, run, fault) =>
+  repeated("decides its request once, in its own name", ({ broken, store, witness }, run, fault) =>
     Effect.gen(function* () {
       yield* create(store, run, asked(run))
       const { decision } = yield* broken(fault, answer(store, run, "ann"))
@@ -92,7 +92,7 @@ describe("an operation whose commit was not answered", () => {
     })
   )
 
-  tell("decides several requests once, and as itself", ({ broken, store, witness }, run, fault) =>
+  repeated("decides several requests once, in its own name", ({ broken, store, witness }, run, fault) =>
     Effect.gen(function* () {
       const other = runId(`${run}-other`)
       yield* create(store, run, asked(run))
@@ -114,19 +114,21 @@ describe("an operation whose commit was not answered", () => {
     })
   )
 
-  tell("sends its message once, and as itself", ({ broken, store, witness }, run, fault) =>
-    Effect.gen(function* () {
-      const lease = yield* create(store, run)
-      const message = { messageId: "m1", content: [{ _tag: "text", text: "hello" }] } as const
-      const receipt = yield* broken(fault, store.send(run, message))
-      // What it was told holds also when the run has ended meanwhile.
-      yield* store.append({ lease, expected: at(1), events: [said("end")], status: "completed" })
-      assert.deepStrictEqual(yield* witness.messages(run), [{ ...message, at: receipt.at }])
-      assert.deepStrictEqual(yield* witness.send(run, message), receipt)
-    })
+  repeated(
+    "sends its message once, with a receipt that stays valid",
+    ({ broken, store, witness }, run, fault) =>
+      Effect.gen(function* () {
+        const lease = yield* create(store, run)
+        const message = { messageId: "m1", content: [{ _tag: "text", text: "hello" }] } as const
+        const receipt = yield* broken(fault, store.send(run, message))
+        // The receipt stays valid when the run has ended.
+        yield* store.append({ lease, expected: at(1), events: [said("end")], status: "completed" })
+        assert.deepStrictEqual(yield* witness.messages(run), [{ ...message, at: receipt.at }])
+        assert.deepStrictEqual(yield* witness.send(run, message), receipt)
+      })
   )
 
-  tell("takes a message into the journal once", ({ broken, store, witness }, run, fault) =>
+  repeated("takes a message into the journal once", ({ broken, store, witness }, run, fault) =>
     Effect.gen(function* () {
       const lease = yield* create(store, run)
       const content = [{ _tag: "text", text: "hello" }] as const
@@ -139,7 +141,7 @@ describe("an operation whose commit was not answered", () => {
     })
   )
 
-  tell("claims its run once", ({ broken, store, witness }, run, fault) =>
+  repeated("claims its run once", ({ broken, store, witness }, run, fault) =>
     Effect.gen(function* () {
       yield* store.release(yield* create(store, run))
       const lease = yield* broken(fault, store.claim({ runId: run, owner: "heir", ttl: "1 minute" }))
@@ -149,7 +151,7 @@ describe("an operation whose commit was not answered", () => {
     })
   )
 
-  tell("removes its run", ({ broken, store, witness }, run, fault) =>
+  repeated("removes its run", ({ broken, store, witness }, run, fault) =>
     Effect.gen(function* () {
       yield* store.release(yield* create(store, run))
       yield* broken(fault, store.remove(run))
@@ -157,19 +159,19 @@ describe("an operation whose commit was not answered", () => {
     })
   )
 
-  it.live("still hears of an append that somebody else made first", () =>
+  it.live("fails with RunConflict when another append came first", () =>
     Effect.gen(function* () {
       const { broken, store, witness } = yield* storeToBreak
       const lease = yield* create(store, runId("a"))
       yield* append(witness, lease, "theirs")
-      // Its transaction is refused before it comes to a commit; the next one is the reader's.
+      // Its transaction is refused before the commit; the next COMMIT is the reader's.
       const error = yield* Effect.flip(broken("after", append(store, lease, "mine")))
       assert.strictEqual(error._tag, "RunConflict")
       assert.deepStrictEqual((yield* witness.load(runId("a"))).events, [said("start"), said("theirs")])
     })
   )
 
-  it.live("is tried again when the server ended its session in the middle of the transaction", () =>
+  it.live("is retried when the server ends its session within the transaction", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       yield* withSql(
@@ -179,7 +181,7 @@ describe("an operation whose commit was not answered", () => {
         END $$`
       )
       const proxy = yield* proxyTo(url)
-      // Such a store leaves the settings of the session as the server has them.
+      // A store behind a pooler leaves the settings of the session as the server has them.
       const store = yield* openStore({ url: proxy.url, transactionPooler: true })
       const lease = yield* create(store, runId("a"))
       proxy.breakNextCommit("stall")

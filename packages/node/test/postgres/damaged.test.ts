@@ -8,7 +8,7 @@ import * as Logger from "effect/Logger"
 import * as PostgresStore from "../../src/PostgresStore.ts"
 import { emptySchema, withSql } from "./database.ts"
 
-/** Which row is damaged and how, and what of the run cannot be read then. */
+/** Rows to damage, the damage, and the part of the run that cannot be read afterwards. */
 const damages: ReadonlyArray<
   readonly [table: string, damage: string, where: string, unreadable: "run" | "request" | "grant" | "nothing"]
 > = [
@@ -52,7 +52,7 @@ const all = async (updates: AsyncIterable<unknown>) => {
 }
 
 describe("a damaged row in Postgres", () => {
-  it.live("stops its own run with a typed error, and no other", () =>
+  it.live("fails its own run alone, with StoreUnreadable", () =>
     Effect.gen(function* () {
       const { url } = yield* emptySchema
       const execute = (...statements: ReadonlyArray<string>) =>

@@ -1,5 +1,5 @@
 /**
- * Empty places on the test server, and a connection beside the store's.
+ * Empty databases and schemas on the test server, and a connection beside the store's.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Effect from "effect/Effect"
@@ -7,13 +7,13 @@ import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
 import { inject } from "vitest"
 
-/** Runs statements of the test's own on a database. */
+/** Runs the test's own statements on a database. */
 export const withSql = <A, E>(url: string, use: (sql: SqlClient.SqlClient) => Effect.Effect<A, E>) =>
   Effect.flatMap(SqlClient.SqlClient, use).pipe(
     Effect.provide(PgClient.layer({ url: Redacted.make(url), maxConnections: 1, applicationName: "test" }))
   )
 
-/** The URL of an empty schema: as good as a database, and faster made. It goes with its database. */
+/** The URL of an empty schema: as separate as a database, and created faster. It is dropped with its database. */
 export const emptySchema = Effect.suspend(() => {
   const name = nextName()
   const url = new URL(inject("postgresUrl"))
@@ -24,7 +24,7 @@ export const emptySchema = Effect.suspend(() => {
   )
 })
 
-/** The URL of one schema, empty each time, for tests that run one after another: much faster than making the tables each time. */
+/** The URL of one schema that is emptied for each test, for tests that run one after another: faster than creating the tables again. */
 export const reusedSchema = () => {
   let made: string | undefined
   return Effect.suspend(() => {
@@ -43,7 +43,7 @@ const emptyTables = (url: string) =>
     END $$`
   )
 
-/** The URL of an empty database, for tests that change its settings or end its connections. Gone when the test is over. */
+/** The URL of an empty database, for tests that change its settings or end its connections. Dropped when the test ends. */
 export const emptyDatabase = Effect.acquireRelease(
   Effect.suspend(() => {
     const name = nextName()
@@ -58,7 +58,7 @@ export const emptyDatabase = Effect.acquireRelease(
     Effect.ignore(withSql(inject("postgresUrl"), (sql) => sql`DROP DATABASE ${sql(name)} WITH (FORCE)`))
 )
 
-/** Ends all connections of stores to the database, and tells how many there were. */
+/** Ends all connections of stores to the database. Returns their number. */
 export const endConnections = (sql: SqlClient.SqlClient) =>
   Effect.map(
     sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity

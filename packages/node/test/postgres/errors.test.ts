@@ -5,9 +5,9 @@ import { inject } from "vitest"
 import { isConnectionLost, isContention, toStoreError } from "../../../sdk/src/store/internal/sql/errors.ts"
 import { withSql } from "./database.ts"
 
-/** What the server reports, what the caller of the store is told, and whether the store tries again by itself. */
+/** A state of the server, the message and reason of the store's error, and whether the store tries again by itself. */
 const reports: ReadonlyArray<
-  readonly [state: string, told: string, reason: string, isRetryable: boolean, triesAgain: boolean]
+  readonly [state: string, words: string, reason: string, isRetryable: boolean, triesAgain: boolean]
 > = [
   ["40001", "the database reported a problem (SerializationError).", "StoreFault", true, true],
   ["40P01", "the database reported a problem (DeadlockError).", "StoreFault", true, true],
@@ -28,16 +28,16 @@ const reports: ReadonlyArray<
   ["23502", "the database reported a problem (ConstraintError).", "StoreFault", false, false]
 ]
 
-describe("what Postgres reports", () => {
-  for (const [state, told, reason, isRetryable, triesAgain] of reports) {
-    it.live(`says for ${state}: ${told}`, () =>
+describe("an error of Postgres", () => {
+  for (const [state, words, reason, isRetryable, triesAgain] of reports) {
+    it.live(`in state ${state} gives: ${words}`, () =>
       withSql(inject("postgresUrl"), (sql) =>
         Effect.gen(function* () {
           const error = yield* Effect.flip(
             sql.unsafe(`DO $$ BEGIN RAISE EXCEPTION 'a secret' USING ERRCODE = '${state}'; END $$`)
           )
           const seen = toStoreError("append", error)
-          assert.include(seen.message, told)
+          assert.include(seen.message, words)
           assert.notInclude(seen.message, "secret")
           assert.deepStrictEqual(
             [seen.reason._tag, seen.isRetryable, isConnectionLost(error) || isContention(error)],
@@ -48,7 +48,7 @@ describe("what Postgres reports", () => {
     )
   }
 
-  it("is nothing when a socket gives up waiting: the database does not answer", () => {
+  it("is a retryable lost connection when a socket times out", () => {
     const cause = Object.assign(new Error("a secret"), { code: "ETIMEDOUT" })
     const error = new SqlError({ reason: new ConnectionError({ cause, operation: "query" }) })
     const seen = toStoreError("append", error)

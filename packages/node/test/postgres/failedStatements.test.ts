@@ -14,7 +14,7 @@ import { create, openStore, runId, type Store } from "./storedRuns.ts"
 
 const schema = reusedSchema()
 
-/** A request whose approval can come with a grant. */
+/** A request whose approval can carry a grant. */
 const gated = (run: Id.RunId): RunEvent.RunEvent => ({
   _tag: "request.opened",
   at: 1,
@@ -48,7 +48,7 @@ const operations: Readonly<Record<string, (store: Store, run: Id.RunId) => Effec
 
 const faults = ["ioError", "connectionLost", "lostAcknowledgement"] as const
 
-/** Does an operation of a run of its own, whose statement of this number fails; undefined when it has fewer. */
+/** Runs an operation on a new run with its statement `number` failing; undefined when it has fewer statements. */
 const attempt = Effect.fnUntraced(function* (
   url: string,
   witness: Store,
@@ -73,28 +73,30 @@ const attempt = Effect.fnUntraced(function* (
 describe("a decision with a grant, one of whose statements fails", () => {
   for (const name of Object.keys(operations)) {
     for (const fault of faults) {
-      it.live(`is recorded with its grant whenever it is acknowledged (${name}, ${fault})`, () =>
-        Effect.gen(function* () {
-          const url = yield* schema
-          const witness = yield* openStore({ url, maxConnections: 1 })
-          let tried = 0
-          for (let number = 1; ; number++) {
-            const outcome = yield* Effect.scoped(attempt(url, witness, name, fault, number))
-            if (outcome === undefined) break
-            tried += 1
-            const expected = outcome.acknowledged ? 1 : outcome.decisions.length
-            assert.strictEqual(outcome.decisions.length, expected, `statement ${number}`)
-            assert.strictEqual(outcome.grants.length, expected, `statement ${number}`)
-          }
-          assert.isAbove(tried, 4)
-        })
+      it.live(
+        `is recorded with its grant when acknowledged, and otherwise with it or not at all (${name}, ${fault})`,
+        () =>
+          Effect.gen(function* () {
+            const url = yield* schema
+            const witness = yield* openStore({ url, maxConnections: 1 })
+            let tried = 0
+            for (let number = 1; ; number++) {
+              const outcome = yield* Effect.scoped(attempt(url, witness, name, fault, number))
+              if (outcome === undefined) break
+              tried += 1
+              const expected = outcome.acknowledged ? 1 : outcome.decisions.length
+              assert.strictEqual(outcome.decisions.length, expected, `statement ${number}`)
+              assert.strictEqual(outcome.grants.length, expected, `statement ${number}`)
+            }
+            assert.isAbove(tried, 4)
+          })
       )
     }
   }
 })
 
 describe("a transaction in which a statement failed", () => {
-  it.live("is rolled back, and says why, also when its body goes on as if nothing had happened", () =>
+  it.live("is rolled back with StoreFault, also when its body ignores the failure", () =>
     Effect.gen(function* () {
       const url = yield* schema
       const sql = yield* PgClient.make({ url: Redacted.make(url), maxConnections: 1 })

@@ -15,7 +15,7 @@ const run = runId("a")
 const settingOf = (sql: SqlClient.SqlClient, setting: string) =>
   sql.unsafe(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I ${setting}', current_database()); END $$`)
 
-/** Looks until something is the case. */
+/** Polls until the check is true. */
 const until = <E, R>(check: Effect.Effect<boolean, E, R>) =>
   Effect.repeat(check, { until: (found) => found, schedule: Schedule.spaced("1 millis") })
 
@@ -27,12 +27,12 @@ const lockedOut = (sql: SqlClient.SqlClient) =>
     (rows) => rows.length
   )
 
-// Most of the time here is waited, so the stories are told at once; each has a database of its own.
+// The tests mostly wait, so they run concurrently, each on its own database.
 describe.concurrent("PostgresStore, when the database fails", { timeout: 300_000 }, () => {
   it.live("finishes every run, and charges once, while the server keeps ending all connections", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
-      // Making the tables takes longer than the server leaves us here.
+      // Creating the tables takes longer than the server leaves a connection here.
       yield* Effect.scoped(openStore({ url }))
       let ended = 0
       const endAll = () =>
@@ -88,7 +88,7 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 300_000
               END IF;
               RETURN NULL;
             END $$`
-            // One fails within the transaction, the other at its commit.
+            // One trigger fails within the transaction, the other at its commit.
             yield* sql`CREATE TRIGGER fail AFTER INSERT ON fermata_journal FOR EACH ROW EXECUTE FUNCTION fail()`
             yield* sql`CREATE CONSTRAINT TRIGGER fail AFTER UPDATE ON fermata_requests DEFERRABLE INITIALLY DEFERRED
             FOR EACH ROW EXECUTE FUNCTION fail()`
@@ -100,13 +100,13 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 300_000
       })
   )
 
-  it.live("says that the database can only be read, and writes again when it can be written", () =>
+  it.live("fails with a retryable error while the database is read-only, and writes again afterwards", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       const store = yield* openStore({ url, busyDeadline: "300 millis" })
       const patient = yield* openStore({ url, busyDeadline: "1 minute" })
       const lease = yield* create(store, run)
-      // As after a change of servers: the connections end, and the new ones lead to one that only takes reads.
+      // As after a failover: the connections end, and the new ones lead to a read-only server.
       const become = (setting: string) =>
         withSql(url, (sql) => Effect.andThen(settingOf(sql, setting), endConnections(sql)))
       const append = (to: typeof store, revision: number) =>
@@ -134,7 +134,7 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 300_000
     })
   )
 
-  it.live("says that the server has no connection left, and goes on when it has", () =>
+  it.live("fails while the server has no connection left, and reads again when it has", () =>
     Effect.gen(function* () {
       const { name, url } = yield* emptyDatabase
       const server = inject("postgresUrl")
@@ -181,12 +181,12 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 300_000
     })
   )
 
-  it.live("goes on when the server has ended the session of a process that stopped within a commit", () =>
+  it.live("unlocks a run when the server ends a session that stalled within a commit", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       const proxy = yield* proxyTo(url)
       const stopped = yield* openStore({ url: proxy.url })
-      // The server ends such a session after 5 seconds: long before this store would give up.
+      // The server ends such a session after 5 seconds, long before this store gives up.
       const other = yield* openStore({ url, busyDeadline: "30 seconds" })
       const lease = yield* create(stopped, run)
       proxy.breakNextCommit("stall")

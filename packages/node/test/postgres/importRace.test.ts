@@ -6,19 +6,19 @@ import { openStore } from "./storedRuns.ts"
 
 describe("PostgresStore with several processes", () => {
   it.live(
-    "imports a run beside the removal of the one that it builds on, and every journal is whole",
+    "keeps every journal whole when a run is imported while its parent is removed",
     () =>
       Effect.gen(function* () {
         const { url } = yield* emptyDatabase
         const outcome = yield* importBesideRemoval(openStore({ url }), 25)
-        // Both ways in which it can end were seen.
+        // Both outcomes occurred.
         assert.isAbove(Math.min(outcome.refused, outcome.restored), 0, JSON.stringify(outcome))
       }),
     300_000
   )
 
   it.live(
-    "answers prompts, forks, moves, removals and prunes of the same sessions with situations, and every journal is whole",
+    "keeps every journal whole under concurrent prompts, forks, moves, removals and prunes",
     () =>
       Effect.gen(function* () {
         const { url } = yield* emptyDatabase

@@ -10,10 +10,10 @@ import { answer, asked, at, create, openStore, runId, said } from "./storedRuns.
 type Store = RunStore.RunStore["Service"]
 
 const deadlineMs = 1000
-/** Leaves room for a busy machine. Without a bound on the whole, an operation takes four deadlines. */
+/** Leaves room for a busy machine. Without a bound on the whole operation, it takes four deadlines. */
 const mostMs = 3 * deadlineMs
 
-/** Holds locks in a transaction of its own while `body` runs. */
+/** Holds locks in another transaction while `body` runs. */
 const whileLocked = <A, E>(
   url: string,
   lock: (sql: SqlClient.SqlClient) => Effect.Effect<unknown, unknown>,
@@ -39,7 +39,7 @@ const whileLocked = <A, E>(
     return result
   })
 
-/** What an operation fails with, and how long that took. */
+/** The error of an operation, and how long it took. */
 const timed = <A, E extends { readonly _tag: string }>(operation: Effect.Effect<A, E>) =>
   Effect.gen(function* () {
     const from = performance.now()
@@ -76,29 +76,27 @@ describe("an operation of a PostgresStore", () => {
     ["with connections of its own", {}],
     ["through a pooler", { transactionPooler: true }]
   ] as const) {
-    it.live(
-      `fails with StoreBusy after busyDeadline while a table is locked, ${where}, of which there are too few`,
-      () =>
-        Effect.gen(function* () {
-          const { url } = yield* emptySchema
-          const store = yield* openStore({ url, busyDeadline: deadlineMs, maxConnections: 2, ...options })
-          const lease = yield* create(store, runId("a"), asked(runId("a")))
-          yield* store.release(lease)
-          const outcomes = yield* whileLocked(
-            url,
-            (sql) => sql`LOCK TABLE fermata_runs, fermata_requests IN ACCESS EXCLUSIVE MODE`,
-            Effect.all(operations(store).map(timed), { concurrency: "unbounded" })
-          )
-          assertBusy(outcomes)
-          // Nothing was written, and all goes on.
-          assert.deepStrictEqual((yield* store.load(runId("a"))).messages, [])
-          yield* store.send(runId("a"), message)
-        })
+    it.live(`fails with StoreBusy while tables are locked and connections are scarce, ${where}`, () =>
+      Effect.gen(function* () {
+        const { url } = yield* emptySchema
+        const store = yield* openStore({ url, busyDeadline: deadlineMs, maxConnections: 2, ...options })
+        const lease = yield* create(store, runId("a"), asked(runId("a")))
+        yield* store.release(lease)
+        const outcomes = yield* whileLocked(
+          url,
+          (sql) => sql`LOCK TABLE fermata_runs, fermata_requests IN ACCESS EXCLUSIVE MODE`,
+          Effect.all(operations(store).map(timed), { concurrency: "unbounded" })
+        )
+        assertBusy(outcomes)
+        // Nothing was written, and the store works again.
+        assert.deepStrictEqual((yield* store.load(runId("a"))).messages, [])
+        yield* store.send(runId("a"), message)
+      })
     )
   }
 
   it.live(
-    "waits no longer than busyDeadline where many wait for one connection, and those that need no lock are done",
+    "fails at its deadline when 60 wait for one connection, and one that needs no locked row succeeds",
     () =>
       Effect.gen(function* () {
         const { url } = yield* emptySchema
@@ -119,7 +117,7 @@ describe("an operation of a PostgresStore", () => {
             { concurrency: "unbounded" }
           )
         )
-        // Each of them once waited for a tenth of the deadline after it: seven deadlines.
+        // If each waited a tenth of the deadline after the one before, they would take seven deadlines.
         assertBusy(outcomes)
         assert.isAtLeast(Math.min(...outcomes.map(({ ms }) => ms)), 0.9 * deadlineMs)
         assert.isBelow(sentTo, mostMs)
@@ -128,15 +126,15 @@ describe("an operation of a PostgresStore", () => {
       })
   )
 
-  it.live("waits once for all the locks that it needs together", () =>
+  it.live("has one deadline for all the locks that it needs", () =>
     Effect.gen(function* () {
       const { url } = yield* emptySchema
-      // One lock after the other would take almost twice as long.
+      // With a deadline for each lock it would take almost twice as long.
       const deadlineMs = 2500
       const store = yield* openStore({ url, busyDeadline: deadlineMs })
       const lease = yield* create(store, runId("a"))
       const append = store.append({ lease, expected: at(1), events: [said("1")], status: "running" })
-      // The head is free again when most of the time is over, and the journal is not.
+      // The head is unlocked when most of the time is over; the journal is not.
       const passing = withSql(url, (sql) =>
         sql.withTransaction(
           Effect.andThen(
@@ -150,7 +148,7 @@ describe("an operation of a PostgresStore", () => {
         (sql) => sql`LOCK TABLE fermata_journal IN ACCESS EXCLUSIVE MODE`,
         Effect.gen(function* () {
           const releasing = yield* Effect.forkChild(passing, { startImmediately: true })
-          // Only then would it wait for the head.
+          // Only now would the append wait for the head.
           yield* withSql(url, (sql) =>
             Effect.repeat(
               sql`SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND state = 'active' AND pid <> pg_backend_pid()`,
@@ -168,7 +166,7 @@ describe("an operation of a PostgresStore", () => {
     })
   )
 
-  it.live("waits no longer when it opens the store while another process makes the tables", () =>
+  it.live("that opens the store fails with StoreBusy while another process creates the tables", () =>
     Effect.gen(function* () {
       for (const options of [{}, { transactionPooler: true }]) {
         // The lock is one of the database, in which other tests open stores.

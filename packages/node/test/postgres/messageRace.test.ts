@@ -8,12 +8,12 @@ const rounds = 500
 
 describe("a message that is sent while its run parks", () => {
   it.live(
-    `is taken into the journal once, whoever parks, sends and listens: ${rounds} of ${rounds}`,
+    `enters the journal once in each of ${rounds} races between a driver, a sender and a listener`,
     () =>
       Effect.gen(function* () {
         const { url } = yield* emptyDatabase
         const outcome = yield* race(openStore({ url }), rounds, 1)
-        // Both ways in which it can end were seen.
+        // Both outcomes occurred.
         assert.isAbove(Math.min(outcome.driver, outcome.listener), 20, JSON.stringify(outcome))
       }),
     300_000

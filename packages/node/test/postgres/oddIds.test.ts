@@ -14,7 +14,7 @@ oddIds("Postgres", emptied)
 oddNumbers("Postgres", emptied)
 
 describe("the options of a Postgres store", () => {
-  it.effect("that are no numbers and no durations are refused before a connection is made", () =>
+  it.effect("with invalid numbers or durations are refused before a connection is made", () =>
     Effect.gen(function* () {
       for (const options of [
         { busyDeadline: "soon" },

@@ -1,6 +1,6 @@
 /**
- * A proxy in front of a Postgres that understands as much of the protocol as it takes to break a connection at the worst
- * moment: around a COMMIT. It can also fall silent, as a network that drops every packet does: all connections stay open.
+ * A proxy in front of Postgres that understands enough of the protocol to break a connection at the worst moment: around a COMMIT.
+ * It can also fall silent, as a network that drops every packet does: all connections stay open.
  * See https://www.postgresql.org/docs/current/protocol-message-formats.html.
  */
 import { once } from "node:events"
@@ -9,12 +9,12 @@ import * as Effect from "effect/Effect"
 
 /**
  * What happens to a COMMIT: the connection is cut `before` the server sees it, or `after` the server has done it and before the
- * client hears of that; or the commit is kept back until it is delivered or the server ends the session (`stall`); or the server does it,
- * and the connection is silent from then on (`silent`).
+ * client gets the answer; or the commit is kept back until it is delivered or the server ends the session (`stall`); or the server
+ * does it, and the connection is silent from then on (`silent`).
  */
 export type Fault = "before" | "after" | "stall" | "silent"
 
-/** Whose messages no longer arrive. */
+/** The side whose messages are dropped. */
 export type Sender = "client" | "server"
 
 /** A statement as it went over the wire. */
@@ -26,29 +26,29 @@ interface Sent {
 
 export interface Proxy {
   readonly url: string
-  /** What the clients sent so far. */
+  /** The statements that the clients have sent. */
   readonly sent: ReadonlyArray<Sent>
   /** Breaks the next COMMIT. */
   readonly breakNextCommit: (fault: Fault) => void
   /** How many commits were broken. */
   readonly broken: () => number
-  /** Hands the commits on that were kept back, also of clients that have gone meanwhile. */
+  /** Delivers the commits that were kept back, also those of clients that have disconnected. */
   readonly deliver: () => void
-  /** Drops what `senders` send from now on, over the connections that there are, and with `isLasting` over new ones too. */
+  /** Drops the messages of `senders` from now on, on the open connections, and with `isLasting` on new ones, too. */
   readonly silence: (senders: ReadonlyArray<Sender>, options?: { readonly isLasting: boolean }) => void
-  /** Lets new connections through again. Those that were silenced stay silent. */
+  /** Lets new connections through again. Silenced connections stay silent. */
   readonly unsilence: () => void
 }
 
 interface Connection {
-  /** Whose messages are dropped. */
+  /** The sides whose messages are dropped. */
   silenced: ReadonlyArray<Sender>
-  /** What the client sent and the server has not got yet. */
+  /** Messages of the client that are kept back from the server. */
   readonly kept: Array<Buffer>
   readonly server: Net.Socket
 }
 
-/** A proxy on a port of its own, for as long as the test lasts. */
+/** A proxy on its own port, until the test ends. */
 export const proxyTo = (target: string) =>
   Effect.acquireRelease(
     Effect.promise(() => start(target)),
@@ -80,7 +80,7 @@ const start = async (target: string): Promise<Proxy & { readonly close: () => Pr
       ["server", server]
     ] as const) {
       sockets.add(socket)
-      // The other side hears of the end of a connection no more than of anything else.
+      // The end of a connection is dropped like any other message.
       const isUnheard = () =>
         connection.silenced.includes(sender) || (sender === "client" && connection.kept.length > 0)
       const end = () => {
@@ -102,7 +102,7 @@ const start = async (target: string): Promise<Proxy & { readonly close: () => Pr
       if (fault === "before") cut()
       else if (fault === "stall") connection.kept.push(message)
       else if (!connection.silenced.includes("client")) server.write(message)
-      // All of the commit is there.
+      // The whole commit has arrived.
       if (fault === "silent" && message[0] === code("S")) connection.silenced = ["client", "server"]
     })
     const fromServer = messages("typed", (message) => {
@@ -148,7 +148,7 @@ const start = async (target: string): Promise<Proxy & { readonly close: () => Pr
 
 const code = (letter: string): number => letter.charCodeAt(0)
 
-/** Cuts a stream of bytes into messages. A client's first one has no letter in front. */
+/** Splits a stream of bytes into messages. A client's first message has no type letter. */
 const messages = (first: "startup" | "typed", each: (message: Buffer) => void) => {
   let rest: Buffer = Buffer.alloc(0)
   let isTyped = first === "typed"

@@ -22,7 +22,7 @@ const opened = (store: Stored) =>
     return { effects, fermata }
   })
 
-/** A file that a version wrote whose tables had no place for grants. */
+/** A file of a version whose tables had no place for grants. */
 const oldFile = Effect.gen(function* () {
   const filename = yield* temporaryFile
   const database = new DatabaseSync(filename)
@@ -31,7 +31,7 @@ const oldFile = Effect.gen(function* () {
   return filename
 })
 
-/** The same runs in a database whose tables are taken back to those of that version. */
+/** The same runs in a database whose tables are reverted to those of that version. */
 const oldDatabase = Effect.gen(function* () {
   const { url } = yield* emptySchema
   const store = PostgresStore.layer({ url })
@@ -49,8 +49,8 @@ const oldDatabase = Effect.gen(function* () {
 describe.each([
   ["SQLite", oldFile as Effect.Effect<Stored, never, Scope.Scope>],
   ["Postgres", Effect.orDie(oldDatabase)]
-] as const)("grants that a version gave which had no rows for them, on %s", (_, old) => {
-  it.live("are listed with what they cover, and with their revocations", () =>
+] as const)("grants of a version without a table for grants, on %s", (_, old) => {
+  it.live("are listed with their arguments and revocations", () =>
     Effect.gen(function* () {
       const { fermata } = yield* opened(yield* old)
       const grants = yield* Effect.promise(() => fermata.grants())
@@ -76,7 +76,7 @@ describe.each([
     }).pipe(Effect.scoped)
   )
 
-  it.live("let through what they let through, and nothing once they are revoked", () =>
+  it.live("cover the same calls as before, and none after their revocation", () =>
     Effect.gen(function* () {
       const { effects, fermata } = yield* opened(yield* old)
       const says = async (prompt: string, sessionId: string) =>
@@ -88,10 +88,10 @@ describe.each([
         assert.deepStrictEqual(effects, ["mail to cid", "mail to ann"])
         await fermata.revokeGrant("kept", "kept.r1.grant")
         assert.strictEqual(await says("cid", "of-kept"), "interrupted")
-        // A fork from where the grant was in force.
+        // A fork from a revision at which the grant was in force.
         const fork = await fermata.fork("taken", "cid", { newRunId: "fork" }).catch(() => undefined)
         assert.notStrictEqual(fork?.status, "completed")
-        // The run that has not heard of its grant asks about the second call, which was shown before.
+        // The run that has not read its grant opens a request for the second call, which was shown before.
         await fermata.revokeGrant("unheard", "unheard.r1.grant")
         const unheard = await fermata.resume("unheard")
         assert.strictEqual(unheard.status, "interrupted")

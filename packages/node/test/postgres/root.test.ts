@@ -5,7 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { startPostgres } from "../../../../scripts/internal/postgres.ts"
 import { bundledPrograms } from "../../../../scripts/internal/postgresPrograms.ts"
 
-// Only root drops to another user, who may be refused what root may enter.
+// Only root switches to another user, who may be refused where root may enter.
 describe.skipIf(process.getuid?.() !== 0)("A Postgres of the tests, started by root", () => {
   it("runs when its programs and TMPDIR lie in a folder that only root may enter", async () => {
     const folder = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-root-"))

@@ -1,12 +1,12 @@
 /**
- * The server that all tests of this folder use: started once, before the first of them.
+ * The server of all tests in this folder: started once, before the first of them.
  */
 import type { TestProject } from "vitest/node"
 import { openPostgres } from "../../../../scripts/internal/postgres.ts"
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Of a database that the tests may fill with schemas of their own. */
+    /** The URL of a database in which tests may create schemas. */
     readonly postgresUrl: string
   }
 }

@@ -18,7 +18,7 @@ import { answer, asked, at, create, openStore, runId, said } from "./storedRuns.
 
 const run = runId("a")
 
-/** A store that gives a silent connection up soon, and the operation some moments later: before the server ends an idle transaction. */
+/** A store that gives up a silent connection soon, and the operation moments later: before the server ends an idle transaction. */
 const impatient = {
   busyDeadline: "600 millis",
   connectTimeout: "2 seconds",
@@ -30,7 +30,7 @@ const mostMs = 60_000
 const unanswered =
   "The store failed: the database does not answer. Check that its server runs and can be reached, then try again."
 
-/** A store whose connections can fall silent, and one that sees what became of its writes. */
+/** A store whose connections can fall silent, and a witness that sees its writes. */
 const behindProxy = Effect.gen(function* () {
   const { url } = yield* emptyDatabase
   const proxy = yield* proxyTo(url)
@@ -53,12 +53,12 @@ const until = <E, R>(check: Effect.Effect<boolean, E, R>) =>
 
 describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 }, () => {
   const silences: ReadonlyArray<readonly [where: string, senders: ReadonlyArray<Sender>]> = [
-    ["hears nothing", ["client"]],
-    ["is not heard", ["server"]],
+    ["receives nothing", ["client"]],
+    ["sends nothing", ["server"]],
     ["is cut off", ["client", "server"]]
   ]
   for (const [where, senders] of silences) {
-    it.live(`says that it does not answer when it ${where}, and goes on when it answers`, () =>
+    it.live(`fails when the server ${where}, and works again when it answers`, () =>
       Effect.gen(function* () {
         const { proxy, store, witness } = yield* behindProxy
         const lease = yield* create(store, run)
@@ -79,7 +79,7 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
         }
         assert.strictEqual((yield* failure(append)).message, unanswered)
         proxy.unsilence()
-        // Nothing of it is there, and nothing comes later.
+        // Nothing was written, and nothing is written later.
         assert.strictEqual((yield* store.load(run)).head.revision, 1)
         assert.deepStrictEqual(yield* append, { revision: at(2) })
         assert.strictEqual((yield* witness.load(run)).events.length, 2)
@@ -87,7 +87,7 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
     )
   }
 
-  it.live("is asked again over another connection when one alone is silent", () =>
+  it.live("retries over another connection when one alone is silent", () =>
     Effect.gen(function* () {
       const { proxy, store, witness } = yield* behindProxy
       const lease = yield* create(store, run)
@@ -98,7 +98,7 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
     })
   )
 
-  it.live("is asked again over another connection when the process that serves one is stopped", () =>
+  it.live("retries over another connection when the backend process of one is stopped", () =>
     Effect.gen(function* () {
       const server = yield* Effect.acquireRelease(
         Effect.promise(() => startPostgres()),
@@ -125,7 +125,7 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
     })
   )
 
-  it.live("has its commits looked up when it was silent after one, and writes nothing twice", () =>
+  it.live("looks up a commit that was not answered, and writes nothing twice", () =>
     Effect.gen(function* () {
       const { proxy, store, witness } = yield* behindProxy
       proxy.breakNextCommit("silent")
@@ -149,7 +149,7 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
     })
   )
 
-  it.live("leaves it open what became of a commit when it stays silent", () =>
+  it.live("fails with OutcomeUnknown when the server stays silent after a commit", () =>
     Effect.gen(function* () {
       const { proxy, store, witness } = yield* behindProxy
       const lease = yield* create(store, run)
@@ -164,12 +164,12 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
     })
   )
 
-  it.live("leaves it open what became of a commit that arrives after the store has given it up", () =>
+  it.live("fails with OutcomeUnknown when a commit arrives after the store has given it up", () =>
     Effect.gen(function* () {
       const { proxy, store, witness } = yield* behindProxy
       const lease = yield* create(store, run)
       proxy.breakNextCommit("stall")
-      // Trying again meets the lock of the first attempt.
+      // A retry meets the lock of the first attempt.
       const append = store.append({ lease, expected: at(1), events: [said("more")], status: "running" })
       const { reason } = yield* failure(append)
       assert.strictEqual(reason._tag, "OutcomeUnknown")
@@ -179,7 +179,7 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
     })
   )
 
-  it.live("is said not to answer while the store is still being opened", () =>
+  it.live("logs a warning while it opens, and opens when the server answers", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       const proxy = yield* proxyTo(url)
@@ -202,7 +202,7 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
     })
   )
 
-  it.live("keeps no program that has closed its store from ending", () =>
+  it.live("does not keep a program from ending after its store is closed", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       const proxy = yield* proxyTo(url)
@@ -217,7 +217,7 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
     })
   )
 
-  it.live("is waited for longer than locks may take", () =>
+  it.live("refuses an answerTimeout that is not longer than twice its busyDeadline", () =>
     Effect.gen(function* () {
       const refused = yield* Effect.flip(
         Effect.scoped(
@@ -235,62 +235,64 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
     })
   )
 
-  it.live("keeps no program from closing, and no run from being finished once by another one", () =>
-    Effect.gen(function* () {
-      const { url } = yield* emptyDatabase
-      const proxy = yield* proxyTo(url)
-      const bodies: Array<string> = []
-      const begun = yield* Deferred.make<void>()
-      const goOn = yield* Deferred.make<void>()
-      const open = (name: string, url: string, during: Effect.Effect<void>) => {
-        const model = ScriptedModel.make(({ turn }) =>
-          turn < 3 ? { calls: [{ tool: "charge_card" }] } : "Both cards are charged."
-        )
-        const charge = tool("charge_card", {
-          handler: async () => {
-            bodies.push(name)
-            await Effect.runPromise(during)
-            return "charged"
-          }
-        })
-        return Effect.promise(() =>
-          createFermata({
-            agents: [agent("cashier", { tools: [charge] })],
-            model: model.client,
-            leaseTtl: "500 millis",
-            store: PostgresStore.layer({ url, ...impatient })
+  it.live(
+    "does not keep a program from closing, and another one holds its run without repeating the body",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* emptyDatabase
+        const proxy = yield* proxyTo(url)
+        const bodies: Array<string> = []
+        const begun = yield* Deferred.make<void>()
+        const goOn = yield* Deferred.make<void>()
+        const open = (name: string, url: string, during: Effect.Effect<void>) => {
+          const model = ScriptedModel.make(({ turn }) =>
+            turn < 3 ? { calls: [{ tool: "charge_card" }] } : "Both cards are charged."
+          )
+          const charge = tool("charge_card", {
+            handler: async () => {
+              bodies.push(name)
+              await Effect.runPromise(during)
+              return "charged"
+            }
           })
+          return Effect.promise(() =>
+            createFermata({
+              agents: [agent("cashier", { tools: [charge] })],
+              model: model.client,
+              leaseTtl: "500 millis",
+              store: PostgresStore.layer({ url, ...impatient })
+            })
+          )
+        }
+        const first = yield* open(
+          "first",
+          proxy.url,
+          Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(goOn))
         )
-      }
-      const first = yield* open(
-        "first",
-        proxy.url,
-        Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(goOn))
-      )
-      const working = first.work()
-      const running = first.runPrompt("cashier", "Charge both cards", { policy: { mode: "all" } }).then(
-        () => "ended",
-        () => "failed"
-      )
-      yield* Deferred.await(begun)
-      proxy.silence(["client", "server"], { isLasting: true })
-      yield* Deferred.succeed(goOn, undefined)
-      assert.strictEqual(yield* Effect.promise(() => running), "failed")
+        const working = first.work()
+        const running = first.runPrompt("cashier", "Charge both cards", { policy: { mode: "all" } }).then(
+          () => "ended",
+          () => "failed"
+        )
+        yield* Deferred.await(begun)
+        proxy.silence(["client", "server"], { isLasting: true })
+        yield* Deferred.succeed(goOn, undefined)
+        assert.strictEqual(yield* Effect.promise(() => running), "failed")
 
-      const second = yield* open("second", url, Effect.void)
-      const [held] = yield* Effect.promise(() => second.recover())
-      assert.strictEqual(held?.status, "held")
-      const from = performance.now()
-      yield* Effect.promise(() => first.close())
-      yield* Effect.promise(() => working)
-      assert.isBelow(performance.now() - from, mostMs)
-      yield* Effect.promise(() => second.close())
-      assert.deepStrictEqual(bodies, ["first"])
-    })
+        const second = yield* open("second", url, Effect.void)
+        const [held] = yield* Effect.promise(() => second.recover())
+        assert.strictEqual(held?.status, "held")
+        const from = performance.now()
+        yield* Effect.promise(() => first.close())
+        yield* Effect.promise(() => working)
+        assert.isBelow(performance.now() - from, mostMs)
+        yield* Effect.promise(() => second.close())
+        assert.deepStrictEqual(bodies, ["first"])
+      })
   )
 })
 
-describe("a PostgresStore in a process that was busy for longer than it waits for an answer", () => {
+describe("a PostgresStore in a process that blocks for longer than its answerTimeout", () => {
   it.live("reads the answer that came meanwhile, and keeps its connection", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
@@ -303,7 +305,7 @@ describe("a PostgresStore in a process that was busy for longer than it waits fo
       )
       const before = yield* sessions
       const listing = yield* Effect.forkChild(store.list(), { startImmediately: true })
-      // Nothing else of this process runs, timers included.
+      // Blocks the whole process, timers included.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2000)
       assert.deepStrictEqual(yield* Fiber.join(listing), [])
       assert.deepStrictEqual(yield* sessions, before)

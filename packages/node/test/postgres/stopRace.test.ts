@@ -28,7 +28,7 @@ const waiting = (sql: SqlClient.SqlClient) =>
 
 const levels = ["read committed", "repeatable read", "serializable"]
 
-/** What becomes of an append to `run` that waits until a decision on it is committed, where this level is the default. */
+/** The exit of an append to `run` that waits until a decision on it is committed, with this default isolation level. */
 const appended = Effect.fnUntraced(function* (
   level: string,
   run: Id.RunId,
@@ -66,18 +66,16 @@ const appended = Effect.fnUntraced(function* (
   return exit
 })
 
-describe("an append that waits for a decision which is being committed", () => {
+describe("an append that waits for the commit of a decision", () => {
   for (const level of levels) {
-    it.live(
-      `says that there is one, so that nothing begins after a stop, where ${level} is the default`,
-      () =>
-        Effect.gen(function* () {
-          const exit = yield* appended(level, runId("a"), [said("begin")], "running")
-          assert.deepStrictEqual(exit, Exit.succeed({ revision: at(2), hasMail: true }))
-        })
+    it.live(`returns hasMail, where ${level} is the default`, () =>
+      Effect.gen(function* () {
+        const exit = yield* appended(level, runId("a"), [said("begin")], "running")
+        assert.deepStrictEqual(exit, Exit.succeed({ revision: at(2), hasMail: true }))
+      })
     )
 
-    it.live(`is refused where it ends the run, and ${level} is the default`, () =>
+    it.live(`fails with RunConflict when it ends the run, where ${level} is the default`, () =>
       Effect.gen(function* () {
         const run = runId("a")
         const end: RunEvent.RunEvent = { _tag: "run.cancelled", at: 1, reason: "no", calls: [] }

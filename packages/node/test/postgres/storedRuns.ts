@@ -1,7 +1,7 @@
 import { Id, type RunEvent } from "@fermata/sdk"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 /**
- * What the tests of this folder write into a store.
+ * Runs, events and decisions for the tests of this folder.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -11,7 +11,7 @@ import * as PostgresStore from "../../src/PostgresStore.ts"
 
 export type Store = RunStore.RunStore["Service"]
 
-/** A store with connections of its own, until the test is over. */
+/** A store with its own connections, until the test ends. */
 export const openStore = (
   options: PostgresStore.Options
 ): Effect.Effect<Store, RunStoreError.RunStoreError, Scope.Scope> =>
@@ -21,14 +21,14 @@ export const runId = (name: string | number): Id.RunId => Id.RunId.make(`run_${n
 
 export const at = (revision: number): Id.Revision => Id.Revision.make(revision)
 
-/** An event that says something. */
+/** A queued message. */
 export const said = (text: string): RunEvent.RunEvent => ({
   _tag: "message.queued",
   at: 1,
   content: [{ _tag: "text", text }]
 })
 
-/** An event that asks a question. */
+/** An opened question. */
 export const asked = (runId: Id.RunId): RunEvent.RunEvent => ({
   _tag: "request.opened",
   at: 1,
