@@ -186,7 +186,13 @@ describe("The meaning of a provider's error", () => {
       { type: "error", error: { type: "overloaded_error", message: "Overloaded" } },
       "ProviderFault"
     ],
-    ["a gateway's page", 502, "<html><body>Bad gateway</body></html>", "ProviderFault"]
+    ["a gateway's page", 502, "<html><body>Bad gateway</body></html>", "ProviderFault"],
+    [
+      "a method that the server does not implement",
+      501,
+      { error: { message: "Unsupported" } },
+      "InvalidRequest"
+    ]
   ]
   for (const [name, status, body, reason] of table) {
     it.effect(`${name} is ${reason}`, () =>
