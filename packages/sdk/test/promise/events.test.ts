@@ -19,7 +19,7 @@ const runId = "run"
 const open = Effect.gen(function* () {
   const store = yield* Effect.provide(RunStore, Layer.fresh(layerMemory))
   const clock = yield* TestClock.make()
-  const seen = { reads: 0, listening: 0 }
+  const seen = { reads: 0, heads: 0, listening: 0 }
   const counted =
     <Args extends ReadonlyArray<unknown>, A, E>(read: (...args: Args) => Effect.Effect<A, E>) =>
     (...args: Args) =>
@@ -38,7 +38,11 @@ const open = Effect.gen(function* () {
   )
   const watched = RunStore.of({
     ...store,
-    head: counted(store.head),
+    head: (runId) =>
+      Effect.suspend(() => {
+        seen.heads += 1
+        return counted(store.head)(runId)
+      }),
     load: counted(store.load),
     ready: counted(store.ready),
     events: counted(store.events),
@@ -63,6 +67,7 @@ const open = Effect.gen(function* () {
     return Effect.map(clock.adjust("1 minute"), () => seen.reads - before)
   })
   return {
+    adjust: clock.adjust,
     another: Effect.map(make, (fermata) => ({ waiting: waiting(fermata) })),
     fermata,
     readsInAMinute,
@@ -94,6 +99,34 @@ describe("events", () => {
         assert.strictEqual(yield* busy.readsInAMinute, 0)
       })
     )
+  )
+
+  it.live(
+    "of 50 readers reads 50 heads every half second, or a quarter of one while other runs are parked: 100 of them at once add none",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { adjust, fermata, seen, waiting } = yield* open
+          yield* Effect.forEach(Array.from({ length: 50 }), () => waiting())
+          const headsAfter = (effect: Effect.Effect<unknown>) =>
+            Effect.suspend(() => {
+              const before = seen.heads
+              return Effect.map(effect, () => seen.heads - before)
+            })
+          const park = (count: number) =>
+            Effect.promise(async () => {
+              for (let run = 0; run < count; run += 1) {
+                await fermata.runPrompt("clerk", "pay")
+                await new Promise((resume) => setImmediate(resume))
+              }
+            })
+          yield* adjust("500 millis")
+          assert.strictEqual(yield* headsAfter(park(100)), 0)
+          assert.strictEqual(yield* headsAfter(adjust("250 millis")), 0)
+          assert.strictEqual(yield* headsAfter(park(100)), 50)
+          assert.strictEqual(yield* headsAfter(adjust("250 millis")), 50)
+        })
+      )
   )
 
   it.live("ends at once where all is known already, also beside another reader", () =>

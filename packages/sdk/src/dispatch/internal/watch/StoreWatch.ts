@@ -2,6 +2,7 @@
  * Looks after the stored runs that this process does not work on and has a handle for: those that are held, and those that another
  * process works on; and wakes who reads the events of others. One fiber for all of a store, as long as there are any.
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as Queue from "effect/Queue"
@@ -31,8 +32,9 @@ export interface Watched {
 /** What is looked after in one store. */
 interface StoreWatch {
   readonly watched: Set<Watched>
-  /** Called at every look. */
   readonly listeners: Set<() => void>
+  /** When the listeners were called last. */
+  calledAt: number
   /** Where the next look begins. */
   at: number
   fiber: Fiber.Fiber<unknown, unknown> | undefined
@@ -46,12 +48,20 @@ const watches = new WeakMap<Store, StoreWatch>()
 export const watch = (store: Store, watched: Watched, fork: Fork): (() => void) =>
   join(store, fork, ({ watched }) => watched, watched)
 
-/** Calls `listener` whenever the runs of a store may have changed. Returns how to stop. */
+/**
+ * Calls `listener` when the runs of a store may have changed, at most every {@link callEveryMs}, and at each poll. Returns how to stop.
+ */
 export const listen = (store: Store, listener: () => void, fork: Fork): (() => void) =>
   join(store, fork, ({ listeners }) => listeners, listener)
 
 const join = <A>(store: Store, fork: Fork, of: (it: StoreWatch) => Set<A>, one: A): (() => void) => {
-  const it = watches.get(store) ?? { watched: new Set(), listeners: new Set(), at: 0, fiber: undefined }
+  const it = watches.get(store) ?? {
+    watched: new Set(),
+    listeners: new Set(),
+    calledAt: -Infinity,
+    at: 0,
+    fiber: undefined
+  }
   watches.set(store, it)
   of(it).add(one)
   it.fiber ??= fork(looking(store, it))
@@ -66,16 +76,30 @@ const join = <A>(store: Store, fork: Fork, of: (it: StoreWatch) => Set<A>, one: 
 const looking = Effect.fnUntraced(function* (store: Store, it: StoreWatch) {
   const wake = yield* Queue.sliding<void>(1)
   // A store that stops notifying is still looked at now and then.
-  const notified = Effect.exit(Stream.runForEach(store.changes, () => Queue.offer(wake, undefined)))
+  const notified = Effect.exit(
+    Stream.runForEach(store.changes, () =>
+      Effect.andThen(callListeners(it, callEveryMs), Queue.offer(wake, undefined))
+    )
+  )
   const ticks = Effect.forever(
     Effect.andThen(
       Effect.suspend(() => Effect.sleep(pollMs(it))),
-      Queue.offer(wake, undefined)
+      Effect.andThen(callListeners(it, 0), Queue.offer(wake, undefined))
     )
   )
   const look = Effect.andThen(Queue.take(wake), lookAt(store, it))
   return yield* Effect.all([notified, ticks, Effect.forever(look)], { concurrency: "unbounded" })
 })
+
+/** A notification does not say which run has changed: each call costs every listener a read, however few runs it is about. */
+const callEveryMs = 250
+
+const callListeners = (it: StoreWatch, afterMs: number): Effect.Effect<void> =>
+  Effect.map(Clock.currentTimeMillis, (now) => {
+    if (now - it.calledAt < afterMs) return
+    it.calledAt = now
+    for (const listener of it.listeners) listener()
+  })
 
 /** How long until the next look for what sends no notification. */
 const pollMs = ({ listeners, watched }: StoreWatch): number => {
@@ -89,7 +113,6 @@ const headsAtOnce = 100
 
 const lookAt = Effect.fnUntraced(
   function* (store: Store, it: StoreWatch) {
-    for (const listener of it.listeners) listener()
     if (it.watched.size === 0) return
     const needWorker = yield* ready(store, it)
     for (const one of Array.from(it.watched)) if (needWorker.has(one.runId)) one.onReady()
