@@ -283,7 +283,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       return work.work(given)
     },
     explain: (runId) => run(explain(runId as RunId, { runtimes })),
-    cancel: async (runId, reason = "cancelled by the caller") => work.cancel(runId, String(reason)),
+    cancel: async (runId, reason = "cancelled by the caller") => {
+      await work.cancel(runId, String(reason))
+      watching.poke(runId as RunId)
+    },
     runs: (filter) => run(store.list(filter as ListFilter | undefined)),
     damagedRuns: () => run(store.damaged),
     state: (runId) => run(loadState(runId as RunId)),
@@ -301,7 +304,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     exportRun: (runId) => run(exportRun(runId as RunId)),
     importRun: (archive) => run(importRun(archive)),
-    remove: (runId) => run(store.remove(runId as RunId)),
+    remove: async (runId) => {
+      await run(store.remove(runId as RunId))
+      watching.poke(runId as RunId)
+    },
     prune: async (given) => {
       requireKnown("prune", given, pruneShape)
       return run(store.prune(given))

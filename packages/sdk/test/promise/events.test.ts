@@ -9,7 +9,7 @@ import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import { agent, tool } from "../../src/promise/define.ts"
 import * as Fermata from "../../src/promise/Fermata.ts"
-import { isFermataClosed } from "../../src/promise/guards.ts"
+import { isFermataClosed, isRunNotFound } from "../../src/promise/guards.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 
@@ -181,6 +181,19 @@ describe("events", () => {
             .catch((error: unknown) => error)
         )
         assert.isTrue(isFermataClosed(error))
+      })
+    )
+  )
+
+  it.live("rejects at once when its Fermata removes the run", () =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const { fermata, waiting } = yield* open
+        const { next } = yield* waiting()
+        yield* Effect.promise(async () => {
+          await fermata.remove(runId)
+          assert.isTrue(isRunNotFound(await next.catch((error: unknown) => error)))
+        })
       })
     )
   )

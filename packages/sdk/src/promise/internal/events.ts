@@ -10,7 +10,7 @@ import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Reader } from "../../dispatch/internal/events/Reader.ts"
 import { readStored } from "../../dispatch/internal/events/readEvents.ts"
 import { listen } from "../../dispatch/internal/watch/StoreWatch.ts"
-import type { RunId } from "../../domain/Id.ts"
+import { lineOf, type RunId } from "../../domain/Id.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import { Backlog } from "./Backlog.ts"
 import { FermataClosed } from "./FermataClosed.ts"
@@ -58,6 +58,10 @@ export const makeWatch = ({ closed, fork, store }: Watched) => {
   return {
     publish: (update: RunUpdate): void => {
       for (const reader of readers.get(update.runId) ?? []) reader.push(update)
+    },
+    /** Lets the readers of a run look at once for what this process has done without publishing it. */
+    poke: (runId: RunId): void => {
+      for (const reader of readers.get(lineOf(runId).root) ?? []) reader.poke()
     },
     /** Everything that happens in a run: what is stored first, then what goes on. */
     events: (
