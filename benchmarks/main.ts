@@ -5,14 +5,14 @@
  * is measured is what would be published: the packages are built first. `--write` puts the tables into `docs/performance.md`; so does
  * `--from out.json`, with what was measured before. `--profile folder` writes CPU profiles.
  *
- * `--smoke` is what CI runs. `--check` checks the types of the adapters, for which all systems have to be installed.
+ * `--draw` draws the tables of the page anew. `--smoke` is what CI runs. `--check` checks the types of the adapters, for which all systems have to be installed.
  */
 import * as ChildProcess from "node:child_process"
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
 import { parseArgs } from "node:util"
-import { type Machine, type Report, writeTables } from "./harness/document.ts"
+import { drawTables, type Machine, type Report, staleDrawings, writeTables } from "./harness/document.ts"
 import { versionOf } from "./harness/packages.ts"
 import { asText } from "./harness/report.ts"
 import { measure } from "./harness/rounds.ts"
@@ -31,6 +31,7 @@ const { values } = parseArgs({
     profile: { type: "string" },
     write: { type: "boolean", default: false },
     from: { type: "string" },
+    draw: { type: "boolean", default: false },
     smoke: { type: "boolean", default: false },
     check: { type: "boolean", default: false }
   }
@@ -57,6 +58,11 @@ const choose = <A extends { readonly name: string }>(
 if (values.from !== undefined) {
   const { machine, results } = JSON.parse(Fs.readFileSync(values.from, "utf8")) as Report
   writeTables(machine, results)
+  process.exit(0)
+}
+
+if (values.draw) {
+  drawTables()
   process.exit(0)
 }
 
@@ -105,7 +111,10 @@ process.on("SIGINT", () => process.exit(130))
 process.on("SIGTERM", () => process.exit(143))
 
 if (values.smoke) {
-  const failed = await smoke(chosen, folder)
+  const stale = staleDrawings()
+  for (const path of stale)
+    console.error(`${path} is not what its table says: run \`npm run bench -- --draw\`.`)
+  const failed = (await smoke(chosen, folder)) + stale.length
   console.log(failed === 0 ? "nothing grows faster than it may" : `${failed} checks failed`)
   process.exit(failed === 0 ? 0 : 1)
 }

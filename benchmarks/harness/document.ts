@@ -1,12 +1,13 @@
 /**
- * Puts the tables into `docs/performance.md`, between the markers of each workload. A table that was not measured this time stays as
- * it is, so each says when and where it was.
+ * Puts the tables into `docs/performance.md`, between the markers of each workload, and draws them. A table that was not measured this
+ * time stays as it is, so each says when and where it was.
  */
 import * as ChildProcess from "node:child_process"
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { systems } from "../systems.ts"
 import { workloads } from "../workloads.ts"
+import { stalePlots, writePlots } from "./plots.ts"
 import { asMarkdown } from "./report.ts"
 import type { Result } from "./rounds.ts"
 
@@ -61,7 +62,14 @@ export const writeTables = (machine: Machine, all: Report["results"]): void => {
   ChildProcess.execFileSync(process.execPath, [Path.join(root, "node_modules/oxfmt/bin/oxfmt"), path], {
     cwd: root
   })
+  drawTables()
 }
+
+/** Draws the tables that the page has. */
+export const drawTables = (): void => writePlots(Fs.readFileSync(path, "utf8"))
+
+/** The pictures that do not show what the page's tables say. */
+export const staleDrawings = (): ReadonlyArray<string> => stalePlots(Fs.readFileSync(path, "utf8"))
 
 const between = (text: string, name: string, content: string): string => {
   const from = `<!-- bench:${name} -->`
