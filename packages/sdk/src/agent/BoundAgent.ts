@@ -11,27 +11,22 @@ import * as Hash from "effect/Hash"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../domain/internal/json.ts"
-import { millisOf } from "../domain/internal/untyped.ts"
-import { Safety } from "../domain/Interruption.ts"
 import * as Limits_ from "../domain/Limits.ts"
 import { isOther, isSame } from "../domain/ToolIdentity.ts"
 import type { ToolDefinition } from "../model/ModelRequest.ts"
 import { type Decoder, decoder } from "../tool/DataSchema.ts"
-import { definitionMisfits } from "../tool/internal/definitionOptions.ts"
 import type { AnyTool } from "../tool/Tool.ts"
-import { AgentDefinitionError, ToolDefinitionError, ToolNameTaken } from "../tool/ToolError.ts"
+import { AgentDefinitionError, type ToolDefinitionError, ToolNameTaken } from "../tool/ToolError.ts"
 import type * as Agent from "./Agent.ts"
 import type { BoundAgent, Entry, SubAgent } from "./Entry.ts"
 import { extensions } from "./internal/agentTools.ts"
+import { checkTool, toolName } from "./internal/checkTool.ts"
 import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
 
 export type { BoundAgent, Entry, SubAgent } from "./Entry.ts"
 
 /** What can be wrong with a definition. */
 export type DefinitionError = ToolNameTaken | ToolDefinitionError | AgentDefinitionError
-
-/** What OpenAI's and Anthropic's APIs both take as a tool's name. */
-const toolName = /^[a-zA-Z0-9_-]{1,64}$/
 
 const agentName = /^[A-Za-z0-9_.-]{1,64}$/
 
@@ -180,7 +175,7 @@ const bind = (
     }
     const successors = successorsOf(agent)
     for (const extension of extensions) {
-      for (const tool of extension.tools({ agent, subAgents, handoffs: successors })) {
+      for (const tool of extension({ agent, subAgents, handoffs: successors })) {
         const { entry } = tool
         if (entry.target === "handoff" && !toolName.test(entry.name)) {
           return yield* invalid(
@@ -283,40 +278,6 @@ export const isOtherAgent = (
 /** Whether a name that was recorded means this agent. */
 export const isAgent = (agent: Agent.Any, name: string, peers: ReadonlyArray<string> | undefined): boolean =>
   isSame(name, agent.name, agent.options.aliases ?? [], peers)
-
-const checkTool = (agent: string, tool: AnyTool): Effect.Effect<Decoder<unknown>, ToolDefinitionError> => {
-  const invalid = (problem: string) =>
-    Effect.fail(new ToolDefinitionError({ agent, tool: tool.name, problem }))
-  if (![tool.name, ...(tool.options.otherNames ?? [])].every((name) => toolName.test(name))) {
-    return invalid("its name must be 1 to 64 letters, digits, '_' or '-'")
-  }
-  const misfits = definitionMisfits(tool.options)
-  if (misfits.length > 0) {
-    const problem = misfits.map(({ problem }) => problem).join("; ")
-    return Effect.fail(new ToolDefinitionError({ agent, tool: tool.name, problem, misfits }))
-  }
-  if (typeof tool.idempotent !== "boolean") return invalid('its "idempotent" takes true or false')
-  if (!Safety.literals.includes(tool.safety)) {
-    return invalid(`its safety must be one of ${Safety.literals.join(", ")}`)
-  }
-  if (typeof tool.options.handler !== "function") return invalid("it has no handler")
-  const { parameters } = tool
-  if (Result.isFailure(parameters)) {
-    return invalid(`its parameters cannot be shown to a model: ${parameters.failure}`)
-  }
-  const { jsonSchema } = parameters.success
-  if (jsonSchema["type"] !== "object") {
-    return invalid("its parameters must be a struct, since models pass arguments by name")
-  }
-  if (tool.options.retry !== undefined && tool.safety !== "readOnly" && !tool.idempotent) {
-    return invalid("it has a retry policy, which is only for tools that are readOnly or idempotent")
-  }
-  const expiresIn = tool.options.approval?.expiresIn
-  if (expiresIn !== undefined && !((millisOf(expiresIn) ?? 0) > 0)) {
-    return invalid("its approval expires before anybody can give it: expiresIn must be longer than nothing")
-  }
-  return Effect.succeed(parameters.success)
-}
 
 /** The agent with this name or alias among an agent and its sub-agents. */
 export const answersTo = (agent: Agent.Any, name: string): boolean =>

@@ -49,6 +49,7 @@ export {
   type RunReport,
   TranscriptInvalid
 } from "./internal/rehearsal/report.ts"
+
 /** @deprecated Use {@link PointName}. */
 export type Place = PointName
 export { fromEvidence } from "./internal/rehearsal/runs.ts"

@@ -17,7 +17,8 @@ import { asSent, sameDecision } from "../domain/internal/judgeDecision.ts"
 import { interruptions, isEnded } from "../domain/RunState.ts"
 import { decodeInput } from "../store/internal/requests.ts"
 import type { Acknowledged, Effect, Evidence, Inbox, Invariant, Violation } from "./Evidence.ts"
-import { type CallLedger, readJournals, type RunLedger } from "./internal/readJournal.ts"
+import type { CallLedger } from "./internal/checkEvent.ts"
+import { readJournals, type RunLedger } from "./internal/readJournal.ts"
 
 export type {
   Acknowledged,

@@ -18,7 +18,6 @@ import * as McpProtocol from "effect/ai/McpProtocol"
 import type * as McpSchema from "effect/ai/McpSchema"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Base64 from "effect/encoding/Base64"
 import * as Exit from "effect/Exit"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
@@ -30,14 +29,13 @@ import * as Stream from "effect/Stream"
 import { lines, sentence } from "../domain/Display.ts"
 import { callable, either, flag, oneOf, shapeOf, string } from "../domain/internal/misfits.ts"
 import { Safety } from "../domain/Interruption.ts"
-import type { UserPart } from "../domain/Message.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
 import * as Connection from "./internal/mcpConnection.ts"
 import * as mcpLines from "./internal/mcpLines.ts"
 import { identityOf, nameTools, otherNames, readableTools, warnOfLeftOut } from "./internal/mcpListing.ts"
+import { failureOf, resultOf } from "./internal/mcpResults.ts"
 import * as Tool from "./Tool.ts"
-import { ToolFailure } from "./ToolError.ts"
 
 /** A server cannot be used. */
 export class McpServerError extends Schema.TaggedError<McpServerError>()("McpServerError", {
@@ -347,100 +345,8 @@ const toolOf = (
     handler: (args) =>
       clientFor(tool).pipe(
         Effect.flatMap((client) => client.callTool({ tool, arguments: args })),
-        Effect.mapError((error) => failed(tool.name, error, longest)),
+        Effect.mapError((error) => failureOf(tool.name, error, longest)),
         Effect.flatMap((result) => resultOf(result, longest))
       )
   })
 }
-
-const resultOf = (
-  result: McpSchema.CallToolResult,
-  longest: number
-): Effect.Effect<Tool.Content, ToolFailure> => {
-  const parts = result.content.flatMap(partsOf)
-  if (result.isError === true) {
-    const said = parts.flatMap((part) => (part._tag === "text" ? [part.text] : [])).join("\n")
-    return Effect.fail(
-      new ToolFailure({ description: said === "" ? "The server says that it failed." : cut(said, longest) })
-    )
-  }
-  if (parts.length === 0 && result.structuredContent !== undefined) {
-    parts.push({ _tag: "text", text: JSON.stringify(result.structuredContent) })
-  }
-  let room = longest
-  const bounded = parts.map((part): UserPart => {
-    const size = part._tag === "text" ? part.text.length : sizeOf(part)
-    const fits = size <= room
-    const shown =
-      part._tag === "text"
-        ? cut(part.text, room)
-        : `A file of ${part.mediaType} was left out: it is too large.`
-    room = Math.max(0, room - size)
-    return fits ? part : { _tag: "text", text: shown }
-  })
-  return Effect.succeed(Tool.content(bounded))
-}
-
-/** The beginning of a text that is too long, and how much of it there was. */
-const cut = (text: string, longest: number): string =>
-  text.length <= longest
-    ? text
-    : `${text.slice(0, longest)}\n[Cut here: the server sent ${text.length} characters, and ${longest} are passed on.]`
-
-const sizeOf = ({ source }: Extract<UserPart, { readonly _tag: "file" }>): number =>
-  source._tag === "bytes" ? source.base64.length : 0
-
-const partsOf = (block: McpSchema.CallToolResult["content"][number]): ReadonlyArray<UserPart> => {
-  switch (block.type) {
-    case "text":
-      return [{ _tag: "text", text: block.text }]
-    case "image":
-    case "audio":
-      return [fileOf(block.mimeType, block.data)]
-    case "resource_link": {
-      const about = block.description === undefined ? "" : `\n${block.description}`
-      return [{ _tag: "text", text: `${block.title ?? block.name}: ${block.uri}${about}` }]
-    }
-    case "resource": {
-      const { resource } = block
-      return "text" in resource
-        ? [{ _tag: "text", text: resource.text }]
-        : [fileOf(resource.mimeType ?? "application/octet-stream", resource.blob, resource.uri)]
-    }
-  }
-}
-
-const fileOf = (mediaType: string, bytes: Uint8Array, name?: string): UserPart => ({
-  _tag: "file",
-  mediaType,
-  source: { _tag: "bytes", base64: Base64.encode(bytes) },
-  ...(name === undefined ? {} : { name })
-})
-
-/**
- * Whether a call took effect is not known once it was sent, whatever failed then, but for the answers of a server that ran nothing: only
- * the result of a tool says what it did.
- */
-const failed = (name: string, error: McpClientError | Connection.NotCalled, longest: number): ToolFailure => {
-  if (error._tag === "NotCalled") {
-    return new ToolFailure({ description: `${name} was not called: ${error.why}.` })
-  }
-  const { reason } = error
-  switch (reason._tag) {
-    case "TransportError":
-    case "ClosedError":
-    case "TimeoutError":
-      return new ToolFailure({ description: `The server of ${name} has gone. ${inDoubt}` })
-    case "ToolError":
-    case "UnsupportedError":
-      return new ToolFailure({
-        description: `The server of ${name} could not answer: ${cut(reason.message, longest)}`
-      })
-    default:
-      return new ToolFailure({
-        description: `The server of ${name} gave no result: ${cut(reason.message, longest)}\n${inDoubt}`
-      })
-  }
-}
-
-const inDoubt = "The call may have taken effect all the same."

@@ -25,6 +25,7 @@ export type Reconciled =
   | { readonly _tag: "failed"; readonly message: string }
   /** Outcome unknown: open an `inDoubt` request. */
   | { readonly _tag: "unknown" }
+
 /** How a tool's calls are asked about. */
 export interface ApprovalOptions {
   /** How long a request waits. Default: for ever. */

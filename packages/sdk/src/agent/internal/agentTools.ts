@@ -28,10 +28,7 @@ interface AgentContext {
  * Adds tools to every agent of a tree, as a `RuntimeExtension` does to the one that is prompted, and by the same registry. It can name
  * what no tool of a program can be: a call that starts a run inside the run, or that the loop answers from its state.
  */
-interface AgentExtension {
-  readonly name: string
-  readonly tools: (context: AgentContext) => ReadonlyArray<AgentTool>
-}
+type AgentExtension = (context: AgentContext) => ReadonlyArray<AgentTool>
 
 /** Made where they are used: most programs have none. */
 const decode = <A>(parameters: Schema.Codec<A, unknown>): Decoder<A> => Result.getOrThrow(decoder(parameters))
@@ -81,79 +78,67 @@ const isDelegating = ({ agent, subAgents }: AgentContext): boolean =>
 const distinct = (context: AgentContext): ReadonlyArray<SubAgent> => [...new Set(context.subAgents.values())]
 
 /** Sub-agents, each as a tool of its own. */
-const asTools: AgentExtension = {
-  name: "subAgents",
-  tools: (context) =>
-    context.agent.options.delegation === "delegate"
-      ? []
-      : distinct(context).map(({ name, bound }): AgentTool => {
-          const { aliases = [], description = `Asks the agent ${name}.` } = bound.agent.options
-          const entry = { target: "agent", name, bound, decoder: decode(Schema.Struct({ prompt })) } as const
-          return { entry, aliases, description }
-        })
-}
+const asTools: AgentExtension = (context) =>
+  context.agent.options.delegation === "delegate"
+    ? []
+    : distinct(context).map(({ name, bound }): AgentTool => {
+        const { aliases = [], description = `Asks the agent ${name}.` } = bound.agent.options
+        const entry = { target: "agent", name, bound, decoder: decode(Schema.Struct({ prompt })) } as const
+        return { entry, aliases, description }
+      })
 
 /** One tool that gives work to any of them, and goes on or waits. */
-const delegate: AgentExtension = {
-  name: "delegate",
-  tools: (context) => {
-    if (!isDelegating(context)) return []
-    const agents = distinct(context)
-    const decoder: Decoder<Delegate> = decode<Delegate>(
-      Schema.Struct({
-        agent: Schema.Literals(agents.map(({ name }) => name)),
-        prompt,
-        background: Schema.optionalKey(
-          Schema.Boolean.annotate({ description: "Whether to go on without waiting for it. Default: no" })
-        )
-      })
-    )
-    const lines = agents.map(({ bound, name }) => {
-      const { description } = bound.agent.options
-      return `- ${name}${description === undefined ? "" : `: ${description}`}`
+const delegate: AgentExtension = (context) => {
+  if (!isDelegating(context)) return []
+  const agents = distinct(context)
+  const decoder: Decoder<Delegate> = decode<Delegate>(
+    Schema.Struct({
+      agent: Schema.Literals(agents.map(({ name }) => name)),
+      prompt,
+      background: Schema.optionalKey(
+        Schema.Boolean.annotate({ description: "Whether to go on without waiting for it. Default: no" })
+      )
     })
-    return [
-      {
-        entry: { target: "delegate", name: "delegate", agents: context.subAgents, decoder },
-        description: [
-          "Gives work to another agent. With `background` it goes on by itself: you get its run's name at once, and what it comes to in a message.",
-          ...lines
-        ].join("\n")
-      }
-    ]
-  }
+  )
+  const lines = agents.map(({ bound, name }) => {
+    const { description } = bound.agent.options
+    return `- ${name}${description === undefined ? "" : `: ${description}`}`
+  })
+  return [
+    {
+      entry: { target: "delegate", name: "delegate", agents: context.subAgents, decoder },
+      description: [
+        "Gives work to another agent. With `background` it goes on by itself: you get its run's name at once, and what it comes to in a message.",
+        ...lines
+      ].join("\n")
+    }
+  ]
 }
 
 /** What can be done about those that go on by themselves. */
-const background: AgentExtension = {
-  name: "background",
-  tools: (context) =>
-    isDelegating(context)
-      ? Object.entries(backgroundTools).map(([name, { description, parameters }]): AgentTool => ({
-          entry: { target: "agents", name, decoder: decode<unknown>(parameters) },
-          description
-        }))
-      : []
-}
+const background: AgentExtension = (context) =>
+  isDelegating(context)
+    ? Object.entries(backgroundTools).map(([name, { description, parameters }]): AgentTool => ({
+        entry: { target: "agents", name, decoder: decode<unknown>(parameters) },
+        description
+      }))
+    : []
 
 /** The tools that give the conversation to other agents. */
-const handoffs: AgentExtension = {
-  name: "handoffs",
-  tools: ({ handoffs }) =>
-    handoffs.map(({ name: to, options: { description } }): AgentTool => {
-      const decoder = decode(
-        Schema.Struct({
-          reason: Schema.optionalKey(
-            Schema.String.annotate({ description: "Why, for the agent that takes over" })
-          )
-        })
-      )
-      return {
-        entry: { target: "handoff", name: `transfer_to_${to}`, to, decoder: decoder as Decoder<unknown> },
-        description: `Gives the conversation to the agent ${to}, which goes on with it from here.${description === undefined ? "" : ` ${to}: ${description}`}`
-      }
-    })
-}
+const handoffs: AgentExtension = ({ handoffs }) =>
+  handoffs.map(({ name: to, options: { description } }): AgentTool => {
+    const decoder = decode(
+      Schema.Struct({
+        reason: Schema.optionalKey(
+          Schema.String.annotate({ description: "Why, for the agent that takes over" })
+        )
+      })
+    )
+    return {
+      entry: { target: "handoff", name: `transfer_to_${to}`, to, decoder: decoder as Decoder<unknown> },
+      description: `Gives the conversation to the agent ${to}, which goes on with it from here.${description === undefined ? "" : ` ${to}: ${description}`}`
+    }
+  })
 
 /** The extensions that every agent has, in the order in which a model is shown their tools. */
 export const extensions: ReadonlyArray<AgentExtension> = [asTools, delegate, background, handoffs]

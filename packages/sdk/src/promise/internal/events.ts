@@ -16,6 +16,7 @@ import { Backlog } from "./Backlog.ts"
 import { FermataClosed } from "./FermataClosed.ts"
 import { iterable } from "./iterable.ts"
 import type { EventsOptions } from "./options.ts"
+
 /** Where what happens is published and stored. */
 export interface Watched {
   readonly store: RunStore["Service"]

@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import { spent } from "../../../domain/Budget.ts"
 import { problemsOf } from "../../../domain/internal/given.ts"
-import { optionMisfits, shapeOf } from "../../../domain/internal/misfits.ts"
+import { keysOf, optionMisfits } from "../../../domain/internal/misfits.ts"
 import type { Limits } from "../../../domain/Limits.ts"
 import { LimitsInvalid, type PolicyInvalid } from "../../../domain/RunError.ts"
 import { isEnded, type RunState } from "../../../domain/RunState.ts"
@@ -28,21 +28,16 @@ export interface SharedLimits {
   readonly maxCostUsd?: number
 }
 
-const sharedShape = shapeOf<SharedLimits>({
-  maxRuns: "anything",
-  maxTurns: "anything",
-  maxTokens: "anything",
-  maxCostUsd: "anything"
-})
+const limitsFields = {
+  maxRuns: Schema.optional(Schema.Natural),
+  maxTurns: Schema.optional(Schema.Natural),
+  maxTokens: Schema.optional(Schema.Natural),
+  maxCostUsd: Schema.optional(Schema.Finite)
+} satisfies { readonly [Limit in keyof SharedLimits]-?: Schema.Top }
 
-const decodeLimits = Schema.decodeUnknownResult(
-  Schema.Struct({
-    maxRuns: Schema.optional(Schema.Natural),
-    maxTurns: Schema.optional(Schema.Natural),
-    maxTokens: Schema.optional(Schema.Natural),
-    maxCostUsd: Schema.optional(Schema.Finite)
-  })
-)
+const sharedShape = keysOf(Object.keys(limitsFields))
+
+const decodeLimits = Schema.decodeUnknownResult(Schema.Struct(limitsFields))
 
 /** Whether limits can be: what is no number bounds nothing. */
 export const checkShared = (limits: SharedLimits): Effect.Effect<void, LimitsInvalid> => {

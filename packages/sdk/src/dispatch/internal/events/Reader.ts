@@ -6,6 +6,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type { Observed } from "../../AgentHandle.ts"
+
 /** Characters that a reader may be behind. */
 const roomInCharacters = 256 * 1024
 

@@ -12,6 +12,7 @@ import { RunNotFound } from "../../../store/RunStoreError.ts"
 import type { RunHead } from "../../../store/RunStorePort.ts"
 import type { HandleUpdate } from "../../AgentHandle.ts"
 import { type Buffer, Reader, reading } from "./Reader.ts"
+
 /** Where it is read from. */
 export interface Source<E> {
   readonly runId: RunId

@@ -1,0 +1,52 @@
+/**
+ * Whether the definition of a tool can work.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import { millisOf } from "../../domain/internal/untyped.ts"
+import { Safety } from "../../domain/Interruption.ts"
+import type { Decoder } from "../../tool/DataSchema.ts"
+import { definitionMisfits } from "../../tool/internal/definitionOptions.ts"
+import type { AnyTool } from "../../tool/Tool.ts"
+import { ToolDefinitionError } from "../../tool/ToolError.ts"
+
+/** What OpenAI's and Anthropic's APIs both take as a tool's name. */
+export const toolName = /^[a-zA-Z0-9_-]{1,64}$/
+
+/** What reads the arguments of a tool, if the tool can work. */
+export const checkTool = (
+  agent: string,
+  tool: AnyTool
+): Effect.Effect<Decoder<unknown>, ToolDefinitionError> => {
+  const invalid = (problem: string) =>
+    Effect.fail(new ToolDefinitionError({ agent, tool: tool.name, problem }))
+  if (![tool.name, ...(tool.options.otherNames ?? [])].every((name) => toolName.test(name))) {
+    return invalid("its name must be 1 to 64 letters, digits, '_' or '-'")
+  }
+  const misfits = definitionMisfits(tool.options)
+  if (misfits.length > 0) {
+    const problem = misfits.map(({ problem }) => problem).join("; ")
+    return Effect.fail(new ToolDefinitionError({ agent, tool: tool.name, problem, misfits }))
+  }
+  if (typeof tool.idempotent !== "boolean") return invalid('its "idempotent" takes true or false')
+  if (!Safety.literals.includes(tool.safety)) {
+    return invalid(`its safety must be one of ${Safety.literals.join(", ")}`)
+  }
+  if (typeof tool.options.handler !== "function") return invalid("it has no handler")
+  const { parameters } = tool
+  if (Result.isFailure(parameters)) {
+    return invalid(`its parameters cannot be shown to a model: ${parameters.failure}`)
+  }
+  const { jsonSchema } = parameters.success
+  if (jsonSchema["type"] !== "object") {
+    return invalid("its parameters must be a struct, since models pass arguments by name")
+  }
+  if (tool.options.retry !== undefined && tool.safety !== "readOnly" && !tool.idempotent) {
+    return invalid("it has a retry policy, which is only for tools that are readOnly or idempotent")
+  }
+  const expiresIn = tool.options.approval?.expiresIn
+  if (expiresIn !== undefined && !((millisOf(expiresIn) ?? 0) > 0)) {
+    return invalid("its approval expires before anybody can give it: expiresIn must be longer than nothing")
+  }
+  return Effect.succeed(parameters.success)
+}

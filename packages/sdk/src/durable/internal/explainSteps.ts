@@ -1,0 +1,87 @@
+/**
+ * What resuming a run would do, in words, up to the next model call.
+ */
+import { sentence } from "../../domain/Display.ts"
+import { evolve } from "../../domain/evolve.ts"
+import { type Constraints, next, type Step } from "../../domain/next.ts"
+import { findCall, isRepeatable, type RunState } from "../../domain/RunState.ts"
+
+/** What would happen before the model is asked again, found by asking `next`; nothing is run. */
+export const resumingOf = (before: RunState, constraints: Constraints): ReadonlyArray<string> => {
+  let state = before
+  if (state.status === "completed" || state.status === "cancelled") return []
+  if (state.status === "error") state = evolve(state, { _tag: "run.resumed", at: state.startedAt })
+  const steps: Array<string> = []
+  // What a call would come to is not known here; that it has come to something is enough to see what follows.
+  for (let bound = 0; bound < 1000; bound += 1) {
+    const step = next(state, constraints)
+    const said = stepText(state, step)
+    if (said !== undefined) steps.push(said)
+    if (step._tag !== "SettleToolCalls") break
+    const content = [{ _tag: "text", text: "" }] as const
+    for (const callId of step.callIds) {
+      state = evolve(state, { _tag: "tool.completed", at: state.startedAt, callId, content })
+    }
+  }
+  return steps
+}
+
+const stepText = (state: RunState, step: Step): string | undefined => {
+  const names = (callIds: ReadonlyArray<Parameters<typeof findCall>[1]>) =>
+    callIds.map((callId) => findCall(state, callId)?.name ?? callId).join(" and ")
+  const subAgents = (callIds: Parameters<typeof names>[0]) =>
+    sentence`the sub-agent${callIds.length === 1 ? "" : "s"} ${names(callIds)}`
+  switch (step._tag) {
+    case "CallModel":
+      return "call the model"
+    case "ClassifyCalls":
+      return sentence`look at what the model asked for (${names(step.callIds)})`
+    case "SettleToolCalls":
+      return sentence`run ${names(step.callIds)}`
+    case "ResumeChildren": {
+      const stopped = step.callIds.filter((callId) => findCall(state, callId)?.child?.stop !== undefined)
+      const others = step.callIds.filter((callId) => !stopped.includes(callId))
+      return [
+        ...(others.length === 0 ? [] : [`go on with ${subAgents(others)}`]),
+        ...(stopped.length === 0 ? [] : [`end ${subAgents(stopped)}, as was decided`])
+      ].join(" and ")
+    }
+    case "StartBackground":
+      return sentence`start a sub-agent in the background (${names([step.callId])})`
+    case "AwaitChildren":
+      return `go on with the sub-agents in the background`
+    case "SettleAgents":
+      return sentence`answer ${names([step.callId])}`
+    case "HandOff":
+      return sentence`give the conversation to another agent (${names([step.callId])})`
+    case "Withdraw":
+      return "withdraw what it asks for, since there is room in the budget again"
+    case "AskWrapUp":
+      return sentence`let the model say how far it has come, since the ${step.exceeded.budget} budget is used up`
+    case "Reconcile": {
+      const again = step.callIds.filter((callId) => {
+        const call = findCall(state, callId)
+        return call !== undefined && isRepeatable(call)
+      })
+      const doubtful = step.callIds.filter((callId) => !again.includes(callId))
+      return [
+        ...(again.length === 0 ? [] : [sentence`repeat ${names(again)}, which does no harm`]),
+        ...(doubtful.length === 0
+          ? []
+          : [sentence`find out whether ${names(doubtful)} has happened, without running it again`])
+      ].join(" and ")
+    }
+    case "AskLimit":
+      return sentence`ask for a larger ${step.exceeded.budget} budget`
+    case "DecodeOutput":
+      return "check the answer against the output schema"
+    case "Hold":
+      // Nobody can decide what it waits for: a definition is missing.
+      return step.requests.length === 0 ? undefined : waitingText(step.requests.length)
+    case "Finish":
+      return step.end._tag === "completed" ? "complete the run" : sentence`end the run (${step.end._tag})`
+  }
+}
+
+const waitingText = (open: number): string =>
+  open === 1 ? "wait for the open request" : sentence`wait for the ${open} open requests`
