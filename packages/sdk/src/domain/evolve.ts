@@ -266,7 +266,7 @@ const answered = (state: RunState, event: Event<"model.answered">): RunState => 
   const turn = state.usage.turns + 1
   // Who was asked to come to an end can call nothing any more.
   const isLast = isWrappingUp(state)
-  const said = isLast ? event.content.filter((part) => !isCall(part)) : event.content
+  const said = isLast ? event.content.filter((part) => part._tag !== "toolCall") : event.content
   let calls: Array<ToolCall> | undefined
   const content = said.map((part): AssistantPart => {
     if (part._tag !== "toolCall") return part
@@ -295,8 +295,6 @@ const answered = (state: RunState, event: Event<"model.answered">): RunState => 
   if (calls !== undefined) return after
   return appendQueued(isLast ? wrapUpAnswered(after, turn) : after)
 }
-
-const isCall = (part: AnsweredPart): boolean => part._tag === "toolCall"
 
 const wrapUpAnswered = (state: RunState, turn: number): RunState =>
   state.wrappingUp === undefined

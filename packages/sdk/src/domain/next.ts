@@ -237,7 +237,7 @@ const nextOfCalls = (state: RunState, constraints: Constraints): Step => {
     return step?._tag === "SettleToolCalls" ? step : exhausted(state, due.exceeded, constraints)
   }
 
-  const requested = idsOf(state.calls, isRequested)
+  const requested = idsOf(state.calls, ({ status }) => status === "requested")
   // A turn that waits for a definition begins nothing more; what was decided in it still runs.
   if (requested !== undefined && !state.calls.some((call) => isUnavailable(call, constraints))) {
     const exceeded = exceededByCalls(state)
@@ -272,8 +272,6 @@ const asksForTime = (state: RunState): boolean =>
   isAskedFor(state, ({ budget, runId }) => budget === "wallTime" && runId === state.runId)
 
 const isOrphan = (call: ToolCall): boolean => call.status === "started" && call.target !== "agent"
-
-const isRequested = (call: ToolCall): boolean => call.status === "requested"
 
 /** Nothing can happen in the run itself. */
 const waiting = (state: RunState, constraints: Constraints): Step =>
@@ -313,7 +311,12 @@ const runnable = (state: RunState, constraints: Constraints): Step | undefined =
   const open = state.calls.filter((call) => !isSettled(call))
   // The other calls of the answer are those of the agent that hands over.
   const others = open.filter(({ target }) => target !== "handoff")
-  if (others.length === 0) return open[0] === undefined ? undefined : handingOff(open[0], constraints)
+  if (others.length === 0) {
+    const [handoff] = open
+    return handoff === undefined || isUnavailable(handoff, constraints)
+      ? undefined
+      : { _tag: "HandOff", callId: handoff.id }
+  }
   const inner = inside(state, constraints)
   const calls = others.map((call) => ({ call, can: abilityOf(state, call, inner) }))
 
@@ -342,9 +345,6 @@ const abilityOf = (state: RunState, call: ToolCall, inner: Constraints): Ability
   if (call.target === "agent") return "advance"
   return call.target === "tool" && call.safety === "readOnly" ? "read" : "runAlone"
 }
-
-const handingOff = (call: ToolCall, constraints: Constraints): Step | undefined =>
-  isUnavailable(call, constraints) ? undefined : { _tag: "HandOff", callId: call.id }
 
 /** What happens with a call that nothing may run beside. */
 const alone = (state: RunState, call: ToolCall): Step => {

@@ -14,14 +14,16 @@ import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Base64Url from "effect/encoding/Base64Url"
 import * as Exit from "effect/Exit"
 import * as HttpClient from "effect/http/HttpClient"
 import * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
 import { sentence } from "../domain/Display.ts"
 import { defined } from "../domain/internal/defined.ts"
 import { duration, keysOf, oneOf, shapeOf, string } from "../domain/internal/misfits.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
-import { type Fields, fieldsOf, textOf } from "./internal/fields.ts"
+import { type Fields, fieldsOf, parseJson, textOf } from "./internal/fields.ts"
 import { renew } from "./internal/http/renew.ts"
 import { LoginRequired, ModelError } from "./ModelError.ts"
 import type { Auth } from "./ModelProfile.ts"
@@ -279,14 +281,6 @@ const millisOf = (seconds: unknown): number | undefined =>
 
 /** The middle part of a JSON web token; `undefined` for a token that is none. */
 const claimsOf = (token: string): Fields | undefined => {
-  const part = token.split(".")[1]
-  if (part === undefined) return undefined
-  try {
-    const bytes = Uint8Array.from(atob(part.replaceAll("-", "+").replaceAll("_", "/")), (c) =>
-      c.charCodeAt(0)
-    )
-    return fieldsOf(JSON.parse(new TextDecoder().decode(bytes)))
-  } catch {
-    return undefined
-  }
+  const claims = Base64Url.decodeString(token.split(".")[1] ?? "")
+  return Result.isFailure(claims) ? undefined : fieldsOf(parseJson(claims.success))
 }

@@ -148,4 +148,4 @@ export {
    * @since 0.1.0
    */
   channel
-} from "./internal/sql/access.ts"
+} from "./internal/sql/dialect.ts"

@@ -7,7 +7,7 @@
  */
 import type * as Schema from "effect/Schema"
 import type { ModelPart } from "../ModelPart.ts"
-import { countOf } from "./fields.ts"
+import { countOf, fieldsOf } from "./fields.ts"
 
 type Emit = (part: ModelPart) => void
 
@@ -192,11 +192,8 @@ const none: Schema.JsonObject = {}
 /** Each namespace of a payload adds to what came before, as a signature does that comes with the last delta. */
 const joined = (before: Schema.JsonObject, more: Schema.JsonObject): Schema.JsonObject => {
   const added = Object.entries(more).map(([name, value]) => {
-    const known = before[name]
-    return [name, isObject(known) && isObject(value) ? { ...known, ...value } : value]
+    const [known, added] = [fieldsOf(before[name]), fieldsOf(value)]
+    return [name, known === undefined || added === undefined ? value : { ...known, ...added }]
   })
   return { ...before, ...Object.fromEntries(added) }
 }
-
-const isObject = (value: Schema.Json | undefined): value is Schema.JsonObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value)

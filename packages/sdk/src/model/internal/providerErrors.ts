@@ -181,24 +181,11 @@ const wordsFor = (status: number | undefined): string =>
     ? "The provider reported an error without saying which."
     : `The provider answered with status ${status} and no message.`
 
-/** What an error says, whatever its shape. */
-interface Said {
-  /** Whether it is in a field of its own, `error`. */
-  readonly isNested: boolean
-  readonly message: string
-  readonly code: string | number | undefined
-  readonly type: string | undefined
-  readonly param: string | undefined
-  readonly retryAfterMs: number | undefined
-  readonly resetsAt: number | undefined
-  readonly resetsInSeconds: number | undefined
-  readonly sizes: string | undefined
-}
-
 const numberOf = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isFinite(value) ? value : undefined
 
-const read = (body: unknown): Said => {
+/** What an error says, whatever its shape. */
+const read = (body: unknown) => {
   const outer = fieldsOf(Array.isArray(body) ? body[0] : body)
   const holder = outer?.error ?? fieldsOf(outer?.response)?.error ?? firstOf(outer?.errors) ?? outer ?? body
   const error = fieldsOf(holder)
@@ -210,6 +197,7 @@ const read = (body: unknown): Said => {
   const room = numberOf(error?.n_ctx)
   const resetsAt = numberOf(error?.resets_at)
   return {
+    /** Whether it is in a field of its own, `error`. */
     isNested: fieldsOf(outer?.error) !== undefined,
     // OpenRouter says what its provider said beside a sentence that says nothing.
     message: isText(message) ? (raw === undefined ? message : `${message}: ${raw}`) : "",

@@ -91,10 +91,9 @@ export const withSoundInput = (store: RunStorePort): RunStorePort => {
     ...store,
     create: (options) => checked("create", ttl, length, options.ttl, () => store.create(options)),
     load: aboutRun(store.load),
-    events: aboutRun((runId, options) => {
-      const wrong = options === undefined ? undefined : unsound("events", options)
-      return wrong === undefined ? store.events(runId, options) : Effect.fail(wrong)
-    }),
+    events: aboutRun((runId, options) =>
+      listing("events", (sound: typeof options) => store.events(runId, sound))(options)
+    ),
     head: aboutRun(store.head),
     send: aboutRun(store.send),
     requestCancel: aboutRun(store.requestCancel),

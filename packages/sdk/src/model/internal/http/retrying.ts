@@ -63,10 +63,10 @@ export const streamFirst = (
         seen
           ? Stream.fail(failedAfterSpending(spent, error))
           : Stream.unwrap(
-              Effect.matchEffect(after(error), {
-                onFailure: (last) => Effect.fail(failedAfterSpending(spent, last)),
-                onSuccess: (next) => Effect.succeed(streamFirst(next, addSpent(spent, error.usage)))
-              })
+              Effect.map(
+                Effect.mapError(after(error), (last) => failedAfterSpending(spent, last)),
+                (next) => streamFirst(next, addSpent(spent, error.usage))
+              )
             )
       )
     )
@@ -80,10 +80,10 @@ export const completeFirst = (
   Effect.matchEffect(ask, {
     onSuccess: (response) => Effect.succeed(withSpent(spent, response)),
     onFailure: (error) =>
-      Effect.matchEffect(after(error), {
-        onFailure: (last) => Effect.fail(failedAfterSpending(spent, last)),
-        onSuccess: (next) => completeFirst(next, addSpent(spent, error.usage))
-      })
+      Effect.flatMap(
+        Effect.mapError(after(error), (last) => failedAfterSpending(spent, last)),
+        (next) => completeFirst(next, addSpent(spent, error.usage))
+      )
   })
 
 /** Waits until the call may be made again; fails with the error when it may not. `attempt` is the one that failed, from 1. */

@@ -106,25 +106,18 @@ export const extraOf = (value: unknown): Schema.JsonObject | undefined =>
     : (value as Schema.JsonObject)
 
 /** Looks for the end of a JSON object in a text that comes in pieces. Every letter is looked at once. */
-interface Scan {
-  length: number
-  depth: number
-  inString: boolean
-  escaped: boolean
-  /** Where the object ends. */
-  end: number | undefined
-  /** Whether what ends there is JSON, once that was asked. */
-  isJson: boolean | undefined
-}
-
-const newScan = (): Scan => ({
+const newScan = () => ({
   length: 0,
   depth: 0,
   inString: false,
   escaped: false,
-  end: undefined,
-  isJson: undefined
+  /** Where the object ends. */
+  end: undefined as number | undefined,
+  /** Whether what ends there is JSON, once that was asked. */
+  isJson: undefined as boolean | undefined
 })
+
+type Scan = ReturnType<typeof newScan>
 
 const scanOn = (scan: Scan, piece: string) => {
   for (let at = 0; at < piece.length && scan.end === undefined; at++) {

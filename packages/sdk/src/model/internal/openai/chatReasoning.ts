@@ -98,21 +98,15 @@ export const payloadFor = (
   return Object.keys(payload).length === 0 ? undefined : payload
 }
 
-/** What an assistant message says about its reasoning. */
-export interface ReplayedReasoning {
-  /** Fields of the message. */
-  readonly fields: Readonly<Record<string, Schema.Json>>
-  /** Parts that the content begins with. */
-  readonly thinking: ReadonlyArray<Schema.JsonObject>
-}
-
 /** The reasoning of an assistant message, as its provider wants it back: those of its parts that are the provider's own. */
 export const replayReasoning = (
   own: ReadonlyArray<ReasoningPart>,
   hasCalls: boolean,
   replay: Compatibility["reasoningReplay"]
-): ReplayedReasoning => {
+) => {
+  /** Fields of the message. */
   const fields: Record<string, Schema.Json> = {}
+  /** Parts that the content begins with. */
   const thinking: Array<Schema.JsonObject> = []
   if (replay === "none") return { fields, thinking }
   const pieces = own.map(({ payload, text }) => ({ text, kept: fieldsOf(payload) ?? {} }))

@@ -220,18 +220,16 @@ export const makeMemory = (): RunStorePort => {
     },
 
     append: (options) =>
-      atomically((now) =>
-        Result.gen(function* () {
-          const { inbox, mail, run } = yield* prepare(options, now)
-          const revoked = Grants.revokedOf(grants, options.grants ?? [])
-          if (revoked.length > 0) return { revision: options.expected, revoked }
-          if (endsUnread(run.inbox, options.events))
-            return yield* Result.fail(conflictOf(run, options.expected))
-          write(run, { ...options, inbox, mail }, now)
-          Grants.recordGrantsOfEvents(grants, run, options.events)
-          return { revision: run.revision as Revision, ...noticesOf(run) }
-        })
-      ),
+      inSteps(function* (now) {
+        const { inbox, mail, run } = yield* prepare(options, now)
+        const revoked = Grants.revokedOf(grants, options.grants ?? [])
+        if (revoked.length > 0) return { revision: options.expected, revoked }
+        if (endsUnread(run.inbox, options.events))
+          return yield* Result.fail(conflictOf(run, options.expected))
+        write(run, { ...options, inbox, mail }, now)
+        Grants.recordGrantsOfEvents(grants, run, options.events)
+        return { revision: run.revision as Revision, ...noticesOf(run) }
+      }),
 
     park: (options) =>
       atomically((now) =>
@@ -250,14 +248,12 @@ export const makeMemory = (): RunStorePort => {
       ).pipe(Effect.tap(({ parked }) => (parked ? notifier.notify : Effect.void))),
 
     load: (runId, { checkpointVersion } = {}) =>
-      atomically((now) =>
-        Result.gen(function* () {
-          const run = yield* found(runId)
-          const journal = yield* eventsFrom(run, run.revision, checkpointVersion)
-          const decisions = undelivered(run.inbox, now)
-          return { head: headOf(run, now), ...journal, decisions, messages: waiting(run.mail) }
-        })
-      ),
+      inSteps(function* (now) {
+        const run = yield* found(runId)
+        const journal = yield* eventsFrom(run, run.revision, checkpointVersion)
+        const decisions = undelivered(run.inbox, now)
+        return { head: headOf(run, now), ...journal, decisions, messages: waiting(run.mail) }
+      }),
 
     events: (runId, options) =>
       atomically(() =>
@@ -297,57 +293,51 @@ export const makeMemory = (): RunStorePort => {
       }).pipe(Effect.tap(notifier.notify)),
 
     decide: (input) =>
-      atomically((now) =>
-        Result.gen(function* () {
-          const decision = yield* decodeInput(input, now)
-          const { entry, run } = yield* findRequest(decision.requestId)
-          const verdict = judgeEntry(entry, decision, now)
-          const { first, refusal } = verdict
-          const isNew = verdict.record === decision
-          const late = isNew ? endingRefusal(decision.requestId, endingIn(run)) : undefined
-          if (late !== undefined) return yield* Result.fail(late)
-          if (verdict.record !== undefined) record(run, entry, verdict.record)
-          return refusal === undefined
-            ? { runId: run.runId, decision: first ?? decision }
-            : yield* Result.fail(refusal)
-        })
-      ).pipe(Effect.tap(notifier.notify)),
+      inSteps(function* (now) {
+        const decision = yield* decodeInput(input, now)
+        const { entry, run } = yield* findRequest(decision.requestId)
+        const verdict = judgeEntry(entry, decision, now)
+        const { first, refusal } = verdict
+        const isNew = verdict.record === decision
+        const late = isNew ? endingRefusal(decision.requestId, endingIn(run)) : undefined
+        if (late !== undefined) return yield* Result.fail(late)
+        if (verdict.record !== undefined) record(run, entry, verdict.record)
+        return refusal === undefined
+          ? { runId: run.runId, decision: first ?? decision }
+          : yield* Result.fail(refusal)
+      }).pipe(Effect.tap(notifier.notify)),
 
     decideAll: (inputs) =>
-      atomically((now) =>
-        Result.gen(function* () {
-          const decisions = yield* decodeInputs(inputs, now)
-          const find = (requestId: RequestId) => Result.getOrUndefined(findRequest(requestId))
-          const taken = yield* judgeAll(decisions, find, now)
-          for (const { decision, found, isNew } of taken) {
-            const late = isNew ? endingRefusal(decision.requestId, endingIn(found.run)) : undefined
-            if (late !== undefined) return yield* Result.fail(late)
-          }
-          for (const { decision, found, isNew } of taken) if (isNew) record(found.run, found.entry, decision)
-          return taken.map(({ decision, found }) => ({ runId: found.run.runId, decision }))
-        })
-      ).pipe(Effect.tap(notifier.notify)),
+      inSteps(function* (now) {
+        const decisions = yield* decodeInputs(inputs, now)
+        const find = (requestId: RequestId) => Result.getOrUndefined(findRequest(requestId))
+        const taken = yield* judgeAll(decisions, find, now)
+        for (const { decision, found, isNew } of taken) {
+          const late = isNew ? endingRefusal(decision.requestId, endingIn(found.run)) : undefined
+          if (late !== undefined) return yield* Result.fail(late)
+        }
+        for (const { decision, found, isNew } of taken) if (isNew) record(found.run, found.entry, decision)
+        return taken.map(({ decision, found }) => ({ runId: found.run.runId, decision }))
+      }).pipe(Effect.tap(notifier.notify)),
 
     decisions: (runId) =>
       atomically((now) => Result.succeed(undelivered(runs.get(runId)?.inbox ?? new Map(), now))),
 
     send: (runId, input) =>
-      atomically((now) =>
-        Result.gen(function* () {
-          const sent = yield* decodeMessage(input, now)
-          const { messageId, ...message } = sent
-          const run = yield* found(runId)
-          const known = run.mail.get(messageId)
-          const wrong = known === undefined ? undefined : idConflict(known, sent)
-          if (wrong !== undefined) return yield* Result.fail(wrong)
-          if (known !== undefined) return { messageId, at: known.at }
-          if (!isSentTo(run.status, sent)) {
-            return yield* Result.fail(new RunEnded({ runId, status: run.status }))
-          }
-          run.mail = new Map(run.mail).set(messageId, message)
-          return { messageId, at: now }
-        })
-      ).pipe(Effect.tap(notifier.notify)),
+      inSteps(function* (now) {
+        const sent = yield* decodeMessage(input, now)
+        const { messageId, ...message } = sent
+        const run = yield* found(runId)
+        const known = run.mail.get(messageId)
+        const wrong = known === undefined ? undefined : idConflict(known, sent)
+        if (wrong !== undefined) return yield* Result.fail(wrong)
+        if (known !== undefined) return { messageId, at: known.at }
+        if (!isSentTo(run.status, sent)) {
+          return yield* Result.fail(new RunEnded({ runId, status: run.status }))
+        }
+        run.mail = new Map(run.mail).set(messageId, message)
+        return { messageId, at: now }
+      }).pipe(Effect.tap(notifier.notify)),
 
     grants: (filter = {}) => atomically(() => Result.succeed(Grants.list(grants, filter))),
 
@@ -416,16 +406,14 @@ export const makeMemory = (): RunStorePort => {
     changes: notifier.notifications,
 
     remove: (runId) =>
-      atomically((now) =>
-        Result.gen(function* () {
-          const run = yield* found(runId)
-          const busy = heldByOther(run, now)
-          if (busy !== undefined) return yield* Result.fail(busy)
-          const child = childOf(run)
-          if (child !== undefined) return yield* Result.fail(new RunContinued({ runId, by: child.runId }))
-          erase(runId)
-        })
-      ),
+      inSteps(function* (now) {
+        const run = yield* found(runId)
+        const busy = heldByOther(run, now)
+        if (busy !== undefined) return yield* Result.fail(busy)
+        const child = childOf(run)
+        if (child !== undefined) return yield* Result.fail(new RunContinued({ runId, by: child.runId }))
+        erase(runId)
+      }),
 
     prune: ({ endedBefore }) =>
       atomically((now) => {
@@ -472,5 +460,11 @@ const canBuildOn = (
 ): boolean =>
   run !== undefined && run.revision >= revision && (createdAt === undefined || createdAt === run.createdAt)
 
+/** The same in several steps, the first of which that fails ends it. */
+const inSteps = <Step extends Result.Result<unknown, unknown>, A>(
+  steps: (now: Timestamp) => Generator<Step, A, never>
+) => Effect.clockWith((clock) => Effect.fromResult(Result.gen(() => steps(clock.currentTimeMillisUnsafe()))))
+
+/** One step of the store, at the time of Effect's clock. */
 const atomically = <A, E>(step: (now: Timestamp) => Result.Result<A, E>): Effect.Effect<A, E> =>
   Effect.clockWith((clock) => Effect.fromResult(step(clock.currentTimeMillisUnsafe())))

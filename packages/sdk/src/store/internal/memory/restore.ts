@@ -17,51 +17,46 @@ export const restoreInto = (
   runs: Map<RunId, Run>,
   restored: ReadonlyArray<RestoredRun>,
   now: Timestamp
-): Result.Result<void, RunExists | SessionBusy | RunStoreError> => {
-  const fresh: Array<Run> = []
-  const replaced: Array<readonly [Run, Copy]> = []
-  for (const [index, given] of restored.entries()) {
-    const { runId } = given
-    const existing = runs.get(runId)
-    if (existing === undefined) {
-      const begun = begin(copyOf(given), [...runs.values(), ...fresh], now)
-      if (Result.isFailure(begun)) return Result.fail(begun.failure)
-      fresh.push(begun.success)
-      continue
+): Result.Result<void, RunExists | SessionBusy | RunStoreError> =>
+  Result.gen(function* () {
+    const fresh: Array<Run> = []
+    const replaced: Array<readonly [Run, Copy]> = []
+    for (const [index, given] of restored.entries()) {
+      const { runId } = given
+      const existing = runs.get(runId)
+      if (existing === undefined) {
+        fresh.push(yield* begin(copyOf(given), [...runs.values(), ...fresh], now))
+        continue
+      }
+      const verdict = judgeCopy(given, yield* presentIn(runs, existing), index === restored.length - 1)
+      if (verdict._tag === "exists") {
+        const { archive } = verdict
+        return yield* Result.fail(new RunExists({ runId, status: existing.status, archive }))
+      }
+      if (verdict._tag === "replace") replaced.push([existing, verdict.copy])
     }
-    const present = presentIn(runs, existing)
-    if (Result.isFailure(present)) return Result.fail(present.failure)
-    const verdict = judgeCopy(given, present.success, index === restored.length - 1)
-    if (verdict._tag === "exists") {
-      return Result.fail(new RunExists({ runId, status: existing.status, archive: verdict.archive }))
+    for (const run of fresh) runs.set(run.runId, run)
+    for (const [run, copy] of replaced) {
+      fill(run, copy, now)
+      run.createdAt = Math.max(now, run.createdAt + 1)
     }
-    if (verdict._tag === "replace") replaced.push([existing, verdict.copy])
-  }
-  for (const run of fresh) runs.set(run.runId, run)
-  for (const [run, copy] of replaced) {
-    fill(run, copy, now)
-    run.createdAt = Math.max(now, run.createdAt + 1)
-  }
-  return Result.void
-}
+  })
 
 /** The runs of an archive that these have, however far each of the two has gone on. */
 export const presentRuns = (
   runs: ReadonlyMap<RunId, Run>,
   restored: ReadonlyArray<RestoredRun>
 ): Result.Result<ReadonlyArray<Run>, RunStoreError> =>
-  Result.map(
-    Result.all(
-      restored.map((given) => {
-        const run = runs.get(given.runId)
-        if (run === undefined) return Result.succeed([])
-        return Result.map(sliceBatches(run.batches, { from: 0, to: 1 }, "restore"), (events) =>
-          isOriginOf(given, { ...run, events }) ? [run] : []
-        )
-      })
-    ),
-    (found) => found.flat()
-  )
+  Result.gen(function* () {
+    const present: Array<Run> = []
+    for (const given of restored) {
+      const run = runs.get(given.runId)
+      if (run === undefined) continue
+      const events = yield* sliceBatches(run.batches, { from: 0, to: 1 }, "restore")
+      if (isOriginOf(given, { ...run, events })) present.push(run)
+    }
+    return present
+  })
 
 const presentIn = (runs: ReadonlyMap<RunId, Run>, run: Run): Result.Result<PresentRun, RunStoreError> =>
   Result.map(sliceBatches(run.batches, { from: 0, to: run.revision }, "restore"), (events) => {
