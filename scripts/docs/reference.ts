@@ -6,8 +6,10 @@ import * as Fs from "node:fs"
 import * as Path from "node:path"
 import {
   Application,
+  Comment,
   type DeclarationReflection,
   LogLevel,
+  OptionDefaults,
   ReflectionKind,
   type TranslatedString
 } from "typedoc"
@@ -16,29 +18,50 @@ import { root } from "../internal/run.ts"
 
 interface Manifest {
   readonly name: string
+  readonly description: string
   readonly exports: Readonly<Record<string, { readonly "@fermata/source"?: string } | string | null>>
 }
 
 /** A subpath export of one namespace. Its page belongs to the folder that exports the namespace. */
 const ofNamespace = /^\.\/([a-z]+\/)?[A-Z]\w*$/
 
-/**
- * The sources of the entry points, with the names by which programs import them. What several of them export has its page under the
- * first: folders come before the package that exports them all, and the SDK before the packages on top of it.
- */
-const entries = new Map(
-  ["sdk", "node", "ai-sdk"].flatMap((folder) => {
-    const path = Path.join(root, "packages", folder)
-    const manifest = JSON.parse(Fs.readFileSync(Path.join(path, "package.json"), "utf8")) as Manifest
-    return Object.entries(manifest.exports)
-      .toSorted(([a], [b]) => Number(a === ".") - Number(b === "."))
-      .flatMap(([subpath, target]): Array<[string, string]> => {
-        const source = typeof target === "object" ? target?.["@fermata/source"] : undefined
-        if (source === undefined || ofNamespace.test(subpath)) return []
-        return [[Path.join(path, source), Path.posix.join(manifest.name, subpath)]]
-      })
+interface Entry {
+  /** By which programs import it. */
+  readonly name: string
+  readonly source: string
+  /** Of the package, or of the folder in the package's README. */
+  readonly sentence: string | undefined
+}
+
+const entriesOf = (folder: string): ReadonlyArray<Entry> => {
+  const path = Path.join(root, "packages", folder)
+  const { description, exports, name } = JSON.parse(
+    Fs.readFileSync(Path.join(path, "package.json"), "utf8")
+  ) as Manifest
+  const readme = Fs.readFileSync(Path.join(path, "README.md"), "utf8")
+  const rows = new Map(
+    [...readme.matchAll(/^\| `([^`]+)`\s*\| (.+?)\s*\|$/gm)].map(([, key, says]) => [key, says])
+  )
+  return Object.entries(exports).flatMap(([subpath, target]) => {
+    const source = typeof target === "object" ? target?.["@fermata/source"] : undefined
+    if (source === undefined || ofNamespace.test(subpath)) return []
+    const specifier = Path.posix.join(name, subpath)
+    return {
+      name: specifier,
+      source: Path.join(path, source),
+      sentence: subpath === "." ? description : rows.get(specifier)
+    }
   })
-)
+}
+
+/**
+ * What several entry points export has its page under the first: folders come before the package that exports them all, and the SDK before
+ * the packages on top of it.
+ */
+const entries = ["sdk", "node", "ai-sdk"].flatMap((folder) => {
+  const own = entriesOf(folder)
+  return [...own.slice(1), ...own.slice(0, 1)]
+})
 
 /** Marks the paragraph that opens a module as the module's own, which TypeDoc would otherwise take for that of its first statement. */
 const withModuleTag = (text: string): string =>
@@ -51,6 +74,7 @@ const documented =
   ReflectionKind.Class |
   ReflectionKind.Function |
   ReflectionKind.Interface |
+  ReflectionKind.Module |
   ReflectionKind.Namespace |
   ReflectionKind.TypeAlias |
   ReflectionKind.Variable
@@ -63,8 +87,7 @@ ts.sys.readFile = (path, encoding) => {
 
 const app = await Application.bootstrap({
   name: "Fermata",
-  entryPoints: [...entries.keys()],
-  // What several entry points export is described at the first, and the others link to it.
+  entryPoints: entries.map(({ source }) => source),
   sortEntryPoints: false,
   tsconfig: Path.join(root, "scripts/docs/tsconfig.packages.json"),
   out: process.argv[2] ?? Path.join(root, "dist/api"),
@@ -73,13 +96,24 @@ const app = await Application.bootstrap({
   skipErrorChecking: true,
   disableSources: true,
   logLevel: LogLevel.Warn,
-  searchInComments: true
+  searchInComments: true,
+  useFirstParagraphOfCommentAsSummary: true,
+  // Knip's, for two names of one thing.
+  blockTags: [...OptionDefaults.blockTags, "@alias"],
+  excludeTags: ["@alias"]
 })
 const points = (app.getEntryPoints() ?? []).map((point) => ({
   ...point,
-  displayName: entries.get(point.sourceFile.fileName) ?? point.displayName
+  displayName: entries.find(({ source }) => source === point.sourceFile.fileName)?.name ?? point.displayName
 }))
 const project = app.converter.convert(points)
+for (const module of project.children ?? []) {
+  const sentence = entries.find(({ name }) => name === module.name)?.sentence
+  if (!module.hasComment() && sentence !== undefined)
+    module.comment = new Comment([
+      { kind: "text", text: `${sentence[0]!.toUpperCase()}${sentence.slice(1)}` }
+    ])
+}
 app.validate(project)
 for (const reflection of project.getReflectionsByKind(documented) as Array<DeclarationReflection>) {
   const isDocumented =

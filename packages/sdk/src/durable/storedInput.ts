@@ -52,7 +52,7 @@ export interface StoredRunOptions extends RunOptions, SuspensionOptions {}
 export interface ForkInput extends Allotted {
   readonly runId: RunId
   /**
-   * The last event that the fork shares with the run: its place in the run's own journal, from 1; see {@link rewindPoints}.
+   * The last event that the fork shares with the run: its place in the run's own journal, from 1; see `rewindPoints`.
    * Default: the last one at which no call was open.
    */
   readonly revision?: number
