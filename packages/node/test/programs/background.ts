@@ -1,6 +1,6 @@
 /**
- * A process with a run in the background. Arguments: `dispatch` or `attach`, the database, the log of what really happened, the run's
- * id, and a file whose being there lets the slow tool go on. Prints `begun`, then every status of the run.
+ * A process with a background run. Arguments: `dispatch` or `attach`, the database, the log of effects, the run's id, and a file whose
+ * existence lets the slow tool continue. Prints `begun`, then every status of the run.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 
-/** An agent that looks slowly, then charges a card, which has to be approved. Both write what they do into the log. */
+/** An agent that looks slowly and then charges a card, which needs approval. Both tools write to the log. */
 export const makeRuntime = (options: {
   readonly log: string
   readonly gate: string
@@ -53,7 +53,7 @@ export const makeRuntime = (options: {
   )
 }
 
-/** Waits until the file is there. */
+/** Waits until the file exists. */
 const opened = (gate: string) =>
   Effect.callback<void>((resume) => {
     const watcher = Fs.watch(Path.dirname(gate), () => look())

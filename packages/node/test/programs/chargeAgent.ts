@@ -1,6 +1,6 @@
 /**
- * An agent that charges a card when it is told to, and writes every charge into a file: what really happened, seen from outside.
- * The model is a function of the request, so that any number of runs can go on in any number of processes.
+ * An agent that charges a card and writes every charge to a file, as an effect outside the store. The model is a function of the
+ * request, so that any number of runs can go on in any number of processes.
  */
 import * as Fs from "node:fs"
 import { agent, type Fermata, createFermata, tool } from "@fermata/node"
@@ -16,7 +16,7 @@ export const openCashier = (options: {
   const charge = tool("charge_card", {
     parameters: Schema.Struct({ customer: Schema.String }),
     handler: ({ customer }, { idempotencyKey }) => {
-      // O_APPEND: whole lines, whoever writes.
+      // O_APPEND writes whole lines from any process.
       Fs.appendFileSync(options.log, `${idempotencyKey}\n`)
       return `charged ${customer}`
     }

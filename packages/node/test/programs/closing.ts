@@ -1,6 +1,6 @@
 /**
- * A process that is asked to end. Argument: `run` has a run in the background that hangs in its model; `stuck` never closes; `broken` fails to.
- * Prints `ready`, and what became of it.
+ * A process that closes on a signal. Argument: `run` has a background run that hangs in its model; `stuck` never closes; `broken`
+ * fails to close. Prints `ready`, and the tag of the run's error.
  */
 import { agent, closeOnSignal, createFermata } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"

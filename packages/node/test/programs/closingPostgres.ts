@@ -1,4 +1,4 @@
-/** Opens a store at a URL, closes it when its input ends, and has nothing else to do then. */
+/** Opens a store at a URL and closes it when its input ends; nothing else then keeps the process alive. */
 import { agent, createFermata } from "@fermata/node"
 import { PostgresStore } from "@fermata/node/postgres"
 import { ScriptedModel } from "@fermata/node/testing"

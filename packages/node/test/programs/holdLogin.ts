@@ -1,6 +1,6 @@
 /**
- * Takes the lock of a login, says `locked`, and holds it until the process is killed, or its input ends with the process that started
- * it. Argument: the file with the tokens.
+ * Takes the lock of a login, prints `locked`, and holds it until the process is killed or its input ends. Argument: the file with the
+ * tokens.
  */
 import * as Effect from "effect/Effect"
 import * as FileTokenStore from "../../src/FileTokenStore.ts"

@@ -1,6 +1,6 @@
 /**
- * A process that has a store open, does everything else to its file that the package offers, and reports after each operation which
- * locks it has on the file. Argument: the database. Prints a line of JSON for each operation: its name and the locks.
+ * A process that has a store open, performs every other operation of the package on its file, and reports after each one which locks
+ * it has on the file. Argument: the database. Prints a line of JSON for each operation: its name and the locks.
  */
 import { renameSync, symlinkSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
@@ -120,14 +120,14 @@ const dropTriggers = () => {
   database.close()
 }
 
-/** Every operation on the file, and those that are refused. */
+/** Every operation on the file, and operations that are refused. */
 const onFile: { readonly [name: string]: Operation } = {
   ...({
     layer: Effect.scoped(Layer.build(layer(filename))),
     check: SqliteStore.check({ filename }),
     backup: SqliteStore.backup({ filename, to: `${filename}.copy` }),
     compact: SqliteStore.compact({ filename }),
-    // What comes next writes again.
+    // The fence is removed again: later operations write.
     fence: Effect.andThen(SqliteStore.fence({ filename }), Effect.sync(dropTriggers)),
     restore: SqliteStore.restore({ from: filename, to: `${filename}.restored` })
   } satisfies { readonly [K in Exclude<keyof typeof SqliteStore, "BackupExists">]: Operation }),

@@ -1,6 +1,6 @@
 /**
- * An MCP server over standard input and output, written without Effect, that does what servers do: sends results that are too large, logs
- * to its standard output, sends what is no message, and dies. Argument: a file in which each call is recorded as it takes effect.
+ * An MCP server over standard input and output, written without Effect, with the faults of real servers: it sends results that are too
+ * large, logs to its standard output, sends invalid messages, and dies. Argument: a file that records each call as it takes effect.
  */
 import { appendFileSync, readFileSync } from "node:fs"
 import { createInterface } from "node:readline"
@@ -8,7 +8,7 @@ import { createInterface } from "node:readline"
 const [ledger = ""] = process.argv.slice(2)
 const send = (message: object) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
 const text = (value: string) => ({ content: [{ type: "text", text: value }] })
-/** Answers to `pay`, which wait for another call to end. */
+/** Answers to `pay`, which are sent when another call ends. */
 const waiting: Array<() => void> = []
 const answerWaiting = () => waiting.splice(0).forEach((answer) => answer())
 

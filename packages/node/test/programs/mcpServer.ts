@@ -19,7 +19,7 @@ const server = McpServer.layerStdio({
 await Effect.runPromise(
   Layer.launch(server).pipe(
     Effect.provide(NodeStdio.layer),
-    // The standard output is the protocol's.
+    // The protocol owns the standard output.
     Effect.provideService(References.LogToStderr, true)
   )
 )

@@ -1,20 +1,20 @@
 /**
- * A process that works on the orders of a shop. Arguments: the database, and the log of what really happened. Each line of its input
- * is the id of an order to start, or an id and `again`. Prints `open`, and then a line for each order that is held, over or failed.
+ * A process that works on the orders of a shop. Arguments: the database, and the log of effects. Each line of its input is the id of an
+ * order to start, or an id and `again`. Prints `open`, and then a line for each order that is held, ended or failed.
  */
 import * as Fs from "node:fs"
 import { createInterface } from "node:readline"
 import { agent, createFermata, type Fermata, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
 
-/** What a log holds of each effect: the key of the call, and what was done. */
+/** The effects in a log: the key of each call, and its tool. */
 export const effectsIn = (log: string): ReadonlyArray<{ readonly key: string; readonly what: string }> =>
   Fs.readFileSync(log, "utf8")
     .split("\n")
     .filter((line) => line !== "")
     .map((line) => ({ key: line.split(" ")[0]!, what: line.split(" ")[1]! }))
 
-/** A shop on a store: it charges, which is approved, writes a mail, and has a bookkeeper who posts, which is approved. */
+/** A shop on a store: it charges with approval, writes a mail, and has a bookkeeper who posts with approval. */
 export const openShop = (store: string, log: string): Promise<Fermata.Fermata> => {
   const acting = (name: string, needsApproval: boolean) =>
     tool(name, {
@@ -35,7 +35,7 @@ export const openShop = (store: string, log: string): Promise<Fermata.Fermata> =
     if (turn === 2) return { calls: [{ tool: "bookkeeper", arguments: { prompt: "Post it." } }] }
     return turn === 3 ? { calls: [{ tool: "mail" }] } : "The order is on its way."
   })
-  return createFermata({ agents: [shop], model: model.client, store, by: "nobody in particular" })
+  return createFermata({ agents: [shop], model: model.client, store, by: "the shop" })
 }
 
 if (import.meta.main) {

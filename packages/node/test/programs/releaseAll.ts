@@ -1,13 +1,13 @@
 /**
- * One of several workers that all decide and resume all the runs of a store, each in an order of its own, until every run is over.
- * Prints what it won and lost as one line of JSON.
+ * One of several workers that decide and resume all the runs of a store, each in its own order, until every run has ended. Prints the
+ * counts of its outcomes as one line of JSON.
  */
 import { approve, isAlreadyDecided, isRunBusy } from "@fermata/node"
 import { openCashier } from "./chargeAgent.ts"
 
 const [store = "", log = "", owner = "", seed = "1"] = process.argv.slice(2)
 
-/** A shuffle that is the same for the same seed. */
+/** Shuffles; the same seed gives the same order. */
 const shuffled = <A>(items: ReadonlyArray<A>): Array<A> => {
   let state = Number(seed)
   const random = () => (state = (state * 16807) % 2147483647) / 2147483647
@@ -17,10 +17,10 @@ const shuffled = <A>(items: ReadonlyArray<A>): Array<A> => {
     .map(({ item }) => item)
 }
 
-const told = { decided: 0, tooLate: 0, resumed: 0, busy: 0 }
+const report = { decided: 0, tooLate: 0, resumed: 0, busy: 0 }
 await using fermata = await openCashier({ store, log, owner })
 
-// Everybody sees the same hundred runs before anybody starts.
+// Every worker reads the same hundred runs before any of them starts.
 const runs = shuffled(await fermata.runs({ limit: 1000 }))
 const pending = shuffled(await fermata.pending({ limit: 1000 }))
 process.stdout.write("ready\n")
@@ -30,11 +30,11 @@ process.stdin.destroy()
 for (const { request } of pending) {
   try {
     await fermata.decide(request, approve())
-    told.decided += 1
+    report.decided += 1
   } catch (error) {
-    // The one who was first is named.
+    // The error names the winner.
     if (!isAlreadyDecided(error) || !/^worker-\d$/.test(error.by) || error.by === owner) throw error
-    told.tooLate += 1
+    report.tooLate += 1
   }
 }
 let open = runs.map(({ runId }) => runId)
@@ -44,13 +44,13 @@ while (open.length > 0) {
     try {
       const result = await fermata.resume(runId)
       if (result.status !== "completed") throw new Error(`${runId} is ${result.status}`)
-      told.resumed += 1
+      report.resumed += 1
     } catch (error) {
       if (!isRunBusy(error)) throw error
-      told.busy += 1
+      report.busy += 1
       left.push(runId)
     }
   }
   open = left
 }
-process.stdout.write(`${JSON.stringify(told)}\n`)
+process.stdout.write(`${JSON.stringify(report)}\n`)

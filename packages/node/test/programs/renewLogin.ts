@@ -1,6 +1,6 @@
 /**
- * Asks for the headers of its logins at the same time, once for each line on the standard input, and prints the access tokens that it
- * got. Arguments: the file with the tokens, the issuer's token endpoint, the number of logins (default: 1).
+ * Requests the headers of its logins at the same time, once for each line of its input, and prints the access tokens. Arguments: the
+ * file with the tokens, the issuer's token endpoint, the number of logins (default: 1).
  */
 import { createInterface } from "node:readline"
 import { LoginTokens } from "@fermata/sdk/model"

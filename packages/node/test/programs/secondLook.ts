@@ -1,8 +1,8 @@
 /**
  * A process that releases the held runs of a store. Arguments: the database, the log of charges, the owner, and its task: `release`;
- * `looks`, the same after a second look of every kind at the file that it has open; `leave`, which decides nothing. Prints `open`
- * and waits for a line; looks, prints `looked` and waits for a line; decides and resumes what it finds, prints the outcome as JSON
- * and waits for a line before it closes.
+ * `looks`, which first opens the file a second time in every way; `leave`, which decides nothing. Prints `open` and waits for a line;
+ * opens the file again, prints `looked` and waits for a line; decides and resumes the pending runs, prints the outcome as JSON, and
+ * waits for a line before it closes.
  */
 import { createInterface } from "node:readline"
 import { setImmediate } from "node:timers/promises"
@@ -32,21 +32,21 @@ await fermata.runs()
 await reach("open")
 if (task === "looks") await look()
 await reach("looked")
-const told = { won: 0, tooLate: 0, completed: 0 }
+const report = { won: 0, tooLate: 0, completed: 0 }
 for (const { request } of task === "leave" ? [] : await fermata.pending()) {
   try {
     await fermata.decide(request, approve())
-    told.won += 1
+    report.won += 1
   } catch (error) {
     if (!isAlreadyDecided(error)) throw error
-    told.tooLate += 1
+    report.tooLate += 1
   }
 }
 for (const { runId } of task === "leave" ? [] : await fermata.runs({ status: "held" })) {
   const { status } = await fermata.resume(runId)
-  if (status === "completed") told.completed += 1
+  if (status === "completed") report.completed += 1
 }
-await reach(JSON.stringify(told))
+await reach(JSON.stringify(report))
 await fermata.close()
 lines.return?.()
 await setImmediate()

@@ -1,5 +1,5 @@
 /**
- * Resumes a held run whose gated body takes until somebody writes to stdin. Prints `in body` when it is there, and how the run ended.
+ * Resumes a held run whose gated body ends at a line of input. Prints `in body` when the body has begun, and the status of the run.
  */
 import { agent, createFermata, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/node/testing"

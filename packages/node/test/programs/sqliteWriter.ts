@@ -1,6 +1,6 @@
 /**
- * One process that writes to a SQLite store beside others: `sqliteWriter.ts <file> <name> <task>`. It says `ready`, waits for a
- * line, does its task, and prints what came of it as one line of JSON.
+ * One process that writes to a SQLite store beside others: `sqliteWriter.ts <file> <name> <task>`. It prints `ready`, waits for a
+ * line, does its task, and prints the outcome as one line of JSON.
  */
 import { once } from "node:events"
 import { Id, RunStore, SqliteStore } from "@fermata/node"
@@ -28,7 +28,7 @@ const create = (store: Store) =>
 const nextLine = () => once(process.stdin, "data")
 
 const tasks: { readonly [task: string]: (store: Store) => Effect.Effect<unknown, unknown> } = {
-  /** 1,500 transactions, one event each; the longest time that the event loop stood still meanwhile. */
+  /** 1,500 transactions of one event each; measures the longest time for which the event loop was blocked. */
   count: Effect.fnUntraced(function* (store) {
     let last = performance.now()
     let stall = 0
@@ -55,14 +55,14 @@ const tasks: { readonly [task: string]: (store: Store) => Effect.Effect<unknown,
     return { revision, busy, stall: Math.round(stall) }
   }),
 
-  /** Appends, one large event after the other, until another line comes. */
+  /** Appends one large event after the other, until the next line of input. */
   steady: Effect.fnUntraced(function* (store) {
-    let told = false
-    void nextLine().then(() => (told = true))
+    let isAsked = false
+    void nextLine().then(() => (isAsked = true))
     const lease = yield* create(store)
     process.stdout.write("writing\n")
     let revision = Id.Revision.make(1)
-    while (!told) {
+    while (!isAsked) {
       const events = [said(`${revision} ${"x".repeat(2000)}`)] as const
       revision = (yield* store.append({ lease, expected: revision, events, status: "running" })).revision
       yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
@@ -70,26 +70,26 @@ const tasks: { readonly [task: string]: (store: Store) => Effect.Effect<unknown,
     return { revision }
   }),
 
-  /** Appends until the store says no, tells why, and appends once more after another line. */
+  /** Appends until the store has refused three times, prints the reasons, and appends once more after another line of input. */
   fill: Effect.fnUntraced(function* (store) {
     const lease = yield* create(store)
     let revision = Id.Revision.make(1)
     const append = Effect.suspend(() =>
       store.append({ lease, expected: revision, events: [said("x".repeat(50_000))], status: "running" })
     )
-    const told: Array<string> = []
+    const failures: Array<string> = []
     for (let full = 0; full < 3;) {
       const outcome = yield* Effect.result(append)
       if (outcome._tag === "Success") revision = outcome.success.revision
       else {
         full += 1
-        told.push(
+        failures.push(
           outcome.failure._tag === "RunStoreError" ? outcome.failure.reason._tag : outcome.failure._tag
         )
       }
     }
     const readable = (yield* store.load(runId)).events.length
-    process.stdout.write(`${JSON.stringify({ told, revision, readable })}\n`)
+    process.stdout.write(`${JSON.stringify({ failures, revision, readable })}\n`)
     yield* Effect.promise(nextLine)
     revision = (yield* append).revision
     return { revision, readable: (yield* store.load(runId)).events.length }

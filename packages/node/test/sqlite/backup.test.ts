@@ -9,12 +9,12 @@ import { writer } from "./writers.ts"
 
 describe("SqliteStore.backup", () => {
   it.live(
-    "copies a sound store while two processes write, and this process goes on meanwhile",
+    "copies a sound store while two processes write, without blocking this process",
     () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
         const directory = yield* temporaryDirectory
-        // Enough that a copy takes a while.
+        // Large enough that a copy takes a while.
         yield* withStore(filename, (store) =>
           Effect.gen(function* () {
             const lease = yield* started(store, run("large"))
@@ -51,7 +51,7 @@ describe("SqliteStore.backup", () => {
           assert.deepStrictEqual({ problems, runs }, { problems: [], runs: 3 })
           assert.isAtLeast(events, last)
           last = events
-          // What the copy holds of a run is how it began.
+          // The copy holds the first events of the run.
           const { events: begin } = yield* withStore(copy, (store) => store.load(run("a")))
           const { events: whole } = yield* withStore(filename, (store) => store.load(run("a")))
           assert.deepStrictEqual(begin, whole.slice(0, begin.length))
@@ -77,7 +77,7 @@ describe("SqliteStore.backup", () => {
     })
   )
 
-  it.effect("is readable by nobody who may not read the store", () =>
+  it.effect("gives the copy the mode of the store's file", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, (store) => started(store, run(1)))
@@ -87,7 +87,7 @@ describe("SqliteStore.backup", () => {
     })
   )
 
-  it.effect("says what is wrong when there is no store or no folder, and leaves nothing behind", () =>
+  it.effect("fails with the reason and leaves no file when there is no store or no folder", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       const to = `${filename}.copy`

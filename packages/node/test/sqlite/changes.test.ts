@@ -11,7 +11,7 @@ import { changesOf, versionOf } from "../../src/internal/sqlite/watch.ts"
 import { temporaryFile } from "../temporaryStore.ts"
 import { asked, foreign, run, started, withStore } from "./fixtures.ts"
 
-/** A file with a table, a client that listens on it, and a way for somebody else to write. */
+/** A file with a table, a client that polls it, and a `write` over another connection. */
 const file = Effect.gen(function* () {
   const filename = yield* temporaryFile
   foreign(filename, (database) => database.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (x)"))
@@ -29,11 +29,11 @@ const listen = Effect.fnUntraced(function* (changes: Stream.Stream<void>) {
   return { heard, fiber }
 })
 
-/** Time for a look. A look is done when the statement after it on the same connection is. */
+/** Time for a poll. A poll is done when the next statement on the same connection is. */
 const later = Effect.andThen(TestClock.adjust("100 millis"), Effect.yieldNow)
 
 describe("the changes of a SQLite store", () => {
-  it.effect("tell every listener that another connection has committed, and nothing else", () =>
+  it.effect("emit to every subscriber after a commit of another connection, and after nothing else", () =>
     Effect.gen(function* () {
       const { sql, write } = yield* file
       const changes = yield* changesOf(versionOf(sql))
@@ -54,7 +54,7 @@ describe("the changes of a SQLite store", () => {
     }).pipe(Effect.provide(Reactivity.layer))
   )
 
-  it.effect("tell of a commit that falls between the start of listening and the first look", () =>
+  it.effect("emit for a commit before the first poll", () =>
     Effect.gen(function* () {
       const { sql, write } = yield* file
       const changes = yield* changesOf(versionOf(sql))
@@ -64,7 +64,7 @@ describe("the changes of a SQLite store", () => {
     }).pipe(Effect.provide(Reactivity.layer))
   )
 
-  it.effect("are looked for once for all listeners, and not at all when nobody listens", () =>
+  it.effect("are polled once for all subscribers, and not at all without a subscriber", () =>
     Effect.gen(function* () {
       let looks = 0
       const changes = yield* changesOf(Effect.sync(() => (looks += 1)))
@@ -90,7 +90,7 @@ describe("the changes of a SQLite store", () => {
     })
   )
 
-  it.live("reach a store from another one on the same file", () =>
+  it.live("reach a store from another store on the same file", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, (store) =>
@@ -98,7 +98,7 @@ describe("the changes of a SQLite store", () => {
           Effect.gen(function* () {
             yield* other.release(yield* started(other, run(1), asked(run(1), "?")))
             const { heard } = yield* listen(store.changes)
-            // What was committed before somebody listened is told at once.
+            // A subscription begins with an emission, for commits before it.
             yield* Queue.take(heard)
             yield* other.decide({
               _tag: "answer",

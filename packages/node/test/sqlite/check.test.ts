@@ -28,29 +28,27 @@ const problemsAfter = Effect.fnUntraced(function* (...damage: ReadonlyArray<stri
   return problems
 })
 
-/** What is said of a row that cannot be read. */
+/** The problem of a row that cannot be read. */
 const damaged = (what: string, column: string) =>
   `The ${what} is damaged (${column}), or was written by a newer version of Fermata: update, restore the store from a backup, or remove the run.`
 
 describe("SqliteStore.check", () => {
-  it.effect(
-    "finds nothing wrong with a store, also while others have it open, and leaves no file behind",
-    () =>
-      Effect.gen(function* () {
-        const filename = yield* temporaryFile
-        const expected = { ok: true, runs: 5, events: 20, requests: 5, problems: [] }
-        yield* withStore(filename, (store) =>
-          Effect.gen(function* () {
-            yield* populate(store)
-            assert.deepStrictEqual(yield* SqliteStore.check({ filename }), expected)
-            yield* store.load(run(1))
-          })
-        )
-        const before = readFileSync(filename)
-        assert.deepStrictEqual(yield* SqliteStore.check({ filename }), expected)
-        assert.deepStrictEqual(readdirSync(dirname(filename)), ["runs.db"])
-        assert.isTrue(before.equals(readFileSync(filename)))
-      })
+  it.effect("reports no problem in a sound store, also while it is open, and leaves no file behind", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const expected = { ok: true, runs: 5, events: 20, requests: 5, problems: [] }
+      yield* withStore(filename, (store) =>
+        Effect.gen(function* () {
+          yield* populate(store)
+          assert.deepStrictEqual(yield* SqliteStore.check({ filename }), expected)
+          yield* store.load(run(1))
+        })
+      )
+      const before = readFileSync(filename)
+      assert.deepStrictEqual(yield* SqliteStore.check({ filename }), expected)
+      assert.deepStrictEqual(readdirSync(dirname(filename)), ["runs.db"])
+      assert.isTrue(before.equals(readFileSync(filename)))
+    })
   )
 
   it.effect("shows control characters of damaged ids as visible escapes", () =>
@@ -66,7 +64,7 @@ describe("SqliteStore.check", () => {
     })
   )
 
-  it.effect("finds a store whatever its name, also through a link", () =>
+  it.effect("opens a store under any file name, also through a symbolic link", () =>
     Effect.gen(function* () {
       const directory = yield* temporaryDirectory
       const filename = join(directory, "a?b#c%20d.db")
@@ -85,7 +83,7 @@ describe("SqliteStore.check", () => {
     })
   )
 
-  it.effect("never makes a file", () =>
+  it.effect("never creates a file", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       const error = yield* Effect.flip(SqliteStore.check({ filename }))
@@ -94,7 +92,7 @@ describe("SqliteStore.check", () => {
     })
   )
 
-  it.effect("tells which journal has a gap, ends too early or cannot be read", () =>
+  it.effect("names a journal that has a gap, ends too early or cannot be read", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(
         yield* problemsAfter("DELETE FROM fermata_journal WHERE run_id = 'run_2' AND sequence = 0"),
@@ -133,7 +131,7 @@ describe("SqliteStore.check", () => {
     })
   )
 
-  it.effect("tells what belongs to a run that is not there", () =>
+  it.effect("names rows whose run is missing", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* problemsAfter("DELETE FROM fermata_runs WHERE run_id = 'run_5'"), [
         "There is a journal of run_5, but no such run.",
@@ -151,7 +149,7 @@ describe("SqliteStore.check", () => {
     })
   )
 
-  it.effect("tells which request and which decision cannot be read", () =>
+  it.effect("names requests and decisions that cannot be read", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(
         yield* problemsAfter(
@@ -168,7 +166,7 @@ describe("SqliteStore.check", () => {
     })
   )
 
-  it.effect("tells which message cannot be read", () =>
+  it.effect("names a message that cannot be read", () =>
     Effect.gen(function* () {
       for (const content of ["NULL", "'[{}]'", "'hello'"]) {
         assert.deepStrictEqual(yield* problemsAfter(`UPDATE fermata_messages SET content = ${content}`), [
@@ -184,7 +182,7 @@ describe("SqliteStore.check", () => {
     })
   )
 
-  it.effect("tells which grant cannot be read, and which belongs to no run", () =>
+  it.effect("names a grant that cannot be read or belongs to no run", () =>
     Effect.gen(function* () {
       const grant = (columns: string) =>
         `INSERT INTO fermata_grants (grant_id, run_id, session_id, agent, tool, scope, given_at, data, ${columns.split(" = ")[0]})
@@ -216,7 +214,7 @@ describe("SqliteStore.check", () => {
     })
   )
 
-  it.effect("finds nothing wrong with a store of before, which has no messages", () =>
+  it.effect("reports no problem in a store of a version without messages", () =>
     Effect.gen(function* () {
       const released = join(import.meta.dirname, "../fixtures/stores")
       for (const name of ["tables-1.sql", "tables-2.sql"]) {
@@ -227,7 +225,7 @@ describe("SqliteStore.check", () => {
     })
   )
 
-  it.effect("tells of damaged pages, of a file that is no database, and of a database that is no store", () =>
+  it.effect("reports damaged pages, a file that is not a database, and a database that is not a store", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, populate)
@@ -254,7 +252,7 @@ describe("SqliteStore.check", () => {
     })
   )
 
-  it.effect("tells that the log of a killed process is missing", () =>
+  it.effect("reports that the log of a killed process is missing", () =>
     Effect.gen(function* () {
       const filename = yield* leftBehind(["", "-shm"], populate)
       const { ok, problems } = yield* SqliteStore.check({ filename })

@@ -12,14 +12,14 @@ import { foreign, withStore } from "./fixtures.ts"
 
 const secret = "the-canary-sings"
 
-/** How often the secret stands in what is left on the disk. */
+/** How often the secret occurs in the files on the disk. */
 const traces = (filename: string): number =>
   ["", "-wal", "-journal"]
     .map((suffix) => `${filename}${suffix}`)
     .filter((path) => existsSync(path))
     .reduce((sum, path) => sum + readLive(path).split(secret).length - 1, 0)
 
-/** A session with so many exchanges, each of which says the secret; the runs, oldest first. */
+/** A session with so many exchanges, each with the secret; the runs, oldest first. */
 const converse = (filename: string, exchanges: number) =>
   Effect.promise(async () => {
     await using fermata = await createFermata({
@@ -36,7 +36,7 @@ const converse = (filename: string, exchanges: number) =>
   })
 
 describe("SqliteStore, with checkpoints", () => {
-  it.effect("finds nothing wrong with them, in the store and in a backup", () =>
+  it.effect("passes the check, as does its backup", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       const copy = `${yield* temporaryDirectory}/copy.db`
@@ -54,7 +54,7 @@ describe("SqliteStore, with checkpoints", () => {
 
   for (const [what, damage, problem] of [
     [
-      "is not what the journal amounts to",
+      "differs from its journal",
       `UPDATE fermata_chunks SET messages = replace(messages, '${secret} 3"', '${secret} 4"') WHERE place = 0`,
       "is not what its journal amounts to"
     ],
@@ -62,12 +62,12 @@ describe("SqliteStore, with checkpoints", () => {
     ["has no chunks", "DELETE FROM fermata_chunks WHERE place = 0", "cannot be read, and is not used"],
     [
       "belongs to no run",
-      "UPDATE fermata_checkpoints SET run_id = 'nobody'; UPDATE fermata_chunks SET run_id = 'nobody'",
-      "There is a checkpoint of nobody, but no such run"
+      "UPDATE fermata_checkpoints SET run_id = 'absent'; UPDATE fermata_chunks SET run_id = 'absent'",
+      "There is a checkpoint of absent, but no such run"
     ],
     ["has no table", "DROP TABLE fermata_chunks", "Tables are missing (fermata_chunks)"]
   ] as const) {
-    it.effect(`tells of a checkpoint that ${what}`, () =>
+    it.effect(`reports a checkpoint that ${what} in a check`, () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
         yield* converse(filename, 70)
@@ -89,7 +89,7 @@ describe("SqliteStore, with checkpoints", () => {
     "chunks SET messages = '[]'",
     "chunks SET place = place + 1 WHERE place = 1"
   ]) {
-    it.effect(`goes on from the journal where one is damaged: ${damage}`, () =>
+    it.effect(`folds the journal when a checkpoint is damaged: ${damage}`, () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
         yield* converse(filename, 68)
@@ -104,7 +104,7 @@ describe("SqliteStore, with checkpoints", () => {
     )
   }
 
-  it.effect("leaves nothing of a run's text in them when the run is removed", () =>
+  it.effect("leaves no text of removed runs in checkpoints", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       const runs = yield* converse(filename, 140)
@@ -125,7 +125,7 @@ describe("SqliteStore, with checkpoints", () => {
     })
   )
 
-  it.effect("prunes them with the runs", () =>
+  it.effect("prunes checkpoints with their runs", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* converse(filename, 70)

@@ -9,7 +9,7 @@ import * as SqliteClient from "../../src/internal/sqlite/client.ts"
 import { temporaryFile } from "../temporaryStore.ts"
 import { foreign } from "./fixtures.ts"
 
-/** A database with a table of words, and how to read them. */
+/** A database with a table of words, and functions that write and read them. */
 const opened = Effect.gen(function* () {
   const filename = yield* temporaryFile
   const sql = yield* Effect.provide(SqliteClient.make({ filename }), Reactivity.layer)
@@ -22,29 +22,27 @@ const opened = Effect.gen(function* () {
 })
 
 describe("the SQLite client", () => {
-  it.effect(
-    "takes back a transaction that is interrupted, and gives the connection to who waits for it",
-    () =>
-      Effect.gen(function* () {
-        const { say, sql, words } = yield* opened
-        const begun = yield* Deferred.make<void>()
-        const writing = say("lost").pipe(
-          Effect.andThen(Deferred.succeed(begun, undefined)),
-          Effect.andThen(Effect.never),
-          sql.withTransaction
-        )
-        const writer = yield* Effect.forkChild(writing)
-        yield* Deferred.await(begun)
-        const impatient = yield* Effect.forkChild(say("never"), { startImmediately: true })
-        const patient = yield* Effect.forkChild(sql.withTransaction(say("kept")), { startImmediately: true })
-        yield* Fiber.interrupt(impatient)
-        yield* Fiber.interrupt(writer)
-        yield* Fiber.join(patient)
-        assert.deepStrictEqual(yield* words, ["kept"])
-      })
+  it.effect("rolls an interrupted transaction back and gives the connection to the next waiter", () =>
+    Effect.gen(function* () {
+      const { say, sql, words } = yield* opened
+      const begun = yield* Deferred.make<void>()
+      const writing = say("lost").pipe(
+        Effect.andThen(Deferred.succeed(begun, undefined)),
+        Effect.andThen(Effect.never),
+        sql.withTransaction
+      )
+      const writer = yield* Effect.forkChild(writing)
+      yield* Deferred.await(begun)
+      const impatient = yield* Effect.forkChild(say("never"), { startImmediately: true })
+      const patient = yield* Effect.forkChild(sql.withTransaction(say("kept")), { startImmediately: true })
+      yield* Fiber.interrupt(impatient)
+      yield* Fiber.interrupt(writer)
+      yield* Fiber.join(patient)
+      assert.deepStrictEqual(yield* words, ["kept"])
+    })
   )
 
-  it.effect("takes back only the inner one of two transactions, if only that one fails", () =>
+  it.effect("rolls back only the inner of two nested transactions when that one fails", () =>
     Effect.gen(function* () {
       const { say, sql, words } = yield* opened
       const inner = sql.withTransaction(Effect.andThen(say("inner"), Effect.fail("no")))
@@ -53,32 +51,36 @@ describe("the SQLite client", () => {
     })
   )
 
-  it.effect("goes on after statements that cannot be prepared, given values or read", () =>
-    Effect.gen(function* () {
-      const { filename, say, sql, words } = yield* opened
-      yield* say("one")
-      // A whole number that no number of JavaScript is: it is read as it is.
-      foreign(filename, (database) => database.exec("CREATE TABLE large AS SELECT 9007199254740993 AS size"))
-      const large = sql`SELECT size FROM large`
-      const failing = [sql.unsafe(""), sql.unsafe("SELEC"), sql`SELECT ${undefined as never}`]
-      for (const statement of failing) assert.isTrue(Exit.isFailure(yield* Effect.exit(statement)))
-      assert.deepStrictEqual(
-        (yield* large).map((row) => ({ ...row })),
-        [{ size: 9007199254740993n }]
-      )
-      foreign(filename, (database) =>
-        database.exec("UPDATE large SET size = 1; ALTER TABLE large ADD COLUMN name text")
-      )
-      assert.deepStrictEqual(yield* large.values, [[1]])
-      assert.deepStrictEqual(
-        (yield* large).map((row) => ({ ...row })),
-        [{ size: 1 }]
-      )
-      assert.deepStrictEqual(yield* words, ["one"])
-    })
+  it.effect(
+    "works on after statements that cannot be prepared or bound, and reads large integers as bigint",
+    () =>
+      Effect.gen(function* () {
+        const { filename, say, sql, words } = yield* opened
+        yield* say("one")
+        // An integer beyond the safe range of JavaScript, which is read as a bigint.
+        foreign(filename, (database) =>
+          database.exec("CREATE TABLE large AS SELECT 9007199254740993 AS size")
+        )
+        const large = sql`SELECT size FROM large`
+        const failing = [sql.unsafe(""), sql.unsafe("SELEC"), sql`SELECT ${undefined as never}`]
+        for (const statement of failing) assert.isTrue(Exit.isFailure(yield* Effect.exit(statement)))
+        assert.deepStrictEqual(
+          (yield* large).map((row) => ({ ...row })),
+          [{ size: 9007199254740993n }]
+        )
+        foreign(filename, (database) =>
+          database.exec("UPDATE large SET size = 1; ALTER TABLE large ADD COLUMN name text")
+        )
+        assert.deepStrictEqual(yield* large.values, [[1]])
+        assert.deepStrictEqual(
+          (yield* large).map((row) => ({ ...row })),
+          [{ size: 1 }]
+        )
+        assert.deepStrictEqual(yield* words, ["one"])
+      })
   )
 
-  it.effect("prepares a text again that it no longer keeps", () =>
+  it.effect("prepares a statement again that its cache has dropped", () =>
     Effect.gen(function* () {
       const { say, sql, words } = yield* opened
       yield* say("one")
@@ -92,7 +94,7 @@ describe("the SQLite client", () => {
     })
   )
 
-  it.effect("fails whoever waits when it is closed", () =>
+  it.effect("fails the statements that wait when it is closed", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
       const { say, sql } = yield* Scope.provide(opened, scope)

@@ -10,7 +10,7 @@ const isHere = (_: unknown, index: number) => index % 2 === 0
 
 describe("a store in which any one row is damaged", () => {
   it.effect(
-    "stops no run but the one whose row it is, with a typed error, ends every operation, and runs nothing unapproved",
+    "fails only that row's run, with a typed error, ends every operation, and runs no unapproved body",
     () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile

@@ -8,7 +8,7 @@ import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryFile } from "../temporaryStore.ts"
 import { foreign, run, said, started, withStore } from "./fixtures.ts"
 
-/** Three runs that are held on an approval, `bad` between the others; then the damage, and a program over what is left. */
+/** Three runs that are held on an approval, `bad` between the others; then the damage, and a program over the store. */
 const after = (
   damage: string,
   body: (fermata: Fermata.Fermata, ran: ReadonlyArray<string>, filename: string) => Promise<void>
@@ -40,7 +40,7 @@ const after = (
     })
   })
 
-/** The sentence of what is refused because it cannot be read. */
+/** The message of an operation that fails with StoreUnreadable. */
 const unreadable = async (what: Promise<unknown>): Promise<string> => {
   const error = await what.then(
     () => assert.fail("it did not fail"),
@@ -70,7 +70,7 @@ describe("a store with a damaged row", () => {
     ["revision", "9223372036854775807"],
     ["parent_run_id", "'first'"]
   ] as const) {
-    it.effect(`lists the other runs, and says which one it leaves out: ${column} is ${value}`, () =>
+    it.effect(`lists the other runs and reports the damaged one: ${column} is ${value}`, () =>
       after(
         `UPDATE fermata_runs SET ${column} = ${value} WHERE run_id = 'bad'`,
         async (fermata, ran, filename) => {
@@ -101,7 +101,7 @@ describe("a store with a damaged row", () => {
     )
   }
 
-  it.effect("ends reading a run that builds on itself, by way of others or not, and lets it be removed", () =>
+  it.effect("fails reads of a run that builds on itself, directly or not, and lets it be removed", () =>
     after(
       "UPDATE fermata_runs SET parent_run_id = 'bad', parent_revision = revision WHERE run_id = 'bad'",
       async (fermata, _, filename) => {
@@ -134,14 +134,14 @@ describe("a store with a damaged row", () => {
     )
   )
 
-  it.effect("does not wait for events that are not there, and gives none that the run does not have", () =>
+  it.effect("fails the events of a run without a journal, and returns those of the others", () =>
     after("DELETE FROM fermata_journal WHERE run_id = 'bad'", async (fermata) => {
       assert.include(await unreadable(events(fermata, "bad")), "the journal of bad has a gap")
       await events(fermata, "first")
     })
   )
 
-  it.effect("does not take a journal that is longer than its run for a run at an earlier moment", () =>
+  it.effect("refuses a run whose journal is longer than its revision", () =>
     after("UPDATE fermata_runs SET revision = revision - 1 WHERE run_id = 'bad'", async (fermata, ran) => {
       for (const read of [fermata.state("bad"), fermata.resume("bad"), events(fermata, "bad")]) {
         assert.include(await unreadable(read), "the journal of bad has a gap")
@@ -161,7 +161,7 @@ describe("a store with a damaged row", () => {
     ["expires at another time than it says", "expires_at = 1, on_expiry = 'deny'"],
     ["belongs to another run than it says", "run_id = 'last'"]
   ] as const) {
-    it.effect(`refuses what is decided about a request that ${what}, and goes on with the others`, () =>
+    it.effect(`refuses decisions on a request that ${what}, and works on the others`, () =>
       after(
         `UPDATE fermata_requests SET ${damage} WHERE request_id = 'bad.r1'`,
         async (fermata, ran, filename) => {
@@ -192,7 +192,7 @@ describe("a store with a damaged row", () => {
     )
   }
 
-  it.effect("refuses to append to a run whose revision is damaged meanwhile", () =>
+  it.effect("refuses to append to a run whose revision was damaged under a lease", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, (store) =>
@@ -211,12 +211,15 @@ describe("a store with a damaged row", () => {
   for (const [what, damage] of [
     ["lost its entry", "DELETE FROM fermata_runs WHERE run_id = 'last'"],
     [
-      "lies behind all numbers",
+      "has the highest row id",
       "UPDATE fermata_journal SET id = 9223372036854775807 WHERE run_id = 'last' AND sequence = 0"
     ],
-    ["has the highest number", "UPDATE fermata_runs SET number = 9223372036854775807 WHERE run_id = 'last'"]
+    [
+      "has the highest run number",
+      "UPDATE fermata_runs SET number = 9223372036854775807 WHERE run_id = 'last'"
+    ]
   ] as const) {
-    it.effect(`begins new runs beside one that ${what}, and none in its place`, () =>
+    it.effect(`starts new runs beside one that ${what}, and none with its id`, () =>
       after(damage, async (fermata) => {
         for (const runId of ["new", "newer"]) {
           await fermata.runPrompt("clerk", "pay", { runId })
@@ -234,7 +237,7 @@ describe("a store with a damaged row", () => {
     )
   }
 
-  it.effect("leaves requests that cannot be read out of the inbox, and fills its pages", () =>
+  it.effect("leaves unreadable requests out of the inbox, and fills its pages", () =>
     after("UPDATE fermata_requests SET request = '{}' WHERE request_id = 'bad.r1'", async (fermata) => {
       const shown = async (filter: Parameters<typeof fermata.pending>[0]) =>
         (await fermata.pending(filter)).map(({ request }) => request.requestId as string)
@@ -244,7 +247,7 @@ describe("a store with a damaged row", () => {
     })
   )
 
-  /** Two sessions in each of which a first run was given a grant for `pay`, and a second one is held on `ask` before it pays. */
+  /** Two sessions. The first run of each was given a grant for `pay`; the second is held on `ask`, and calls `pay` afterwards. */
   const granted = (
     damage: string,
     body: (fermata: Fermata.Fermata, ran: ReadonlyArray<string>, filename: string) => Promise<void>
@@ -306,41 +309,43 @@ describe("a store with a damaged row", () => {
     ["revoked_at", "revoked_at = 'abc'"],
     ["revocation", "revocation = '{}', revoked_at = 7"]
   ] as const) {
-    it.effect(`leaves one grant out of the list and asks again where a call relies on it: ${damage}`, () =>
-      granted(damage, async (fermata, ran, filename) => {
-        const shown = (await fermata.grants()).map(({ grant }) => grant.id as string)
-        assert.deepStrictEqual(shown, ["good1.r1.grant"])
-        const row = `grant bad1.r1.grant of the run ${column === "run_id" ? "(whose id is damaged)" : "bad1"} is damaged (${column})`
-        const [problem, ...others] = (await fermata.damagedRuns()).map(({ problem }) => problem)
-        assert.include(problem, row)
-        assert.deepStrictEqual(others, [])
-        const { problems } = await Effect.runPromise(SqliteStore.check({ filename }))
-        assert.include(problems.join(), row)
-        assert.include(await unreadable(fermata.grants({ grantId: "bad1.r1.grant" as Id.GrantId })), row)
-        assert.include(await unreadable(fermata.revokeGrant("bad1", "bad1.r1.grant")), row)
-        // A copy would have a grant in force that may have been revoked.
-        if (column !== "run_id") assert.include(await unreadable(fermata.exportRun("bad1")), row)
+    it.effect(
+      `lists the other grants, and opens a request for a call that relies on the damaged one: ${damage}`,
+      () =>
+        granted(damage, async (fermata, ran, filename) => {
+          const shown = (await fermata.grants()).map(({ grant }) => grant.id as string)
+          assert.deepStrictEqual(shown, ["good1.r1.grant"])
+          const row = `grant bad1.r1.grant of the run ${column === "run_id" ? "(whose id is damaged)" : "bad1"} is damaged (${column})`
+          const [problem, ...others] = (await fermata.damagedRuns()).map(({ problem }) => problem)
+          assert.include(problem, row)
+          assert.deepStrictEqual(others, [])
+          const { problems } = await Effect.runPromise(SqliteStore.check({ filename }))
+          assert.include(problems.join(), row)
+          assert.include(await unreadable(fermata.grants({ grantId: "bad1.r1.grant" as Id.GrantId })), row)
+          assert.include(await unreadable(fermata.revokeGrant("bad1", "bad1.r1.grant")), row)
+          // An archive would bring a grant into force that may have been revoked.
+          if (column !== "run_id") assert.include(await unreadable(fermata.exportRun("bad1")), row)
 
-        for (const runId of ["bad2", "good2"]) await fermata.decide(`${runId}.r1`, approve())
-        await fermata.recover()
-        assert.deepStrictEqual(ran.toSorted(), ["bad2.t1.1", "good2.t1.1", "good2.t2.1"])
-        const [asked, ...none] = await fermata.pending()
-        assert.deepStrictEqual(none, [])
-        assert.deepInclude(asked?.request, { _tag: "approval", tool: "pay", runId: "bad2" as Id.RunId })
-        await fermata.decide(asked!, approve())
-        await fermata.recover()
-        assert.strictEqual((await fermata.state("bad2")).status, "completed")
-        assert.include(ran, "bad2.t2.1")
-        if (column === "run_id") return
-        await fermata.remove("bad2")
-        await fermata.remove("bad1")
-        assert.deepStrictEqual(await fermata.damagedRuns(), [])
-        assert.deepStrictEqual((await Effect.runPromise(SqliteStore.check({ filename }))).problems, [])
-        // What may have been revoked is not given again by a copy of its run.
-        const left = "SELECT count(*) AS count FROM fermata_grants WHERE grant_id = 'bad1.r1.grant'"
-        const isLeft = damage.includes("revo") ? 1 : 0
-        foreign(filename, (database) => assert.strictEqual(database.prepare(left).get()?.["count"], isLeft))
-      })
+          for (const runId of ["bad2", "good2"]) await fermata.decide(`${runId}.r1`, approve())
+          await fermata.recover()
+          assert.deepStrictEqual(ran.toSorted(), ["bad2.t1.1", "good2.t1.1", "good2.t2.1"])
+          const [asked, ...none] = await fermata.pending()
+          assert.deepStrictEqual(none, [])
+          assert.deepInclude(asked?.request, { _tag: "approval", tool: "pay", runId: "bad2" as Id.RunId })
+          await fermata.decide(asked!, approve())
+          await fermata.recover()
+          assert.strictEqual((await fermata.state("bad2")).status, "completed")
+          assert.include(ran, "bad2.t2.1")
+          if (column === "run_id") return
+          await fermata.remove("bad2")
+          await fermata.remove("bad1")
+          assert.deepStrictEqual(await fermata.damagedRuns(), [])
+          assert.deepStrictEqual((await Effect.runPromise(SqliteStore.check({ filename }))).problems, [])
+          // A copy of its run must not give a grant again that may have been revoked.
+          const left = "SELECT count(*) AS count FROM fermata_grants WHERE grant_id = 'bad1.r1.grant'"
+          const isLeft = damage.includes("revo") ? 1 : 0
+          foreign(filename, (database) => assert.strictEqual(database.prepare(left).get()?.["count"], isLeft))
+        })
     )
   }
 })

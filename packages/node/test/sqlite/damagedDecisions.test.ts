@@ -18,7 +18,7 @@ const open = (store: string, ran: Array<string>, by = "ann") => {
   return createFermata({ agents: [agent("clerk", { tools: [pay] })], model: client, store, by })
 }
 
-/** Two runs that have acted on one approval and wait for another. */
+/** Two runs that have acted on one approval and are held on another. */
 const heldTwice = Effect.gen(function* () {
   const filename = yield* temporaryFile
   yield* Effect.promise(async () => {
@@ -32,7 +32,7 @@ const heldTwice = Effect.gen(function* () {
   return filename
 })
 
-/** The same with damage, what the check says of it, and a program that runs no body before it is decided about. */
+/** The store after the damage: the problems that the check reports, and a program over it whose bodies `ran` records. */
 const after = (
   damage: string,
   body: (opened: {
@@ -52,7 +52,7 @@ const after = (
     })
   })
 
-/** What a worker does until `other`, and then two runs that are started meanwhile, have been approved and are over. */
+/** The runs that a worker takes up until `other`, and then two runs that are started meanwhile, have completed. */
 const worked = async (fermata: Fermata.Fermata): Promise<ReadonlyArray<string>> => {
   const taken: Array<string> = []
   const stop = new AbortController()
@@ -85,10 +85,10 @@ const worked = async (fermata: Fermata.Fermata): Promise<ReadonlyArray<string>> 
   return taken
 }
 
-/** Those of them that are `bad`. */
+/** The entries of the run `bad`. */
 const ofBad = (taken: ReadonlyArray<string>) => taken.filter((run) => run.startsWith("bad"))
 
-/** A worker comes back to a run that fails, after longer and longer: on a busy machine perhaps while it is watched. */
+/** A worker retries a failing run after growing pauses, so that a busy machine may see more than one attempt. */
 const assertStopped = (taken: ReadonlyArray<string>) => {
   assert.deepStrictEqual([...new Set(ofBad(taken))], ["bad RunStoreError"])
   assert.isBelow(ofBad(taken).length, 10)
@@ -108,7 +108,7 @@ const decided = (decision: object) =>
   `UPDATE fermata_requests SET status = 'decided', decided_at = 1, decided_by = 'eve',
     decision = '${JSON.stringify({ requestId: "bad.r2", by: "eve", at: 1, ...decision })}' WHERE request_id = 'bad.r2'`
 
-describe("a decision that nobody took, in a damaged store", () => {
+describe("a forged decision in a damaged store", () => {
   for (const [what, damage, says] of [
     [
       "the run has acted on already",
@@ -125,7 +125,7 @@ describe("a decision that nobody took, in a damaged store", () => {
     ["tops up what is no budget", decided({ _tag: "topUp", limit: 5 }), "(decision)"],
     ["was made about other arguments", decided({ _tag: "approve", digest: "zzz" }), "(decision)"]
   ] as const) {
-    it.live(`stops its own run with a sentence, and a worker leaves it alone: one that ${what}`, () =>
+    it.live(`fails its run alone, and a worker does not spin on it: one that ${what}`, () =>
       after(damage, async ({ fermata, problems, ran }) => {
         assert.isNotEmpty(problems)
         const taken = await worked(fermata)
@@ -138,7 +138,7 @@ describe("a decision that nobody took, in a damaged store", () => {
     )
   }
 
-  it.live("for a request that is shown again, stops its own run once it is taken", () =>
+  it.live("on a request that was reopened fails its run alone", () =>
     after(
       "UPDATE fermata_requests SET status = 'open', decision = NULL, decided_at = NULL, decided_by = NULL WHERE request_id = 'bad.r1'",
       async ({ fermata, problems }) => {
@@ -150,7 +150,7 @@ describe("a decision that nobody took, in a damaged store", () => {
     )
   )
 
-  it.live("differs from the one that the run has acted on, and the check says so", () =>
+  it.live("that differs from the one in the journal is reported by the check", () =>
     after(
       `UPDATE fermata_requests SET decided_at = 1, decided_by = 'eve',
         decision = '{"_tag":"deny","requestId":"bad.r1","by":"eve","at":1}' WHERE request_id = 'bad.r1'`,
@@ -164,20 +164,18 @@ describe("a decision that nobody took, in a damaged store", () => {
 })
 
 describe("a damaged entry of a run or a request", () => {
-  it.live(
-    "with a warning that is always due has a worker take the run up a few times, and then now and then",
-    () =>
-      after(
-        "UPDATE fermata_requests SET warn_at = 1 WHERE request_id = 'bad.r2'",
-        async ({ fermata, problems }) => {
-          assert.include(problems.join(), "(warn_at)")
-          const taken = await worked(fermata)
-          assert.isBelow(ofBad(taken).length, 10)
-        }
-      )
+  it.live("whose warning is always due makes a worker take its run up fewer than ten times", () =>
+    after(
+      "UPDATE fermata_requests SET warn_at = 1 WHERE request_id = 'bad.r2'",
+      async ({ fermata, problems }) => {
+        assert.include(problems.join(), "(warn_at)")
+        const taken = await worked(fermata)
+        assert.isBelow(ofBad(taken).length, 10)
+      }
+    )
   )
 
-  it.live("whose id is no text does not keep a worker busy", () =>
+  it.live("whose id is not text is not taken up by a worker", () =>
     after(
       "UPDATE fermata_runs SET run_id = x'00ff', status = 'running', lease_until = NULL WHERE run_id = 'bad'",
       async ({ fermata, problems }) => {
@@ -195,10 +193,10 @@ describe("a damaged entry of a run or a request", () => {
   )
 
   for (const [what, set] of [
-    ["that is no time", "lease_until = 'zz', owner = 'x'"],
-    ["before all time", "lease_until = -1, owner = 'x'"]
+    ["that is not a time", "lease_until = 'zz', owner = 'x'"],
+    ["before 1970", "lease_until = -1, owner = 'x'"]
   ] as const) {
-    it.live(`can be removed where it has a lease ${what}, as its sentence says`, () =>
+    it.live(`can be removed when it has a lease ${what}`, () =>
       after(`UPDATE fermata_runs SET ${set} WHERE run_id = 'bad'`, async ({ fermata }) => {
         assert.include(await unreadable(fermata.resume("bad")), "or remove the run")
         await fermata.remove("bad")
@@ -207,7 +205,7 @@ describe("a damaged entry of a run or a request", () => {
     )
   }
 
-  it.live("with a lease longer than any is not leased", () =>
+  it.live("with a lease beyond any possible end counts as not leased", () =>
     after(
       "UPDATE fermata_runs SET lease_until = 8e15, owner = 'x', lease_ms = NULL WHERE run_id = 'bad'",
       async ({ fermata, ran }) => {
@@ -221,7 +219,7 @@ describe("a damaged entry of a run or a request", () => {
 
 describe("SqliteStore.check", () => {
   for (const by of ["ann\ud83d", "\ude00ann", "ann\u0000", "ann\u202e"]) {
-    it.live(`finds nothing wrong with what ${JSON.stringify(by)} decided`, () =>
+    it.live(`reports no problem after decisions by ${JSON.stringify(by)}`, () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
         yield* Effect.promise(async () => {

@@ -9,14 +9,14 @@ import { asked, foreign, run, said, started, type Store, withStore } from "./fix
 
 const secret = "the-canary-sings"
 
-/** How often the secret stands in what is left on the disk. */
+/** How often the secret occurs in the files on the disk. */
 const traces = (filename: string): number =>
   ["", "-wal", "-journal"]
     .map((suffix) => `${filename}${suffix}`)
     .filter((path) => existsSync(path))
     .reduce((sum, path) => sum + readLive(path).split(secret).length - 1, 0)
 
-/** Runs that grow side by side, with texts of all sizes; the secret is in one of them, the seventh, only. */
+/** Runs that grow side by side, with texts of all sizes; only the seventh contains the secret. */
 const sideBySide = Effect.fnUntraced(function* (store: Store) {
   const text = (index: number, round: number) =>
     `${index === 7 ? secret : "ordinary"} ${"x".repeat((index * 7919 + round * 104_729) % (round % 5 === 0 ? 9000 : 400))}`
@@ -34,7 +34,7 @@ const sideBySide = Effect.fnUntraced(function* (store: Store) {
 })
 
 describe("SqliteStore, when a run is removed", () => {
-  it.effect("leaves nothing of its text in the files, and everything of the others", () =>
+  it.effect("leaves none of its text in the files, and all of the other runs", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, (store) =>
@@ -50,7 +50,7 @@ describe("SqliteStore, when a run is removed", () => {
     })
   )
 
-  it.effect("removes it although somebody reads, and the text goes when the reader does", () =>
+  it.effect("removes the run while another connection reads, and its text when that reader ends", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, (store) =>
@@ -69,7 +69,7 @@ describe("SqliteStore, when a run is removed", () => {
     })
   )
 
-  it.effect("leaves no trace in the unused room of pages once the store is compacted", () =>
+  it.effect("leaves no trace in the unused space of pages once the store is compacted", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, (store) =>

@@ -4,7 +4,7 @@ import { agent, approve } from "@fermata/node"
 import { vi } from "vitest"
 import { doing, ops, programs } from "../authority/programs.ts"
 
-/** The statements about Fermata's tables that are prepared meanwhile. */
+/** The statements on Fermata's tables that are prepared while `work` runs. */
 const recording = async (work: () => Promise<void>): Promise<ReadonlySet<string>> => {
   const statements = new Set<string>()
   const prepare = DatabaseSync.prototype.prepare
@@ -29,11 +29,11 @@ const planOf = (database: DatabaseSync, statement: string): ReadonlyArray<string
   return explained.all(...parameters.map(() => null)).map((step) => String(step["detail"]))
 }
 
-/** Whether a step reads a table as a whole: neither an index, of which a small one may be read as a whole, nor what a query makes itself. */
+/** Whether a step scans a whole table, rather than an index or a query's own result. */
 const isWhole = (step: string): boolean => /^SCAN (?!chain$|line$|ready$|CONSTANT)\S+$/.test(step)
 
-describe("what is done with one run", () => {
-  it("reads no table as a whole, and makes no index for itself", async () => {
+describe("the operations on one run", () => {
+  it("scan no table and build no automatic index", async () => {
     const deploy = { calls: [{ tool: "deploy" }] }
     await using p = programs(({ messages }) => (messages.at(-1)?.role === "user" ? deploy : "done"))
     await using copies = programs(["done"])

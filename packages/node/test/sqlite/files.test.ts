@@ -43,7 +43,7 @@ const populate = Effect.fnUntraced(function* (store: Store) {
   }
 })
 
-/** What opening says, and that it left all files as they were. */
+/** Tag and message of the error on opening. Checks that all files are unchanged. */
 const refusal = Effect.fnUntraced(function* (filename: string) {
   const before = contents(filename)
   const error = yield* Effect.flip(withStore(filename, (store) => store.list()))
@@ -57,24 +57,26 @@ const contents = (filename: string) =>
     .toSorted()
     .map((name) => [name, readFileSync(join(dirname(filename), name)).toString("base64")])
 
-describe("SqliteStore, when its files are not what they were", () => {
-  it.effect("refuses a file that is gone or empty while its log is not, and leaves the log alone", () =>
-    Effect.gen(function* () {
-      const copy = yield* leftBehind(["-wal"], populate)
-      for (const state of ["missing", "empty"]) {
-        if (state === "empty") writeFileSync(copy, "")
-        assert.deepStrictEqual(yield* refusal(copy), [
-          "StoreUnreadable",
-          `The store cannot be read: the file is ${state}, but its log (the file that ends in -wal) is not. Put the file back beside its log, or restore a backup; to start with nothing, delete the log.`
-        ])
-      }
-      // What the sentence says works.
-      rmSync(`${copy}-wal`)
-      assert.deepStrictEqual(yield* withStore(copy, (store) => store.list()), [])
-    })
+describe("SqliteStore, when its files were damaged or deleted", () => {
+  it.effect(
+    "refuses a file that is missing or empty while its log is not, and leaves the log unchanged",
+    () =>
+      Effect.gen(function* () {
+        const copy = yield* leftBehind(["-wal"], populate)
+        for (const state of ["missing", "empty"]) {
+          if (state === "empty") writeFileSync(copy, "")
+          assert.deepStrictEqual(yield* refusal(copy), [
+            "StoreUnreadable",
+            `The store cannot be read: the file is ${state}, but its log (the file that ends in -wal) is not. Put the file back beside its log, or restore a backup; to start with nothing, delete the log.`
+          ])
+        }
+        // The advice of the message works.
+        rmSync(`${copy}-wal`)
+        assert.deepStrictEqual(yield* withStore(copy, (store) => store.list()), [])
+      })
   )
 
-  it.effect("refuses a store whose log was deleted while somebody used it", () =>
+  it.effect("refuses a store whose log was deleted while the store was in use", () =>
     Effect.gen(function* () {
       const copy = yield* leftBehind(["", "-shm", "-wal"], populate)
       rmSync(`${copy}-wal`)
@@ -86,7 +88,7 @@ describe("SqliteStore, when its files are not what they were", () => {
     })
   )
 
-  it.effect("finds the log of a store that a link leads to", () =>
+  it.effect("finds the log of a store behind a symbolic link", () =>
     Effect.gen(function* () {
       const copy = yield* leftBehind(["-wal"], populate)
       const directory = yield* temporaryDirectory
@@ -96,24 +98,22 @@ describe("SqliteStore, when its files are not what they were", () => {
     })
   )
 
-  it.effect("reads everything when only the index of the log was deleted", () =>
+  it.effect("reads every run when only the index of the log was deleted", () =>
     Effect.gen(function* () {
       const copy = yield* leftBehind(["", "-wal"], populate)
       assert.strictEqual((yield* withStore(copy, (store) => store.list())).length, runs)
     })
   )
 
-  it.effect(
-    "never finds a new database where a store was opened before, even if all but the file is lost",
-    () =>
-      Effect.gen(function* () {
-        const copy = yield* leftBehind([""], () => Effect.void)
-        const tables = foreign(copy, (database) => database.prepare("SELECT name FROM sqlite_schema").all())
-        assert.isTrue(tables.some(({ name }) => name === "fermata_runs"))
-      })
+  it.effect("has its tables in the file itself as soon as it is opened", () =>
+    Effect.gen(function* () {
+      const copy = yield* leftBehind([""], () => Effect.void)
+      const tables = foreign(copy, (database) => database.prepare("SELECT name FROM sqlite_schema").all())
+      assert.isTrue(tables.some(({ name }) => name === "fermata_runs"))
+    })
   )
 
-  it.effect("warns when it makes a store in a file that was empty", () =>
+  it.effect("warns when it creates a store in an empty file", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       writeFileSync(filename, "")
@@ -126,7 +126,7 @@ describe("SqliteStore, when its files are not what they were", () => {
     })
   )
 
-  it.effect("refuses a file that was cut, wherever it was cut", () =>
+  it.effect("refuses a truncated file of any length", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, populate)
@@ -140,30 +140,32 @@ describe("SqliteStore, when its files are not what they were", () => {
     })
   )
 
-  it.effect("refuses a file that was cut within its last page, and leaves one that has no log as it is", () =>
-    Effect.gen(function* () {
-      const filename = yield* temporaryFile
-      yield* withStore(filename, populate)
-      foreign(filename, (database) => database.exec("PRAGMA journal_mode = DELETE"))
-      truncateSync(filename, statSync(filename).size - 100)
-      assert.deepStrictEqual(yield* refusal(filename), ["StoreUnreadable", damaged])
-      for (const look of [
-        SqliteStore.backup({ filename, to: `${filename}.copy` }),
-        SqliteStore.compact({ filename })
-      ]) {
-        const error = yield* Effect.flip(look)
-        assert.strictEqual(error.message, damaged)
-      }
-      assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [damaged])
-    })
+  it.effect(
+    "refuses a file without a log that was truncated within its last page, and leaves it unchanged",
+    () =>
+      Effect.gen(function* () {
+        const filename = yield* temporaryFile
+        yield* withStore(filename, populate)
+        foreign(filename, (database) => database.exec("PRAGMA journal_mode = DELETE"))
+        truncateSync(filename, statSync(filename).size - 100)
+        assert.deepStrictEqual(yield* refusal(filename), ["StoreUnreadable", damaged])
+        for (const look of [
+          SqliteStore.backup({ filename, to: `${filename}.copy` }),
+          SqliteStore.compact({ filename })
+        ]) {
+          const error = yield* Effect.flip(look)
+          assert.strictEqual(error.message, damaged)
+        }
+        assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [damaged])
+      })
   )
 
-  it.effect("refuses a database whose list of tables is gone", () =>
+  it.effect("refuses a database whose schema table is empty", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, populate)
       const bytes = readFileSync(filename)
-      // The number of entries on the first page, which is the list of tables.
+      // The number of entries on the first page, which is the schema table.
       bytes.writeUInt16BE(0, 103)
       writeFileSync(filename, bytes)
       assert.deepStrictEqual(
@@ -173,14 +175,14 @@ describe("SqliteStore, when its files are not what they were", () => {
     })
   )
 
-  it.effect("works again a second after what was in the way is gone", () =>
+  it.effect("works again a second after its table is back", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, populate)
       yield* withStore(filename, (store) =>
         Effect.gen(function* () {
           foreign(filename, (database) => database.exec("ALTER TABLE fermata_runs RENAME TO hidden"))
-          // The first finds that the tables changed, the second cannot be prepared.
+          // The first call finds that the tables changed, the second cannot be prepared.
           assert.strictEqual((yield* Effect.flip(store.list()))._tag, "RunStoreError")
           assert.strictEqual((yield* Effect.flip(store.head(run(1))))._tag, "RunStoreError")
           foreign(filename, (database) => database.exec("ALTER TABLE hidden RENAME TO fermata_runs"))
@@ -192,7 +194,7 @@ describe("SqliteStore, when its files are not what they were", () => {
     })
   )
 
-  it.effect("refuses a URI, which names another file than it seems to", () =>
+  it.effect("refuses a URI as its filename", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(withStore("file:runs.db?mode=memory", (store) => store.list()))
       assert.strictEqual(error.reason._tag, "CannotOpen")
@@ -201,22 +203,22 @@ describe("SqliteStore, when its files are not what they were", () => {
   )
 
   it.effect(
-    "gives a run or says what is wrong, whichever byte is damaged",
+    "reads its runs or fails with a typed error, for each of 500 damaged bytes",
     () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
         yield* withStore(filename, populate)
         const whole = readFileSync(filename)
         const directory = yield* temporaryDirectory
-        const told = new Map<string, number>()
-        const count = (key: string) => told.set(key, (told.get(key) ?? 0) + 1)
+        const outcomes = new Map<string, number>()
+        const count = (key: string) => outcomes.set(key, (outcomes.get(key) ?? 0) + 1)
         let random = 20_261_121
         const below = (limit: number) => {
           random = (random * 16_807) % 2_147_483_647
           return random % limit
         }
         for (let flip = 0; flip < 500; flip += 1) {
-          // Every fifth in the header and the list of tables, where a byte means most.
+          // Every fifth in the header and the schema table, where a byte means most.
           const at = below(flip % 5 === 0 ? 4096 : whole.length)
           const bytes = Buffer.from(whole)
           bytes[at] = (bytes[at] ?? 0) ^ (1 + below(255))
@@ -247,9 +249,9 @@ describe("SqliteStore, when its files are not what they were", () => {
           }
           rmSync(copy)
         }
-        if (process.env["FERMATA_VERBOSE"] !== undefined) console.log(Object.fromEntries(told))
-        assert.isAbove(told.get("read") ?? 0, 0)
-        assert.isAbove(told.get(damaged) ?? 0, 0)
+        if (process.env["FERMATA_VERBOSE"] !== undefined) console.log(Object.fromEntries(outcomes))
+        assert.isAbove(outcomes.get("read") ?? 0, 0)
+        assert.isAbove(outcomes.get(damaged) ?? 0, 0)
       }),
     300_000
   )

@@ -1,5 +1,5 @@
 /**
- * Runs with something in them, for tests that look at the file of a store.
+ * Runs with content, for tests that read the file of a store.
  */
 import { DatabaseSync } from "node:sqlite"
 import { Id, Limits, type RunEvent } from "@fermata/sdk"
@@ -36,7 +36,7 @@ export const asked = (runId: Id.RunId, question: string): RunEvent.RunEvent => (
   }
 })
 
-/** How a run begins that can be folded. */
+/** The first event of a run that can be folded. */
 export const begun = (runId: Id.RunId): RunEvent.RunEvent => ({
   _tag: "run.started",
   at: 1,
@@ -51,7 +51,7 @@ export const begun = (runId: Id.RunId): RunEvent.RunEvent => ({
   structured: false
 })
 
-/** A run in a session of its own, under a lease of an hour. */
+/** A run in its own session, under a lease of an hour. */
 export const started = (
   store: Store,
   runId: Id.RunId,
@@ -67,7 +67,7 @@ export const started = (
     ttl: "1 hour"
   })
 
-/** Opens the store in a file for as long as `use` works with it. */
+/** Opens the store in a file while `use` runs. */
 export const withStore = <A, E, R>(
   filename: string,
   use: (store: Store) => Effect.Effect<A, E, R>,
@@ -79,8 +79,8 @@ export const withStore = <A, E, R>(
   )
 
 /**
- * What a process leaves that is killed after it worked with a new store: copies of the file and of those beside it, each by
- * what its name ends in. Gives the name of the copy.
+ * Copies of a new store's file and of the files beside it, by the ends of their names, as a killed process leaves them. Returns the
+ * name of the copy.
  */
 export const leftBehind = Effect.fnUntraced(function* <A, E, R>(
   suffixes: ReadonlyArray<"" | "-shm" | "-wal">,
@@ -91,12 +91,12 @@ export const leftBehind = Effect.fnUntraced(function* <A, E, R>(
   const kill = Effect.sync(() => {
     for (const suffix of suffixes) copyLive(filename + suffix, copy + suffix)
   })
-  // While it is open: closing it puts everything into the one file.
+  // While the store is open: closing it moves the log into the file.
   yield* withStore(filename, (store) => Effect.andThen(use(store), kill))
   return copy
 })
 
-/** Uses the file as a foreign program would. */
+/** Opens the file as another program would. */
 export const foreign = <A>(filename: string, use: (database: DatabaseSync) => A): A => {
   const database = new DatabaseSync(filename)
   try {
@@ -106,7 +106,7 @@ export const foreign = <A>(filename: string, use: (database: DatabaseSync) => A)
   }
 }
 
-/** Runs an effect and gives the warnings that it logged beside what it made. */
+/** Runs an effect; returns its value and the warnings that it logged. */
 export const withWarnings = <A, E, R>(effect: Effect.Effect<A, E, R>) => {
   const warnings: Array<string> = []
   const keep = Logger.make(({ logLevel, message }) => {

@@ -18,21 +18,21 @@ const problemsAfter = (change: string) =>
     return (yield* SqliteStore.check({ filename })).problems
   })
 
-describe("SqliteStore.check of what the journals amount to", () => {
-  it.effect("finds nothing wrong where everything agrees", () =>
+describe("SqliteStore.check of folded journals", () => {
+  it.effect("reports no problem when everything agrees", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* problemsAfter("SELECT 1"), [])
     })
   )
 
-  it.effect("tells of a run that waits for a request which nobody can decide", () =>
+  it.effect("reports a run that waits for a request that cannot be decided", () =>
     Effect.gen(function* () {
       const [problem] = yield* problemsAfter("DELETE FROM fermata_requests WHERE run_id = 'approval'")
       assert.include(problem, "The run approval waits for approval.r1, which nobody can decide")
     })
   )
 
-  it.effect("tells of a run that is listed as something else than it is", () =>
+  it.effect("reports a run that is listed with another status than its journal's", () =>
     Effect.gen(function* () {
       const [problem] = yield* problemsAfter(
         "UPDATE fermata_runs SET status = 'completed' WHERE run_id = 'approval'"
@@ -41,7 +41,7 @@ describe("SqliteStore.check of what the journals amount to", () => {
     })
   )
 
-  it.effect("tells of a request that is not what its run asked for", () =>
+  it.effect("reports a request that differs from the one in the journal", () =>
     Effect.gen(function* () {
       const [problem] = yield* problemsAfter(
         `UPDATE fermata_requests SET request = replace(request, '"amount":7', '"amount":70') WHERE run_id = 'approval'`

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import { temporaryFile } from "../temporaryStore.ts"
 import { foreign, run, started, withStore } from "./fixtures.ts"
 
-/** What an earlier version of Fermata does when it claims a run: it knows nothing of a length. */
+/** Claims all free runs as an earlier version does, which stores no length of a lease. */
 const claimAsBefore = (filename: string, ttlMs: number) =>
   foreign(filename, (database) =>
     database.exec(`UPDATE fermata_runs SET owner = 'earlier', epoch = epoch + 1, claim = 'its own',
@@ -13,52 +13,50 @@ const claimAsBefore = (filename: string, ttlMs: number) =>
       WHERE lease_until IS NULL OR lease_until <= cast(unixepoch('subsec') * 1000 as integer)`)
   )
 
-/** The clock of this machine is set back, as far as the leases in the file can tell. */
+/** Sets the clock of this machine back, as far as the leases in the file show it. */
 const setBack = (filename: string, ms: number) =>
   foreign(filename, (database) => database.exec(`UPDATE fermata_runs SET lease_until = lease_until + ${ms}`))
 
 const thirtySevenMinutes = 37 * 60_000
 
 describe("a lease in a SQLite store", () => {
-  it.live(
-    "of a process that died before the clock was set back holds nothing up: recover takes its runs at once",
-    () =>
-      Effect.gen(function* () {
-        const filename = yield* temporaryFile
-        const look = tool("look", { safety: "readOnly", handler: () => "seen" })
-        const model = ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [{ tool: "look" }] } : "done"))
-        const open = () =>
-          createFermata({ agents: [agent("a", { tools: [look] })], model: model.client, store: filename })
-        const ids = Array.from({ length: 8 }, (_, index) => `left-${index}`)
-        yield* Effect.promise(async () => {
-          const fermata = await open()
-          for (const runId of ids) await fermata.runPrompt("a", "go", { runId })
-          await fermata.close()
-        })
-        // What a process leaves that is killed at work: its leases, and journals that are not at their end.
-        foreign(filename, (database) =>
-          database.exec(`DELETE FROM fermata_journal WHERE sequence > 0; DELETE FROM fermata_checkpoints;
+  it.live("of a process that died ends when the clock is set back: recover takes its runs up at once", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const look = tool("look", { safety: "readOnly", handler: () => "seen" })
+      const model = ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [{ tool: "look" }] } : "done"))
+      const open = () =>
+        createFermata({ agents: [agent("a", { tools: [look] })], model: model.client, store: filename })
+      const ids = Array.from({ length: 8 }, (_, index) => `left-${index}`)
+      yield* Effect.promise(async () => {
+        const fermata = await open()
+        for (const runId of ids) await fermata.runPrompt("a", "go", { runId })
+        await fermata.close()
+      })
+      // The state after a kill at work: leases of the dead process, and journals that are cut short.
+      foreign(filename, (database) =>
+        database.exec(`DELETE FROM fermata_journal WHERE sequence > 0; DELETE FROM fermata_checkpoints;
           UPDATE fermata_runs SET status = 'running', owner = 'dead', lease_ms = 15000, lease_epoch = epoch,
             revision = (SELECT sum(count) FROM fermata_journal AS entry WHERE entry.run_id = fermata_runs.run_id),
             lease_until = cast(unixepoch('subsec') * 1000 as integer) + 15000`)
+      )
+      yield* Effect.promise(async () => {
+        const fermata = await open()
+        assert.deepStrictEqual(await fermata.recover(), [])
+        assert.strictEqual(
+          (await fermata.runs()).every(({ lease }) => lease?.owner === "dead"),
+          true
         )
-        yield* Effect.promise(async () => {
-          const fermata = await open()
-          assert.deepStrictEqual(await fermata.recover(), [])
-          assert.strictEqual(
-            (await fermata.runs()).every(({ lease }) => lease?.owner === "dead"),
-            true
-          )
-          setBack(filename, thirtySevenMinutes)
-          assert.deepStrictEqual((await fermata.recover()).map(({ runId }) => String(runId)).toSorted(), ids)
-          assert.isTrue((await fermata.runs()).every(({ status }) => status === "completed"))
-          await fermata.close()
-        })
+        setBack(filename, thirtySevenMinutes)
+        assert.deepStrictEqual((await fermata.recover()).map(({ runId }) => String(runId)).toSorted(), ids)
+        assert.isTrue((await fermata.runs()).every(({ status }) => status === "completed"))
+        await fermata.close()
       })
+    })
   )
 
   it.live.each([1000, thirtySevenMinutes])(
-    "is kept by a run whose body works while the clock is set back by %i ms: its result counts, and nothing is in doubt",
+    "is kept while the clock is set back by %i ms: the body's result is recorded, and nothing is in doubt",
     (ms) =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
@@ -86,31 +84,29 @@ describe("a lease in a SQLite store", () => {
       })
   )
 
-  it.effect(
-    "that an earlier version gave is judged as before, by its end alone, whatever lease was there first",
-    () =>
-      Effect.gen(function* () {
-        const filename = yield* temporaryFile
-        yield* withStore(filename, (store) =>
-          Effect.gen(function* () {
-            yield* store.release(yield* started(store, run(1)))
-            yield* store.release(yield* store.claim({ runId: run(1), owner: "me", ttl: 400 }))
-            claimAsBefore(filename, 15_000)
-            for (const clock of ["as it was", "set back"]) {
-              const busy = yield* Effect.flip(store.claim({ runId: run(1), owner: "me", ttl: "15 seconds" }))
-              assert.strictEqual(busy._tag, "RunBusy", clock)
-              assert.strictEqual((yield* store.head(run(1))).lease?.owner, "earlier", clock)
-              setBack(filename, thirtySevenMinutes)
-            }
-            setBack(filename, -10 * thirtySevenMinutes)
-            const lease = yield* store.claim({ runId: run(1), owner: "me", ttl: "15 seconds" })
-            assert.strictEqual((yield* store.head(run(1))).lease?.until, lease.until)
-          })
-        )
-      })
+  it.effect("of an earlier version is judged by its end alone, also after a lease of this version", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* withStore(filename, (store) =>
+        Effect.gen(function* () {
+          yield* store.release(yield* started(store, run(1)))
+          yield* store.release(yield* store.claim({ runId: run(1), owner: "me", ttl: 400 }))
+          claimAsBefore(filename, 15_000)
+          for (const clock of ["as it was", "set back"]) {
+            const busy = yield* Effect.flip(store.claim({ runId: run(1), owner: "me", ttl: "15 seconds" }))
+            assert.strictEqual(busy._tag, "RunBusy", clock)
+            assert.strictEqual((yield* store.head(run(1))).lease?.owner, "earlier", clock)
+            setBack(filename, thirtySevenMinutes)
+          }
+          setBack(filename, -10 * thirtySevenMinutes)
+          const lease = yield* store.claim({ runId: run(1), owner: "me", ttl: "15 seconds" })
+          assert.strictEqual((yield* store.head(run(1))).lease?.until, lease.until)
+        })
+      )
+    })
   )
 
-  it.effect("that this version gave is respected by an earlier one that has the store open", () =>
+  it.effect("of this version is respected by an earlier version", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, (store) =>

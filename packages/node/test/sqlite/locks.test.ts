@@ -13,7 +13,7 @@ import { withStore } from "./fixtures.ts"
 const root = join(import.meta.dirname, "../../../..")
 const oldest = join(root, "scripts/oldest-node/node_modules/node/bin/node")
 
-/** Both ends of the supported versions: their SQLite differs in what it does when a lock is gone. */
+/** Both ends of the supported versions: their SQLite versions differ in what happens when a lock is dropped. */
 const versions = [
   { name: "the Node of the tests", node: process.execPath, missing: undefined },
   {
@@ -30,24 +30,24 @@ const command = (program: string, ...args: ReadonlyArray<string>) => [
   ...args
 ]
 
-/** A process that is talked to line by line. It is killed when the scope ends. */
+/** A process that is driven line by line. It is killed when the scope ends. */
 const talk = (node: string, program: string, ...args: ReadonlyArray<string>) =>
   Effect.acquireRelease(
     Effect.sync(() => {
       const child = spawn(node, command(program, ...args), { stdio: ["pipe", "pipe", "inherit"] })
       const exited = once(child, "exit")
       const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-      /** What it prints next; log lines of the store are left out. */
+      /** Its next line; log lines of the store are skipped. */
       const next = async (): Promise<string> => {
         const { done, value } = await lines.next()
         if (done === true) throw new Error(`${program} ${args.at(-1)} ended early`)
         return value.startsWith("[") ? next() : value
       }
       return {
-        /** Waits for a line, which must be this one. */
+        /** Waits for the next line, which must be this one. */
         reaches: (place: string) => Effect.promise(async () => assert.strictEqual(await next(), place)),
         goesOn: Effect.sync(() => void child.stdin.write("go\n")),
-        told: Effect.promise(async () => JSON.parse(await next()) as { readonly [key: string]: number }),
+        report: Effect.promise(async () => JSON.parse(await next()) as { readonly [key: string]: number }),
         exited: Effect.promise(() => exited),
         kill: Effect.promise(() => {
           child.kill("SIGKILL")
@@ -58,21 +58,21 @@ const talk = (node: string, program: string, ...args: ReadonlyArray<string>) =>
     ({ kill }) => kill
   )
 
-/** Lets a process do all that it does; gives what it told in the end. */
+/** Lets a process do all its work; returns its report. */
 const finish = Effect.fnUntraced(function* (process: Effect.Success<ReturnType<typeof talk>>) {
   for (const place of ["open", "looked"]) {
     yield* process.reaches(place)
     yield* process.goesOn
   }
-  const told = yield* process.told
+  const report = yield* process.report
   yield* process.goesOn
   yield* process.exited
-  return told
+  return report
 })
 
 describe("the locks of an open SQLite store", () => {
   for (const { missing, name, node } of versions) {
-    it.effect(`stay, whatever else this process does with the file, on ${name}`, ({ skip }) =>
+    it.effect(`stay during every other operation of this process on the file, on ${name}`, ({ skip }) =>
       Effect.gen(function* () {
         const reason = noLocks ?? missing
         if (reason !== undefined) skip(reason)
@@ -84,7 +84,7 @@ describe("the locks of an open SQLite store", () => {
         )
         assert.isAbove(reports.length, 40)
         const [opened] = reports
-        // Shared by SQLite's own design: of a reader of the database, and of a user of its log.
+        // Shared by SQLite's design: the lock of a reader of the database, and of a user of its log.
         assert.deepStrictEqual(opened, {
           operation: "open",
           locks: ["READ 1073741826-1073742335 on the database", "READ 128-128 on -shm"]
@@ -97,7 +97,7 @@ describe("the locks of an open SQLite store", () => {
     )
 
     it.live(
-      `let one of two deciders win, and the approved body run once, after a second look at the file, on ${name}`,
+      `let one of two deciders win, and the approved body run once, after a process opens the file twice, on ${name}`,
       ({ skip }) =>
         Effect.gen(function* () {
           if (missing !== undefined) skip(missing)
@@ -117,7 +117,7 @@ describe("the locks of an open SQLite store", () => {
           const clerk = yield* program("clerk", "leave")
           yield* finish(clerk)
           yield* server.goesOn
-          assert.deepStrictEqual(yield* server.told, { won: 1, tooLate: 0, completed: 1 })
+          assert.deepStrictEqual(yield* server.report, { won: 1, tooLate: 0, completed: 1 })
           const late = yield* program("late", "release")
           assert.deepStrictEqual(yield* finish(late), { won: 0, tooLate: 0, completed: 0 })
           yield* server.goesOn

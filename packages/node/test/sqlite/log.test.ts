@@ -11,7 +11,7 @@ import { foreign, run, said, started, withStore, withWarnings } from "./fixtures
 
 const logSize = (filename: string) => statSync(`${filename}-wal`).size
 
-/** A connection that reads the state of now until it is closed. */
+/** A connection that reads the current state until it is closed. */
 const pinnedReader = (filename: string) => {
   const reader = foreign(filename, (database) => database)
   reader.open()
@@ -19,7 +19,7 @@ const pinnedReader = (filename: string) => {
   return reader
 }
 
-/** Waits for what the file system tells of; ends by the time limit of the test. */
+/** Polls until a condition on the files holds; the test's timeout bounds it. */
 const until = (holds: () => boolean) =>
   Effect.repeat(
     Effect.promise(() => new Promise((resolve) => setImmediate(resolve))),
@@ -27,7 +27,7 @@ const until = (holds: () => boolean) =>
   )
 
 describe("the log of a SQLite store", () => {
-  it.effect("does not grow without bounds while somebody writes and others read", () =>
+  it.effect("stays below 8 MB while 15 MB are written", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, (store) =>
@@ -48,7 +48,7 @@ describe("the log of a SQLite store", () => {
     })
   )
 
-  it.effect("is warned of once when a pinned reader lets it grow, and shrinks when the reader is gone", () =>
+  it.effect("causes one warning when a pinned reader lets it grow, and shrinks when the reader ends", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       const limit = 200_000
@@ -81,7 +81,7 @@ describe("the log of a SQLite store", () => {
           yield* Deferred.await(warned)
           const before = looks
           yield* until(() => looks > before + 3)
-          // Reading and writing go on meanwhile.
+          // Reads and writes work meanwhile.
           yield* store.append({ lease, expected: revision, events: [said("still here")], status: "held" })
           reader.close()
           yield* until(() => logSize(filename) === 0)
@@ -94,7 +94,7 @@ describe("the log of a SQLite store", () => {
     }).pipe(Effect.provide(Reactivity.layer))
   )
 
-  it.effect("is emptied after a removal as soon as the reader that was in the way is gone", () =>
+  it.effect("is emptied after a flush as soon as the pinned reader ends", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, (store) =>

@@ -28,7 +28,7 @@ const open = async (store: string) => {
 
 const granting = approve({ grant: { scope: "session", arguments: {} } })
 
-/** A run of the session `s` in which a grant was given, before and after it has acted on that; then the damage. */
+/** A run of the session `s` that was given a grant and has acted on it; then the damage. */
 const after = (revoked: boolean, ...damage: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const filename = yield* temporaryFile
@@ -44,7 +44,7 @@ const after = (revoked: boolean, ...damage: ReadonlyArray<string>) =>
     return filename
   })
 
-/** What becomes of later calls in the session. */
+/** The outcome of later calls in the session. */
 const later = (filename: string) =>
   Effect.promise(async () => {
     await using opened = await open(filename)
@@ -62,10 +62,10 @@ const later = (filename: string) =>
 
 const gone = "DELETE FROM fermata_grants"
 
-describe("a grant whose entry in the store is gone", () => {
+describe("a grant and its entry in the store", () => {
   for (const revoked of [true, false]) {
     it.live(
-      `lets nothing through that nobody was asked about, and the check says so, where it ${revoked ? "was" : "was not"} revoked`,
+      `without the entry approves no call, and is reported by the check, where it ${revoked ? "was" : "was not"} revoked`,
       () =>
         Effect.gen(function* () {
           const filename = yield* after(revoked, gone)
@@ -80,7 +80,7 @@ describe("a grant whose entry in the store is gone", () => {
     )
   }
 
-  it.live("is not missed where it is there, revoked or not", () =>
+  it.live("with the entry passes the check, revoked or not", () =>
     Effect.gen(function* () {
       for (const [revoked, statuses] of [
         [true, ["interrupted", "interrupted"]],
@@ -94,8 +94,8 @@ describe("a grant whose entry in the store is gone", () => {
   )
 })
 
-describe("a grant that a process of a version without entries for grants gave while it had the store open", () => {
-  it.live("lets calls through once its run has acted on it there, and its revocation holds", () =>
+describe("a grant of an earlier version, which gave it without an entry while it had the store open", () => {
+  it.live("covers calls after its run has acted on it, and its revocation holds", () =>
     Effect.gen(function* () {
       // The event as that version wrote it.
       const old = `UPDATE fermata_journal SET events = replace(events, ',"kept":"x.r1.grant"', '')`
@@ -111,32 +111,30 @@ describe("a grant that a process of a version without entries for grants gave wh
     })
   )
 
-  it.live(
-    "is revoked where another archive of its run says so, though the run is here and the archive is refused",
-    () =>
-      Effect.gen(function* () {
-        const old = `UPDATE fermata_journal SET events = replace(events, ',"kept":"x.r1.grant"', '')`
-        const filename = yield* after(false, gone, old)
-        const elsewhere = yield* temporaryFile
-        yield* Effect.promise(async () => {
-          await using here = await open(filename)
-          await using there = await open(elsewhere)
-          await there.fermata.importRun(await here.fermata.exportRun("x"))
-          await there.fermata.revokeGrant("x", "x.r1.grant", { by: "ben" })
-          foreign(filename, (database) => database.exec(gone))
-          const refused = await there.fermata
-            .exportRun("x")
-            .then((archive) => here.fermata.importRun(archive))
-            .catch((error: unknown) => error)
-          assert.isTrue(isRunExists(refused))
-          assert.deepInclude(refused as object, { archive: "older", revoked: ["x.r1.grant"] })
-          assert.deepInclude((await here.fermata.grants())[0]?.grant.revoked, { by: "ben" })
-        })
-        assert.deepStrictEqual((yield* later(filename)).statuses, ["interrupted", "interrupted"])
+  it.live("is revoked by an archive of its run that is refused because the run exists", () =>
+    Effect.gen(function* () {
+      const old = `UPDATE fermata_journal SET events = replace(events, ',"kept":"x.r1.grant"', '')`
+      const filename = yield* after(false, gone, old)
+      const elsewhere = yield* temporaryFile
+      yield* Effect.promise(async () => {
+        await using here = await open(filename)
+        await using there = await open(elsewhere)
+        await there.fermata.importRun(await here.fermata.exportRun("x"))
+        await there.fermata.revokeGrant("x", "x.r1.grant", { by: "ben" })
+        foreign(filename, (database) => database.exec(gone))
+        const refused = await there.fermata
+          .exportRun("x")
+          .then((archive) => here.fermata.importRun(archive))
+          .catch((error: unknown) => error)
+        assert.isTrue(isRunExists(refused))
+        assert.deepInclude(refused as object, { archive: "older", revoked: ["x.r1.grant"] })
+        assert.deepInclude((await here.fermata.grants())[0]?.grant.revoked, { by: "ben" })
       })
+      assert.deepStrictEqual((yield* later(filename)).statuses, ["interrupted", "interrupted"])
+    })
   )
 
-  it.live("has an entry once a process of this version has taken the decision into the journal", () =>
+  it.live("gets an entry when this version takes its decision into the journal", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* Effect.promise(async () => {

@@ -11,7 +11,7 @@ import { temporaryFile } from "../temporaryStore.ts"
 
 type Store = RunStore.RunStore["Service"]
 
-/** How SQLite reads the tables for the last statement, with some text, of something that is asked of a store. */
+/** SQLite's query plan for the last statement with this text, of an operation on a store. */
 const planOf = Effect.fnUntraced(function* (
   ask: (store: Store) => Effect.Effect<unknown, unknown>,
   part = ""
@@ -34,8 +34,8 @@ const planOf = Effect.fnUntraced(function* (
   return steps
 }, Effect.provide(Reactivity.layer))
 
-describe("a worker that looks for something to do", () => {
-  it.effect("finds what was decided, said and expired without reading the runs that wait for people", () =>
+describe("the query for ready runs", () => {
+  it.effect("finds decisions, messages, expiries and cancellations by indexes", () =>
     Effect.gen(function* () {
       const steps = yield* planOf((store) => store.ready())
       for (const index of [
@@ -54,7 +54,7 @@ describe("a worker that looks for something to do", () => {
         1,
         `the runs that are to be cancelled are not read by themselves: ${steps.join("; ")}`
       )
-      // Those at work.
+      // The runs at work.
       assert.lengthOf(
         steps.filter((step) => step.includes("fermata_runs_status")),
         1

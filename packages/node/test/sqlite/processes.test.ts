@@ -7,7 +7,7 @@ import { writer } from "./writers.ts"
 
 describe("SqliteStore beside other processes", () => {
   it.live(
-    "loses none of 6,000 transactions of four processes, and none of them hears that it is busy",
+    "loses none of 6,000 transactions of four processes, and fails none of them as busy",
     () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
@@ -52,7 +52,7 @@ describe("SqliteStore beside other processes", () => {
           other.exec("BEGIN IMMEDIATE")
           const waiting = yield* Effect.forkChild(append, { startImmediately: true })
           yield* Fiber.interrupt(waiting)
-          // What needs no lock works meanwhile.
+          // A read needs no lock.
           assert.strictEqual((yield* store.head(run(1))).revision, revision)
           other.exec("ROLLBACK")
           other.close()

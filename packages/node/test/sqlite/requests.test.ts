@@ -7,14 +7,14 @@ import { asked, foreign, run, started, withStore } from "./fixtures.ts"
 const runId = run("asking")
 const requestId = Id.requestId(runId, 1)
 
-describe("SqliteStore, with a damaged list of requests", () => {
+describe("a damaged request in SQLite", () => {
   for (const [what, damage] of [
-    ["a decision that is none", "decision = 'null', status = 'decided'"],
-    ["a decision that is cut", "decision = '{\"_tag\":', status = 'decided'"],
-    ["a request that is none", "request = 'null'"],
-    ["a status that is none", "status = 'decided?'"]
+    ["its decision is null", "decision = 'null', status = 'decided'"],
+    ["its decision is cut", "decision = '{\"_tag\":', status = 'decided'"],
+    ["it is null", "request = 'null'"],
+    ["its status is unknown", "status = 'decided?'"]
   ] as const) {
-    it.effect(`says so, and does not take it for one that is open: ${what}`, () =>
+    it.effect(`fails to be read, with its id: ${what}`, () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
         yield* withStore(filename, (store) => started(store, runId, asked(runId, "Which one?")))

@@ -14,7 +14,7 @@ import { foreign, run, said, started, withStore } from "./fixtures.ts"
 
 const program = join(import.meta.dirname, "../programs/orders.ts")
 
-/** A process that works on a store, until the test is over. */
+/** A process that works on a store, until the test ends. */
 const shopProcess = (store: string, log: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
@@ -35,24 +35,24 @@ const shopProcess = (store: string, log: string) =>
     ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
   )
 
-/** Another program that decides, until the test is over. */
+/** Another program that decides, until the test ends. */
 const openOffice = (store: string, log: string) =>
   Effect.acquireRelease(
     Effect.promise(() => openShop(store, log)),
     (shop) => Effect.promise(() => shop.close())
   )
 
-/** Looks until something is the case. */
+/** Polls until the check is true. */
 const until = (check: () => boolean | Promise<boolean>) =>
   Effect.repeat(
     Effect.promise(async () => check()),
     { until: (holds) => holds, schedule: Schedule.spaced("5 millis") }
   )
 
-/** What a person decides about a request. */
+/** A person's decision on a request. */
 type Decide = (request: Interruption.Interruption) => ReturnType<typeof retry>
 
-/** Decides everything that is asked, while `isOpen` holds; returns the keys of the calls that were asked about as in doubt. */
+/** Decides all pending requests while `isOpen` holds; returns the idempotency keys of the calls that were in doubt. */
 const decideAll = async (office: Fermata.Fermata, isOpen: () => boolean, decision: Decide) => {
   const doubted = new Set<string>()
   while (isOpen()) {
@@ -95,88 +95,90 @@ const startedIn = (filename: string) =>
   )
 
 describe("SqliteStore.restore", () => {
-  it.live("lets nothing that was approved run twice unasked, though the old processes are still alive", () =>
-    Effect.gen(function* () {
-      const directory = yield* temporaryDirectory
-      const [old, backup, fresh, log] = ["old.db", "backup.db", "new.db", "effects"].map((name) =>
-        join(directory, name)
-      ) as [string, string, string, string]
-      writeFileSync(log, "")
-      const orders = Array.from({ length: 9 }, (_, index) => `order-${index}`)
-      const worker = yield* shopProcess(old, log)
-      const office = yield* openOffice(old, log)
+  it.live(
+    "runs no approved call twice without a new decision, though the old processes are still alive",
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* temporaryDirectory
+        const [old, backup, fresh, log] = ["old.db", "backup.db", "new.db", "effects"].map((name) =>
+          join(directory, name)
+        ) as [string, string, string, string]
+        writeFileSync(log, "")
+        const orders = Array.from({ length: 9 }, (_, index) => `order-${index}`)
+        const worker = yield* shopProcess(old, log)
+        const office = yield* openOffice(old, log)
 
-      // A backup with runs under way, and much that happens after it.
-      for (const order of orders.slice(0, 6)) worker.order(order)
-      let isOpen = true
-      const deciding = decideAll(
-        office,
-        () => isOpen,
-        () => approve()
-      ).catch((error: unknown) => error)
-      yield* until(() => effectsIn(log).length >= 8)
-      yield* SqliteStore.backup({ filename: old, to: backup })
-      const before = effectsIn(log).length
-      for (const order of orders.slice(6)) worker.order(order)
-      yield* until(() => effectsIn(log).length >= before + 10)
+        // A backup of runs under way, and many effects after it.
+        for (const order of orders.slice(0, 6)) worker.order(order)
+        let isOpen = true
+        const deciding = decideAll(
+          office,
+          () => isOpen,
+          () => approve()
+        ).catch((error: unknown) => error)
+        yield* until(() => effectsIn(log).length >= 8)
+        yield* SqliteStore.backup({ filename: old, to: backup })
+        const before = effectsIn(log).length
+        for (const order of orders.slice(6)) worker.order(order)
+        yield* until(() => effectsIn(log).length >= before + 10)
 
-      // Everything that has the old store open is fenced while it works.
-      yield* SqliteStore.fence({ filename: old })
-      isOpen = false
-      const refusal = yield* Effect.promise(() => deciding)
-      if (refusal instanceof Error) assert.include(refusal.message, "it is fenced")
-      const refused = yield* Effect.promise(() => rejection(office.runPrompt("shop", "Send order-99")))
-      assert.strictEqual(
-        refused.message,
-        "The store failed: it is fenced, since a copy of it took its place: it can be read, and takes no writes. End this process, and start it with the copy."
-      )
-      // The old process is alive, and what it does is known: it was written down before the fence.
-      worker.order("order-98")
-      yield* until(() => worker.said.some((line) => line.startsWith("order-98 failed")))
-      assert.isNull(worker.child.exitCode)
-      const startedThere = yield* startedIn(old)
-      for (const { key } of effectsIn(log)) assert.include(startedThere, key)
+        // The old store is fenced while programs work on it.
+        yield* SqliteStore.fence({ filename: old })
+        isOpen = false
+        const refusal = yield* Effect.promise(() => deciding)
+        if (refusal instanceof Error) assert.include(refusal.message, "it is fenced")
+        const refused = yield* Effect.promise(() => rejection(office.runPrompt("shop", "Send order-99")))
+        assert.strictEqual(
+          refused.message,
+          "The store failed: it is fenced, since a copy of it took its place: it can be read, and takes no writes. End this process, and start it with the copy."
+        )
+        // The old process is alive, and its effects are known: they were journaled before the fence.
+        worker.order("order-98")
+        yield* until(() => worker.said.some((line) => line.startsWith("order-98 failed")))
+        assert.isNull(worker.child.exitCode)
+        const startedThere = yield* startedIn(old)
+        for (const { key } of effectsIn(log)) assert.include(startedThere, key)
 
-      const { doubted } = yield* SqliteStore.restore({ from: backup, to: fresh })
-      assert.isAbove(doubted.length, 0)
-      const known = yield* knownIn(fresh)
-      assert.isBelow(known.size, orders.length)
+        const { doubted } = yield* SqliteStore.restore({ from: backup, to: fresh })
+        assert.isAbove(doubted.length, 0)
+        const known = yield* knownIn(fresh)
+        assert.isBelow(known.size, orders.length)
 
-      const again = yield* shopProcess(fresh, log)
-      const newOffice = yield* openOffice(fresh, log)
-      // Some may be under way in the old process's bodies still.
-      const happened = effectsIn(log)
-      const later = happened.slice(before)
-      for (const order of orders) if (!known.has(order)) again.order(`${order} again`)
-      const isDone = async () =>
-        (await newOffice.runs({ status: "completed", limit: 100 })).length === orders.length
-      let isOver = false
-      const asking = decideAll(
-        newOffice,
-        () => !isOver,
-        (request) => {
-          if (request._tag !== "inDoubt") return approve()
-          const has = happened.some(({ key }) => key === request.idempotencyKey)
-          return has ? supply("It has happened.") : retry()
-        }
-      )
-      yield* until(isDone)
-      isOver = true
-      const askedAbout = yield* Effect.promise(() => asking)
+        const again = yield* shopProcess(fresh, log)
+        const newOffice = yield* openOffice(fresh, log)
+        // Bodies of the old process may still be running.
+        const happened = effectsIn(log)
+        const later = happened.slice(before)
+        for (const order of orders) if (!known.has(order)) again.order(`${order} again`)
+        const isDone = async () =>
+          (await newOffice.runs({ status: "completed", limit: 100 })).length === orders.length
+        let isOver = false
+        const asking = decideAll(
+          newOffice,
+          () => !isOver,
+          (request) => {
+            if (request._tag !== "inDoubt") return approve()
+            const has = happened.some(({ key }) => key === request.idempotencyKey)
+            return has ? supply("It has happened.") : retry()
+          }
+        )
+        yield* until(isDone)
+        isOver = true
+        const askedAbout = yield* Effect.promise(() => asking)
 
-      const keys = effectsIn(log).map(({ key }) => key)
-      assert.deepStrictEqual(keys.toSorted(), [...new Set(keys)].toSorted())
-      // Each order charges once, mails twice and posts once.
-      assert.strictEqual(keys.length, orders.length * 4)
-      for (const { key, what } of later)
-        assert.isTrue(askedAbout.has(key), `${what} ${key} was not asked about`)
-      const { problems } = yield* SqliteStore.check({ filename: fresh })
-      assert.deepStrictEqual(problems, [])
-      assert.strictEqual(worker.child.exitCode, null)
-    }).pipe(Effect.scoped)
+        const keys = effectsIn(log).map(({ key }) => key)
+        assert.deepStrictEqual(keys.toSorted(), [...new Set(keys)].toSorted())
+        // Each order charges once, mails twice and posts once.
+        assert.strictEqual(keys.length, orders.length * 4)
+        for (const { key, what } of later)
+          assert.isTrue(askedAbout.has(key), `${what} ${key} was not asked about`)
+        const { problems } = yield* SqliteStore.check({ filename: fresh })
+        assert.deepStrictEqual(problems, [])
+        assert.strictEqual(worker.child.exitCode, null)
+      }).pipe(Effect.scoped)
   )
 
-  it.effect("restores a backup with runs that cannot be read, says which, and marks all the others", () =>
+  it.effect("restores a backup with unreadable runs, reports them, and marks all the others", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       const to = `${filename}.restored`
@@ -218,42 +220,44 @@ describe("SqliteStore.restore", () => {
     })
   )
 
-  it.effect("leaves the backup as it is, and makes nothing where something is in the way or wrong", () =>
-    Effect.gen(function* () {
-      const filename = yield* temporaryFile
-      const to = `${filename}.restored`
-      const missing = yield* Effect.flip(SqliteStore.restore({ from: filename, to }))
-      assert.strictEqual(
-        missing.message,
-        "The store cannot be opened: there is no such file. Check its name."
-      )
-      yield* withStore(filename, (store) => started(store, run(1)))
-      const before = { size: statSync(filename).size, modified: statSync(filename).mtimeMs }
-      const { doubted } = yield* SqliteStore.restore({ from: filename, to })
-      assert.deepStrictEqual(doubted, [run(1)])
-      const after = { size: statSync(filename).size, modified: statSync(filename).mtimeMs }
-      assert.deepStrictEqual(after, before)
-      const taken = yield* Effect.flip(SqliteStore.restore({ from: filename, to }))
-      assert.strictEqual(taken._tag, "BackupExists")
-      const folder = yield* Effect.flip(
-        SqliteStore.restore({ from: filename, to: join(dirname(filename), "none", "new.db") })
-      )
-      assert.include(folder.message, "the folder of the new file does not exist or cannot be written")
-      writeFileSync(`${filename}.diary`, "Dear diary, ".repeat(1000))
-      const diary = yield* Effect.flip(SqliteStore.restore({ from: `${filename}.diary`, to: `${to}.2` }))
-      assert.include(diary.message, "not a database")
-      assert.isFalse(existsSync(`${to}.2`))
-      assert.deepStrictEqual(readdirSync(dirname(filename)).toSorted(), [
-        "runs.db",
-        "runs.db.diary",
-        "runs.db.restored"
-      ])
-    })
+  it.effect(
+    "leaves the backup unchanged, and creates no file when the target exists or the source is no store",
+    () =>
+      Effect.gen(function* () {
+        const filename = yield* temporaryFile
+        const to = `${filename}.restored`
+        const missing = yield* Effect.flip(SqliteStore.restore({ from: filename, to }))
+        assert.strictEqual(
+          missing.message,
+          "The store cannot be opened: there is no such file. Check its name."
+        )
+        yield* withStore(filename, (store) => started(store, run(1)))
+        const before = { size: statSync(filename).size, modified: statSync(filename).mtimeMs }
+        const { doubted } = yield* SqliteStore.restore({ from: filename, to })
+        assert.deepStrictEqual(doubted, [run(1)])
+        const after = { size: statSync(filename).size, modified: statSync(filename).mtimeMs }
+        assert.deepStrictEqual(after, before)
+        const taken = yield* Effect.flip(SqliteStore.restore({ from: filename, to }))
+        assert.strictEqual(taken._tag, "BackupExists")
+        const folder = yield* Effect.flip(
+          SqliteStore.restore({ from: filename, to: join(dirname(filename), "none", "new.db") })
+        )
+        assert.include(folder.message, "the folder of the new file does not exist or cannot be written")
+        writeFileSync(`${filename}.diary`, "Dear diary, ".repeat(1000))
+        const diary = yield* Effect.flip(SqliteStore.restore({ from: `${filename}.diary`, to: `${to}.2` }))
+        assert.include(diary.message, "not a database")
+        assert.isFalse(existsSync(`${to}.2`))
+        assert.deepStrictEqual(readdirSync(dirname(filename)).toSorted(), [
+          "runs.db",
+          "runs.db.diary",
+          "runs.db.restored"
+        ])
+      })
   )
 })
 
 describe("SqliteStore.fence", () => {
-  it.effect("refuses every write of those that have the store open, and lets them read", () =>
+  it.effect("refuses every write of programs that have the store open, and lets them read", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, (store) =>
@@ -290,13 +294,13 @@ describe("SqliteStore.fence", () => {
       )
       const { problems } = yield* SqliteStore.check({ filename })
       assert.notInclude(problems.join(), "fence")
-      // A store that is made of it takes writes again.
+      // A store that is restored from it takes writes again.
       yield* SqliteStore.restore({ from: filename, to: `${filename}.restored` })
       yield* withStore(`${filename}.restored`, (store) => started(store, run(2)))
     })
   )
 
-  it.effect("takes only a store", () =>
+  it.effect("refuses a file that is not a store", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       const missing = yield* Effect.flip(SqliteStore.fence({ filename }))

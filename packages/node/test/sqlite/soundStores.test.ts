@@ -25,7 +25,7 @@ import { type Store, withStore } from "./fixtures.ts"
 
 type Calls = ReadonlyArray<ScriptedModel.ScriptedCall>
 
-/** What the model calls first, by what it was asked last; after that it answers. */
+/** The model's first calls, by the text of the last user message; after them it answers. */
 const scripts: Readonly<Record<string, Calls>> = {
   pay: [{ tool: "pay" }, { tool: "look" }],
   "pay twice": [{ tool: "pay" }, { tool: "pay" }],
@@ -66,7 +66,7 @@ const program = () => {
   return { agents: [desk], model: model.client }
 }
 
-/** Opens a program on a file; `step` does something, and then the store is checked as it stands. */
+/** Opens a program on a file. `step` awaits an operation, and then checks the store. */
 const story = (
   body: (
     fermata: Fermata.Fermata,
@@ -105,8 +105,8 @@ const decideAll = async (fermata: Fermata.Fermata, step: <A>(what: Promise<A>) =
   }
 }
 
-describe("SqliteStore.check finds nothing wrong", () => {
-  it.effect("after handoffs, there and back, in one run and over a session", () =>
+describe("SqliteStore.check reports no problem", () => {
+  it.effect("after handoffs there and back, in one run and over a session", () =>
     story(async (fermata, step) => {
       const at = { sessionId: "s" }
       await step(fermata.runPrompt("desk", "to billing", at))
@@ -118,7 +118,7 @@ describe("SqliteStore.check finds nothing wrong", () => {
     })
   )
 
-  it.effect("while sub-agents are held, before their caller and beside it, decided, told things, ended", () =>
+  it.effect("while foreground and background sub-agents are held, messaged, cancelled and decided", () =>
     story(async (fermata, step) => {
       await step(fermata.runPrompt("desk", "by a helper", { runId: "inside" }))
       await step(fermata.runPrompt("desk", "beside a helper", { runId: "beside" }))
@@ -136,7 +136,7 @@ describe("SqliteStore.check finds nothing wrong", () => {
     })
   )
 
-  it.effect("after forks of runs that are held, over and handed over, and after their import elsewhere", () =>
+  it.effect("after forks of held, ended and handed-off runs, and after their import into another store", () =>
     story(async (fermata, step) => {
       await step(fermata.runPrompt("desk", "to billing", { runId: "first", sessionId: "s" }))
       await step(fermata.runPrompt("desk", "pay twice", { runId: "second", sessionId: "s" }))
@@ -151,7 +151,7 @@ describe("SqliteStore.check finds nothing wrong", () => {
       await Effect.runPromise(
         Effect.scoped(
           story(async (other, step) => {
-            // One that is here already came with another.
+            // A run that exists already came with another archive.
             for (const archive of archives) await step(other.importRun(archive).catch(() => undefined))
             await step(other.recover())
             await decideAll(other, step)
@@ -162,7 +162,7 @@ describe("SqliteStore.check finds nothing wrong", () => {
     })
   )
 
-  it.effect("after budgets were used up, topped up, refused and raised, and runs failed and went on", () =>
+  it.effect("after budgets were used up, topped up and refused, and runs failed and continued", () =>
     story(async (fermata, step) => {
       await step(fermata.runPrompt("desk", "look", { runId: "none", limits: { maxTurns: 0 } }))
       await step(fermata.runPrompt("desk", "pay", { runId: "one", limits: { maxTurns: 1, wrapUp: true } }))
@@ -177,7 +177,7 @@ describe("SqliteStore.check finds nothing wrong", () => {
     })
   )
 
-  it.effect("while messages, decisions and cancellations wait, and after a program let go of its runs", () =>
+  it.effect("while messages, decisions and cancellations wait, and after a program suspended its runs", () =>
     story(async (fermata, step, open) => {
       const held = await step(fermata.runPrompt("desk", "pay twice", { runId: "held", sessionId: "s" }))
       await step(fermata.send("held", "One more thing.", { messageId: "m1" }))
@@ -199,7 +199,7 @@ describe("SqliteStore.check finds nothing wrong", () => {
   )
 
   it.effect(
-    "with any runs that a simulation comes up with, appended in pieces",
+    "in the runs of a simulation, appended in pieces",
     () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
@@ -225,7 +225,7 @@ describe("SqliteStore.check finds nothing wrong", () => {
 
 const simulations = 25
 
-/** Stores the runs of a simulation under names of their own, in commits as long as the tape says. */
+/** Stores the runs of a simulation under their own names, in commits whose lengths the tape gives. */
 const storeTrace = Effect.fnUntraced(function* (
   store: Store,
   numbers: ReadonlyArray<number>,

@@ -12,7 +12,7 @@ import { writer } from "./writers.ts"
 const system = (command: string, ...args: ReadonlyArray<string>) =>
   execFileSync(command, args, { stdio: "ignore" })
 
-/** A disk of 3 MB, where this user may make one. */
+/** A disk of 3 MB; undefined where this user may not mount one. */
 const smallDisk = Effect.gen(function* () {
   const directory = yield* temporaryDirectory
   return yield* Effect.acquireRelease(
@@ -30,7 +30,7 @@ const smallDisk = Effect.gen(function* () {
 
 describe("SqliteStore without space", () => {
   it.live(
-    "keeps what was acknowledged on a full disk, and goes on when there is space again",
+    "keeps acknowledged events on a full disk, and appends again when there is space",
     (context) =>
       Effect.gen(function* () {
         const disk = yield* smallDisk
@@ -40,13 +40,13 @@ describe("SqliteStore without space", () => {
         writeFileSync(ballast, Buffer.alloc(1_000_000))
         const { go, json } = yield* writer(filename, "full", "fill")
         yield* go
-        const { readable, revision, told } = yield* json
-        assert.deepStrictEqual(told, ["StorageFull", "StorageFull", "StorageFull"])
+        const { readable, revision, failures } = yield* json
+        assert.deepStrictEqual(failures, ["StorageFull", "StorageFull", "StorageFull"])
         assert.isAbove(Number(revision), 10)
         assert.strictEqual(readable, revision)
         rmSync(ballast)
         yield* go
-        // The same connection.
+        // Over the same connection.
         assert.deepStrictEqual(yield* json, {
           revision: Number(revision) + 1,
           readable: Number(revision) + 1
@@ -57,7 +57,7 @@ describe("SqliteStore without space", () => {
   )
 
   it.live(
-    "keeps what was acknowledged when the file must not grow, and goes on when it may",
+    "keeps acknowledged events when the file must not grow, and appends again when it may",
     (context) =>
       Effect.gen(function* () {
         if (process.platform !== "linux")
@@ -65,8 +65,8 @@ describe("SqliteStore without space", () => {
         const filename = yield* temporaryFile
         const { go, json, pid } = yield* writer(filename, "limited", "fill", 1024)
         yield* go
-        const { readable, revision, told } = yield* json
-        assert.deepStrictEqual(told, ["StorageFull", "StorageFull", "StorageFull"])
+        const { readable, revision, failures } = yield* json
+        assert.deepStrictEqual(failures, ["StorageFull", "StorageFull", "StorageFull"])
         assert.isAbove(Number(revision), 5)
         assert.strictEqual(readable, revision)
         system("prlimit", "--pid", String(pid), "--fsize=unlimited")
@@ -81,7 +81,7 @@ describe("SqliteStore without space", () => {
   )
 
   it.live(
-    "makes no half backup on a full disk",
+    "leaves no partial backup on a full disk",
     (context) =>
       Effect.gen(function* () {
         const disk = yield* smallDisk
@@ -99,7 +99,7 @@ describe("SqliteStore without space", () => {
 })
 
 describe("SqliteStore with large things in it", () => {
-  it.effect("keeps an event of 10 MB and gives it back", () =>
+  it.effect("stores an event of 10 MB and returns it", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       const large = said("é".repeat(5_000_000))

@@ -1,5 +1,5 @@
 /**
- * Starts processes that write to a store, and reads what they say line by line.
+ * Starts processes that write to a store, and reads their output line by line.
  */
 import { spawn } from "node:child_process"
 import { once } from "node:events"
@@ -27,7 +27,7 @@ export const writer = (filename: string, name: string, task: string, limit?: num
       await line()
       return {
         pid: child.pid ?? 0,
-        /** Lets it go on. */
+        /** Lets it continue. */
         go: Effect.sync(() => void child.stdin.write("go\n")),
         line: Effect.promise(line),
         json: Effect.promise(async () => JSON.parse(await line()) as { readonly [key: string]: unknown }),

@@ -3,7 +3,7 @@
  */
 import { DatabaseSync, type SQLInputValue } from "node:sqlite"
 
-/** A row, what happens to it, and the run that it belongs to. */
+/** A row, its damage, and the run that it belongs to. */
 export interface Case {
   readonly table: string
   readonly rowid: number
@@ -17,7 +17,7 @@ export interface Case {
   readonly grantId?: string
 }
 
-/** What a column is set to, by a name: an SQL expression over the old value. */
+/** The values that a column is set to, by name: SQL expressions over the old value. */
 const values: ReadonlyArray<readonly [string, string]> = [
   ["NULL", "NULL"],
   ["an empty text", "''"],
@@ -42,7 +42,7 @@ const values: ReadonlyArray<readonly [string, string]> = [
   ["deeply nested text", "replace(hex(zeroblob(5000)), '00', '[')"]
 ]
 
-/** All cases, for every row of every table; those that leave a row as it was, or that the table refuses, are left out. */
+/** All cases for every row of every table, except those that leave a row unchanged or that the table refuses. */
 export const casesOf = (filename: string): ReadonlyArray<Case> => {
   const database = new DatabaseSync(filename)
   const cases: Array<Case> = []
@@ -107,7 +107,7 @@ const isAccepted = (database: DatabaseSync, sql: string, key: SQLInputValue): bo
   }
 }
 
-/** The runs that a damaged row may stop: its own, and those that build on that. */
+/** The runs that a damaged row may stop: its own, and those that build on it. */
 export const descendants = (filename: string, runId: string): ReadonlySet<string> => {
   const database = new DatabaseSync(filename)
   const rows = database

@@ -1,5 +1,5 @@
 /**
- * A store with runs of all kinds in one file: held, decided, over, with sub-agents and handoffs, forks, sessions, grants, messages and
+ * A store with runs of all kinds in one file: held, decided, ended, with sub-agents and handoffs, forks, sessions, grants, messages and
  * checkpoints. Tests copy the file and damage the copy.
  */
 import { DatabaseSync } from "node:sqlite"
@@ -24,7 +24,7 @@ import { withStore } from "../fixtures.ts"
 
 type Calls = ReadonlyArray<ScriptedModel.ScriptedCall>
 
-/** What the model calls, turn by turn, by what it was asked last; after that it answers. */
+/** The model's calls, turn by turn, by the text of the last user message; after them it answers. */
 const scripts: Readonly<Record<string, ReadonlyArray<Calls>>> = {
   pay: [[{ tool: "pay", arguments: { amount: 1 } }]],
   "pay twice": [[{ tool: "pay", arguments: { amount: 1 } }], [{ tool: "pay", arguments: { amount: 2 } }]],
@@ -73,7 +73,7 @@ export const open = (filename: string, did: Array<Did>): Promise<Fermata.Fermata
   return createFermata({
     agents: [desk],
     model: model.client,
-    // Each damaged row is warned of.
+    // Each damaged row logs a warning.
     store: Layer.merge(
       SqliteStore.layer({ filename, synchronous: "normal", busyDeadline: "2 seconds" }),
       Logger.layer([])

@@ -1,5 +1,5 @@
 /**
- * Does to a damaged store everything that a program can do, and says what did not hold: damage to one row stops one run, with an error
+ * Performs every operation of a program on a damaged store and reports the violations. Damage to one row may stop one run, with an error
  * that names it, and nothing else.
  */
 import { copyFileSync, rmSync, statSync } from "node:fs"
@@ -10,13 +10,13 @@ import * as Effect from "effect/Effect"
 import { type Case, descendants } from "./cases.ts"
 import { type Did, open } from "./story.ts"
 
-/** What runs came to. */
+/** The statuses of the runs. */
 type Standing = Readonly<Record<string, string>>
 
-/** What the undamaged store gives. */
+/** The results of an undamaged store. */
 export interface Reference {
   readonly filename: string
-  /** What was done before the damage. */
+  /** The effects before the damage. */
   readonly before: ReadonlyArray<Did>
   readonly heads: ReadonlyArray<string>
   readonly pending: ReadonlyArray<string>
@@ -26,7 +26,7 @@ export interface Reference {
   readonly growth: number
 }
 
-/** Approved before the damage, and not acted on. */
+/** Calls that were approved before the damage, and not acted on. */
 const approved = ["decided.t1.1"]
 
 const mostMillis = 15_000
@@ -46,7 +46,7 @@ const within = async <A>(what: string, promise: Promise<A>): Promise<A> => {
   }
 }
 
-/** An error that a caller can act on: `undefined`, or what is wrong with it. */
+/** The complaint about an error that a caller cannot act on; `undefined` for a typed one. */
 const untyped = (error: unknown): string | undefined => {
   if (error instanceof Hangs) return error.message
   if (!(error instanceof Error)) return `throws ${String(error)}`
@@ -61,12 +61,12 @@ const untyped = (error: unknown): string | undefined => {
 const isUnreadable = (error: unknown): boolean =>
   (error as { readonly reason?: { readonly _tag?: unknown } } | undefined)?.reason?._tag === "StoreUnreadable"
 
-/** What one trial saw. */
+/** The results of one trial. */
 interface Seen extends Omit<Reference, "filename" | "before"> {
   readonly complaints: ReadonlyArray<string>
 }
 
-/** Does everything to a copy of the store. */
+/** Performs every operation on a copy of the store. */
 const attempt = async (
   { before, filename }: Pick<Reference, "before" | "filename">,
   damage: Case | undefined
@@ -94,7 +94,7 @@ const attempt = async (
       return undefined
     }
   }
-  /** A list of all runs: one row does not keep it from its caller. */
+  /** Lists all runs, which one damaged row must not prevent. */
   const list = async <A>(what: string, act: () => Promise<ReadonlyArray<A>>): Promise<ReadonlyArray<A>> => {
     const listed = await attempt(what, act)
     if (listed === undefined && damage?.table !== "fermata_schema") complaints.push(`${what} fails for all`)
@@ -180,7 +180,7 @@ const attempt = async (
 
 type Attempt = <A>(what: string, act: () => Promise<A>) => Promise<A | undefined>
 
-/** Decides everything that is shown and lets a worker go on with it, until nothing is shown. */
+/** Decides all pending requests and lets a worker resume the runs, until none is pending. */
 const work = async (
   fermata: Fermata.Fermata,
   attempt: Attempt,
@@ -207,7 +207,7 @@ const work = async (
   }
 }
 
-/** A worker that looks once, and again when it is told. */
+/** One round of a worker. */
 const round = async (fermata: Fermata.Fermata, attempt: Attempt) => {
   const controller = new AbortController()
   const working = attempt("work", () => fermata.work({ signal: controller.signal, pollInterval: 5 }))
@@ -256,7 +256,7 @@ const names = [
 
 const sessionOf = (runId: string) => /^(talk|granted|revoked)-/.exec(runId)?.[1] ?? `s-${runId}`
 
-/** What the undamaged store gives; nothing may be wrong with it. */
+/** The results of the undamaged store, which must be without complaints. */
 export const reference = async (filename: string, before: ReadonlyArray<Did>): Promise<Reference> => {
   const { complaints, ...seen } = await attempt({ filename, before }, undefined)
   if (complaints.length > 0) throw new Error(complaints.join("\n"))
@@ -269,11 +269,11 @@ const affected = (reference: Reference, { grantId, runId, table }: Case): Readon
   if (table === "fermata_checkpoints" || table === "fermata_chunks" || runId === undefined) return new Set()
   const stopped = descendants(reference.filename, runId)
   if (grantId === undefined) return stopped
-  // What relies on the grant is asked about again.
+  // Calls that rely on the grant open requests again.
   return new Set([...stopped, ...names.filter((name) => sessionOf(name) === sessionOf(runId))])
 }
 
-/** What does not hold for a damaged store. */
+/** The violations in a damaged store. */
 export const complaintsOf = async (reference: Reference, damage: Case): Promise<ReadonlyArray<string>> => {
   const seen = await attempt(reference, damage)
   const complaints = [...seen.complaints]
