@@ -1,8 +1,8 @@
 /**
  * @title Hello: an agent, a prompt, an answer
  *
- * A run ends as one of four: `completed`, `interrupted`, `cancelled` or `error`. What happens inside it is a result, never an
- * exception. A second prompt with the same `sessionId` goes on in that conversation. The model is scripted.
+ * A run ends with one of four statuses: `completed`, `interrupted`, `cancelled` or `error`. Failures inside a run are results, never
+ * exceptions. A second prompt with the same `sessionId` continues the conversation. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { agent, createFermata } from "@fermata/node"
@@ -32,7 +32,7 @@ export const main = async () => {
   assert(second.status === "completed")
   console.log(second.text)
 
-  // The model was shown the whole conversation, and the session adds up what its runs have consumed.
+  // The model received the whole conversation, and the usage is cumulative over the session's runs.
   assert.deepEqual(
     model.requests[1]?.messages.map(({ role }) => role),
     ["user", "assistant", "user"]

@@ -1,9 +1,9 @@
 /**
  * @title Tools: schemas, safety, progress
  *
- * A tool takes its arguments as an Effect Schema or as any Standard Schema, such as zod. Tools that only read run at the same
- * time; whatever else a tool may do, it is taken to have effects and is asked about. What a model gets wrong is told to it, so
- * that it can correct itself. The model is scripted.
+ * A tool describes its arguments by an Effect Schema or by any Standard Schema, such as zod. Read-only tools run concurrently; every
+ * other tool is assumed to have side effects and needs approval. The model receives an error result for an invalid call, so that it
+ * can correct itself. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { agent, createFermata, tool } from "@fermata/node"
@@ -47,17 +47,17 @@ export const main = async () => {
     agents: [agent("weather", { tools: [temperature, mean] })],
     model: model.client
   })
-  const told: Array<string> = []
+  const progress: Array<string> = []
   const run = await fermata.runPrompt("weather", "How warm is it in Turku and Porto, on average?", {
     onUpdate: (update) => {
-      if (update._tag === "progress") told.push(update.message)
+      if (update._tag === "progress") progress.push(update.message)
     }
   })
 
   assert(run.status === "completed")
-  assert.deepEqual(told, ["reading the thermometer of Turku", "reading the thermometer of Porto"])
+  assert.deepEqual(progress, ["reading the thermometer of Turku", "reading the thermometer of Porto"])
   assert.equal(mostAtWork, 2)
-  // The second call of `mean` is the model's own correction of the first.
+  // The model's second call of `mean` corrects the first.
   const results = model.requests
     .at(-1)
     ?.messages.flatMap((message) => (message.role === "tool" ? [message] : []))

@@ -1,9 +1,9 @@
 /**
- * @title Approval: an edited call, and a second worker that loses politely
+ * @title Approval: an edited call, and a second process that gets a typed error
  *
- * A refund is asked about. Ana approves it with a smaller amount; Ben, a moment later, is told that she was first. Then both
- * of their programs go on with the run: one has it, the other is told who, and the money moves once. Two Fermatas on one file
- * stand for two programs here; `npm start` shows it with processes. The model is scripted.
+ * A refund needs approval. Ana approves it with a smaller amount; Ben decides a moment later and gets `AlreadyDecided`. Then both
+ * resume the run: one succeeds, the other gets `RunBusy`, and the money moves once. Two Fermatas on one file stand for two processes
+ * here; `npm start` uses real ones. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { agent, approve, createFermata, isAlreadyDecided, isRunBusy, tool } from "@fermata/node"
@@ -39,7 +39,7 @@ export const main = async () => {
   assert(held.status === "interrupted")
   assert.equal(moved.length, 0)
 
-  // The same list in every program. The decision is bound to the arguments that were shown.
+  // Every process sees the same list. The decision is bound to the arguments that the request showed.
   const [asked] = await ben.pending({ runId: held.runId })
   assert(asked?.request._tag === "approval")
   console.log(`${asked.agent} asks: ${asked.request.tool}`, asked.request.arguments, asked.request.risk)
@@ -64,7 +64,7 @@ export const main = async () => {
   const done = await won
   assert(done.status === "completed")
 
-  // Ben may ask again: he gets how the run ended, and nothing runs.
+  // A later resume returns the result of the run, and no call runs.
   assert.equal((await ben.resume(held.runId)).status, "completed")
   assert.deepEqual(moved, [`50 to Mr. Olsen, once for ${held.runId}.t1.1`])
   console.log(moved, done.text)

@@ -1,9 +1,9 @@
 /**
  * @title The same approval in Effect
  *
- * The services are the same ones that the Promise API stands on: a `RunStore` (here a SQLite file), a `ModelClient` (scripted
- * here), and a `Runtime` that binds an agent to them. A tool's handler may be an effect; what it needs becomes a requirement of
- * `Runtime.make`, so that a program that forgets the `Payments` service below does not compile. It also needs `@effect/platform-node`.
+ * The Promise API uses the same services: a `RunStore` (here a SQLite file), a `ModelClient` (scripted here), and a `Runtime` that
+ * binds an agent to them. A tool's handler may be an effect. Its requirements become requirements of `Runtime.make`, so the program
+ * does not compile without the `Payments` service below. It also needs `@effect/platform-node`.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Agent, approve, decideStored, RunStore, Runtime } from "@fermata/node"

@@ -1,9 +1,9 @@
 /**
- * @title Four calls, four answers
+ * @title Four calls, four decisions
  *
- * One answer of the model asks for four transfers. They are held together, and decided one by one by different people: one is
- * approved, one edited, one denied, one was done by hand and its result is supplied. Nothing goes to the model before all four
- * have a result. A denial with `then: "stop"` ends the run instead. The model is scripted.
+ * One answer of the model contains four transfers. All of them are held, and different people decide them one by one: one is
+ * approved, one edited, one denied, and one was done by hand and gets a supplied result. The model is called again when all four have
+ * a result. A denial with `then: "stop"` ends the run instead. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { agent, approve, createFermata, deny, supply, tool } from "@fermata/node"
@@ -34,7 +34,7 @@ export const main = async () => {
   const [ada, bo, cleo, dan] = held.interruptions
   assert(ada && bo && cleo && dan)
 
-  // Two decisions are enough for those two; the rest is held again, and the model is not called in between.
+  // Two decided calls run; the run is held again on the other two, without a model call in between.
   await fermata.decide(cleo, deny("Cleo has left us."), { by: "ana" })
   await fermata.decide(ada, approve(), { by: "ana" })
   const again = await fermata.resume(held.runId)
@@ -43,7 +43,7 @@ export const main = async () => {
   assert.deepEqual(ran, ["900 to Ada"])
   assert.equal(model.requests.length, 1)
 
-  // Edited arguments have to fit the tool, or the request stays open. A second decision changes nothing.
+  // Edited arguments must match the tool's schema; otherwise the request stays open. A second decision changes nothing.
   const wrong = approve({ arguments: { to: "Bo", euros: "half" } })
   await assert.rejects(fermata.decide(bo, wrong), isEditedArgumentsInvalid)
   await fermata.decide(bo, approve({ arguments: { to: "Bo", euros: 450 } }), { by: "ben" })
@@ -53,15 +53,15 @@ export const main = async () => {
   const done = await fermata.resume(held.runId)
   assert(done.status === "completed")
   assert.deepEqual(ran, ["900 to Ada", "450 to Bo"])
-  // What the model reads: the results in the order of its calls, and the arguments that ran.
-  const told = model.requests[1]?.messages.flatMap((message) =>
+  // The model receives the results in the order of its calls, with the arguments that ran.
+  const results = model.requests[1]?.messages.flatMap((message) =>
     message.role === "tool" ? [`${message.outcome}: ${JSON.stringify(message.content)}`] : []
   )
   assert.deepEqual(
-    told?.map((line) => line.split(":")[0]),
+    results?.map((line) => line.split(":")[0]),
     ["completed", "completed", "denied", "supplied"]
   )
-  for (const line of told ?? []) console.log(line)
+  for (const line of results ?? []) console.log(line)
 
   const second = await fermata.runPrompt("payroll", "And again.", { sessionId: held.sessionId })
   assert(second.status === "interrupted" && second.interruptions[0])

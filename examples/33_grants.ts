@@ -1,8 +1,8 @@
 /**
- * @title Grants: "and from now on"
+ * @title Grants: standing approvals
  *
- * An approval can be given for later calls, too. The grant is data: which tool, which arguments, for the run or the session,
- * until when, by whom. It is noted on every call that it lets through, and it can be withdrawn. The model is scripted.
+ * An approval can cover later calls too. The grant is data: which tool, which arguments, for the run or the session, until when, by
+ * whom. The journal records it with every call that it permits, and it can be revoked. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { agent, approve, createFermata, isGrantRefused, tool } from "@fermata/node"
@@ -38,13 +38,13 @@ export const main = async () => {
   const grant = { scope: "run", arguments: { env: { _tag: "glob", pattern: "staging-*" } } } as const
   await fermata.decide(first.interruptions[0], approve({ grant }))
 
-  // staging-2 is covered. Production is not, and is asked about.
+  // The grant covers staging-2. It does not cover production, which needs approval.
   const second = await fermata.resume(runId)
   assert(second.status === "interrupted" && second.interruptions[0]?._tag === "approval")
   assert.deepEqual(ran, ["deploy staging-1", "deploy staging-2"])
   assert.deepEqual(second.interruptions[0].arguments, { env: "production" })
 
-  // On record: the grant, and each call that it let through.
+  // The journal contains the grant, and each call that it permitted.
   const [given] = second.state.grants
   assert(given)
   const covered: Array<string> = []
@@ -55,7 +55,7 @@ export const main = async () => {
   assert.deepEqual(covered, [`${runId}.t2.1: grant of ana`])
   console.log(given, covered)
 
-  // Withdrawn: staging is asked about again.
+  // After the revocation, staging needs approval again.
   await fermata.revokeGrant(runId, given.id)
   await fermata.decide(second.interruptions[0], approve())
   const third = await fermata.resume(runId)
@@ -63,7 +63,7 @@ export const main = async () => {
   assert.deepEqual(third.interruptions[0].arguments, { env: "staging-3" })
   await fermata.decide(third.interruptions[0], approve())
 
-  // What a privileged tool does is approved one call at a time.
+  // Each call of a privileged tool needs its own approval.
   const fourth = await fermata.resume(runId)
   assert(fourth.status === "interrupted" && fourth.interruptions[0])
   await assert.rejects(fermata.decide(fourth.interruptions[0], approve({ grant })), isGrantRefused)

@@ -1,8 +1,8 @@
 /**
- * @title Resume after a kill, from the run's id alone
+ * @title Resume after a kill, by the run's id
  *
- * This program starts itself as a child process. The child's run is held, and then the child is killed with SIGKILL: no clean-up,
- * no last words. The parent knows the run's id and the file, and nothing else. The model is scripted, in each process anew.
+ * This program starts itself as a child process. The child's run is held, and then the child is killed with SIGKILL, without any
+ * clean-up. The parent knows only the run's id and the file. The model is scripted, separately in each process.
  */
 import assert from "node:assert/strict"
 import { spawn } from "node:child_process"
@@ -32,7 +32,7 @@ const open = () =>
     store: "library.db"
   })
 
-/** The first process: runs until the run is held, says its id, and stays. */
+/** The first process: runs the prompt until it is held, prints the run's id, and keeps running. */
 const hold = async () => {
   const fermata = await open()
   const run = await fermata.runPrompt("librarian", "We are running out of Middlemarch.")
@@ -60,7 +60,7 @@ export const main = async () => {
   assert(done.status === "completed")
   assert.equal(done.text, "Settled: completed, completed.")
 
-  // This process asked its model once: the first answer came out of the file. The order was placed once.
+  // This process called its model once, because the file has the first answer. The order was placed once.
   assert.equal(model.requests.length, 1)
   assert.equal(Fs.readFileSync("orders.txt", "utf8"), `Middlemarch (${runId}.t1.2)\n`)
   console.log(done.text, Fs.readFileSync("orders.txt", "utf8").trim())

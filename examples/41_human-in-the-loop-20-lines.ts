@@ -1,9 +1,8 @@
 /**
  * @title Human in the loop in 20 lines, without a store
  *
- * `runPrompt` stores nothing: a held run is a value, and JSON. Keep it in a file, a row or a queue of your own; give it back with
- * the decisions, and the run goes on. Nobody then makes sure that only one program does: that is what a store is for. The model
- * is scripted.
+ * `runPrompt` stores nothing: a held run is a JSON value. Keep it in your own file, row or queue, and pass it back with the decisions
+ * to continue the run. Without a store nothing prevents two programs from continuing the same state. The model is scripted.
  */
 import assert from "node:assert/strict"
 import * as Fs from "node:fs"

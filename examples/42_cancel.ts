@@ -1,9 +1,8 @@
 /**
- * @title Cancel: a result that tells the truth about every call
+ * @title Cancel: a result with a report on every call
  *
- * A cancelled run is not an exception and not lost: it says of each call whether it finished, was not started, was stopped
- * without harm, or was stopped half-way so that nobody knows (`inDoubt`). Its session goes on with the next prompt. The model is
- * scripted.
+ * A cancelled run returns a result, which reports for each call whether it finished, did not start, was aborted without effect, or
+ * was aborted with an unknown effect (`inDoubt`). The next prompt continues the session. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { agent, createFermata, isRequestSuperseded, approve, tool } from "@fermata/node"
@@ -33,7 +32,7 @@ export const main = async () => {
     model: model.client
   })
 
-  // Any signal will do; `fermata.cancel(runId)` does the same, from any process.
+  // Any `AbortSignal` works; `fermata.cancel(runId)` does the same from any process.
   const controller = new AbortController()
   const running = fermata.runPrompt("office", "Print and bind the report.", { signal: controller.signal })
   await printing.promise
@@ -41,16 +40,16 @@ export const main = async () => {
   const run = await running
   assert(run.status === "cancelled")
   assert.equal(run.reason, "wrong report")
-  const told = run.calls.map((call) => `${call.tool}: ${call.state}`)
-  assert.deepEqual(told, ["check_paper: finished", "print: inDoubt", "bind_pages: notStarted"])
-  console.log(run.reason, told)
+  const reports = run.calls.map((call) => `${call.tool}: ${call.state}`)
+  assert.deepEqual(reports, ["check_paper: finished", "print: inDoubt", "bind_pages: notStarted"])
+  console.log(run.reason, reports)
 
-  // The model is told the same, in the results of its calls; the conversation is whole.
+  // The results of the calls contain the same report for the model, so the history stays valid.
   const next = await fermata.runPrompt("office", "What happened?", { sessionId: run.sessionId })
   assert(next.status === "completed")
   console.log(next.text)
 
-  // A held run is over when it is cancelled, and what it waited for can no longer be decided.
+  // Cancelling a held run ends it, and its requests can no longer be decided.
   const held = await fermata.runPrompt("office", "Then mail it.")
   assert(held.status === "interrupted" && held.interruptions[0])
   await fermata.cancel(held.runId, "sent by hand")

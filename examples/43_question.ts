@@ -1,8 +1,8 @@
 /**
  * @title A question to the user
  *
- * With the tool `askUser` the model can ask instead of guessing. The run is held like for an approval, the question is in the
- * same list, and the answer is the result of the call. The model is scripted.
+ * With the tool `askUser` the model can ask a question. The run is held as for an approval, the question is in the same list of
+ * requests, and the answer is the result of the call. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { agent, answer, askUser, createFermata, deny } from "@fermata/node"
@@ -30,7 +30,7 @@ export const main = async () => {
     const { request } = asked
     assert(request._tag === "question")
     console.log(request.question, request.options ?? "(any answer)")
-    // Nobody has to answer: a denial is a result, too.
+    // A question can be denied too; the denial is the result.
     await fermata.decide(asked, request.options ? answer("Sibelius") : deny("Ana has no opinion on coffee."))
   }
 

@@ -1,9 +1,9 @@
 /**
  * @title A sub-agent that is held
  *
- * An agent can have other agents and calls them like tools. When one of them needs a decision, the request comes up in the run of
- * the root, with the path that leads to it; deciding it lets the sub-agent go on where it stood, and nothing runs again. A
- * sub-agent may never do more than the policies above it allow. The model is scripted.
+ * An agent can call other agents like tools. When one of them needs a decision, the root's run shows the request with its agent
+ * path. After the decision the sub-agent continues from its state, and no call is repeated. A sub-agent may never do more than the
+ * policies above it permit. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { agent, approve, createFermata, tool } from "@fermata/node"
@@ -30,7 +30,7 @@ export const main = async () => {
   const travel = agent("travel", { description: "Finds and books flights.", tools: [search, book] })
   const assistant = agent("assistant", { subAgents: [travel] })
 
-  // One model for both: who asks is in the request.
+  // One model serves both agents; the request contains the agent path.
   const model = ScriptedModel.make(({ agentPath, turn }) => {
     switch (`${agentPath.join("/")} ${turn}`) {
       case "assistant 1":
@@ -52,7 +52,7 @@ export const main = async () => {
   const [asked] = await fermata.pending({ agent: "travel" })
   assert(asked?.request._tag === "approval")
   assert.deepEqual(asked.request.agentPath, ["assistant", "travel"])
-  // It is resumed by the root's run, wherever in the tree it was asked.
+  // Resuming the root's run resumes every sub-agent of the tree.
   assert.equal(asked.runId, held.runId)
   console.log(asked.request.agentPath.join(" > "), "asks:", asked.request.preview)
 
@@ -61,7 +61,7 @@ export const main = async () => {
   assert(done.status === "completed")
   assert.deepEqual(ran, ["search", "book F7"])
   assert.equal(model.requests.length, 5)
-  // What the sub-agent consumed is booked on the root.
+  // The root's usage includes the sub-agent's.
   assert.equal(done.usage.requests, 5)
   console.log(done.text)
 }

@@ -1,9 +1,9 @@
 /**
- * @title In doubt: the process died half-way through a tool
+ * @title In doubt: a process dies inside a tool
  *
- * The child process charges a card and is killed before it can write down that it did. The parent finds the run: the charge was
- * started, and nobody knows how it ended. It is not run again and not forgotten; somebody is asked. A tool that can find out by
- * itself says how in `reconcile`, and then nobody is asked. The model is scripted.
+ * The child process charges a card and is killed before it can record the result. The parent finds the run with a started call of
+ * unknown outcome. Fermata does not repeat the call and opens an `inDoubt` request. A tool with a `reconcile` callback determines the
+ * outcome itself, without a request. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { spawn } from "node:child_process"
@@ -41,7 +41,7 @@ export const main = async () => {
   assert.equal(signal, "SIGKILL")
 
   await using fermata = await open()
-  // The dead process still holds the run, until its lease runs out.
+  // The dead process owns the run's lease until it expires.
   const recover = async () => {
     for (;;) {
       try {
@@ -60,7 +60,7 @@ export const main = async () => {
     `${doubt.tool} was started (attempt ${doubt.attempt}, key ${doubt.idempotencyKey}). Did it happen?`
   )
 
-  // An approval is no answer to that: `retry`, `supply` or `fail` is.
+  // An `inDoubt` request accepts `retry`, `supply` or `fail`, not an approval.
   await assert.rejects(fermata.decide(doubt, approve()), isDecisionNotApplicable)
   const statement = Fs.readFileSync("charges.txt", "utf8").trim()
   assert.equal(statement, doubt.idempotencyKey)

@@ -1,8 +1,8 @@
 /**
- * @title A worker: one program asks and decides, another goes on with what is decided
+ * @title A worker: one program records decisions, another resumes the runs
  *
- * Both have the same agents and the same store. The worker sleeps until there is something to do: a decision, an expiry, a run that a
- * dead process left. Stopping it ends no run. The model is scripted.
+ * Both programs have the same agents and the same store. The worker sleeps until a run is ready: decided, expired, or orphaned by a
+ * dead process. Stopping the worker ends no run. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { agent, approve, createFermata, deny, tool } from "@fermata/node"
@@ -34,7 +34,7 @@ export const main = async () => {
 
   const [first, second] = await desk.pending()
   const decided = await desk.decide(first!, approve(), { by: "ana", idempotencyKey: "click-1" })
-  // The button was pressed twice: the second press is answered like the first.
+  // A repeated decision with the same key returns the result of the first one.
   const again = await desk.decide(first!, approve(), { by: "ana", idempotencyKey: "click-1" })
   assert.deepEqual(again, decided)
   await desk.decide(second!, deny("Not this one."), { by: "ana" })
@@ -46,7 +46,7 @@ export const main = async () => {
   ])
   console.log(takenUp.join("\n"))
 
-  // Whatever the worker was in the middle of would stay in the store, for the next one.
+  // A run that the worker is driving would stay in the store for the next worker.
   stop.abort()
   await working
 }

@@ -1,8 +1,8 @@
 /**
  * @title Structured output
  *
- * An agent with an `output` schema answers with data. What the model says is decoded with the schema; if it does not fit, the
- * model is told why and answers again, within the run's budget of turns. The model is scripted.
+ * An agent with an `output` schema answers with data. The schema decodes the model's answer. If it does not match, the model receives
+ * the error and answers again, within the run's turn budget. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { agent, createFermata } from "@fermata/node"
@@ -26,7 +26,7 @@ export const main = async () => {
   ])
   await using fermata = await createFermata({ agents: [reader, mood], model: model.client })
 
-  // Given the agent itself rather than its name, the result has the schema's type.
+  // If the agent itself is passed instead of its name, the result has the schema's type.
   const run = await fermata.runPrompt(reader, "Invoice 2026-114, due December 1st: piano tuning, 90 euros.")
   assert(run.status === "completed")
   const { due, lines, number } = run.output
@@ -35,7 +35,7 @@ export const main = async () => {
   assert.equal(lines[0].euros, 90)
   assert.equal(run.usage.turns, 2)
 
-  // What the model was told about its first answer.
+  // The error that the model received for its first answer.
   const correction = model.requests[1]?.messages.at(-1)
   assert(correction?.role === "user" && correction.origin === "runtime")
   console.log(correction.content)

@@ -1,9 +1,9 @@
 /**
- * @title A real model: with OPENAI_API_KEY a live one, without it what one answered once, replayed over a real socket
+ * @title A real model: live with OPENAI_API_KEY, otherwise a recording over a real socket
  *
- * `OPENAI_API_KEY=… OPENAI_BASE_URL=… FERMATA_MODEL=gpt-5.5 npm run examples -- 60` asks any server that speaks
- * `/chat/completions`. The run is held before the tool runs, and the same conversation goes on when it is released. The recordings that are
- * replayed without a key are fixtures of this repository: elsewhere, give a key and leave the server out.
+ * `OPENAI_API_KEY=… OPENAI_BASE_URL=… FERMATA_MODEL=gpt-5.5 npm run examples -- 60` calls any server that speaks
+ * `/chat/completions`. The run is held before the tool runs, and continues the same conversation after the decision. Without a key it
+ * replays recordings that are fixtures of this repository; elsewhere, pass a key and leave the replay server out.
  */
 import assert from "node:assert/strict"
 import * as Path from "node:path"

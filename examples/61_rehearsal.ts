@@ -1,9 +1,9 @@
 /**
- * @title A rehearsal: prove that your agent never pays twice, whatever dies when
+ * @title A rehearsal: prove that your agent never pays twice, wherever a process crashes
  *
- * The agent is run once, and then once more for every point at which its process could die: before and after each model call,
- * each tool and each write to the store. Then for every pair of points. Time is virtual, so nothing waits. The same scenario
- * with a tool that calls itself idempotent and is not shows what a failure looks like. The model is scripted.
+ * The agent runs once without a fault, and then once for every point at which its process can crash: before and after each model call,
+ * each tool and each store operation; then for every pair of points. Time is virtual, so nothing waits. The same scenario with a tool
+ * that wrongly declares itself idempotent shows a failure. The model is scripted.
  */
 import assert from "node:assert/strict"
 import { agent, approve, tool } from "@fermata/node"
@@ -11,7 +11,7 @@ import { Rehearsal, rehearseEveryCrash, ScriptedModel } from "@fermata/node/test
 import type { RehearsalSetup, Scenario } from "@fermata/node/testing"
 import { Schema } from "effect"
 
-/** Your agent as a program makes it; what it pays with is a parameter. */
+/** The agent as a program defines it; its payment function is a parameter. */
 const cashier = (pay: (euros: number, key: string) => Promise<void>, idempotent: boolean) =>
   agent("cashier", {
     tools: [
@@ -40,7 +40,7 @@ const scenario: Scenario = async (rehearsal) => {
 }
 
 export const main = async () => {
-  // A bank that moves money whenever it is told to. The tool says nothing about itself, so a call in doubt is asked about.
+  // A bank that moves money at each request. The tool declares no safety, so a call in doubt opens a request.
   const honest: RehearsalSetup = (effects) => ({
     agents: [cashier((_, key) => effects.record("money moved", key), false)],
     model: model()
@@ -49,7 +49,7 @@ export const main = async () => {
   Rehearsal.assertSafe(reports)
   console.log(`${reports.length} rehearsals with crashes: the money moved once in each of them`)
 
-  // The same bank, and a tool that claims that it may be run again.
+  // The same bank, with a tool that declares itself idempotent.
   const lying: RehearsalSetup = (effects) => ({
     agents: [cashier((_, key) => effects.record("money moved", key), true)],
     model: model()
@@ -64,7 +64,7 @@ export const main = async () => {
     }
   )
 
-  // A bank that knows the idempotency key again makes the claim true.
+  // A bank that recognises the idempotency key makes the declaration true.
   const careful: RehearsalSetup = (effects) => ({
     agents: [cashier(async (_, key) => void (await effects.once("money moved", key)), true)],
     model: model()

@@ -1,8 +1,8 @@
 /**
- * @title A conductor: three agents on one folder, one is held, the others go on
+ * @title A conductor: three agents on one folder; one is held, the others continue
  *
- * Three agents look after a folder of this repository at the same time: one counts, one lists the sources, one wants to write a
- * report. The writer is held; the others come to an end meanwhile. One inbox, one budget; the decision lets the writer go on. Scripted model.
+ * Three agents work on a folder of this repository at the same time: one counts, one lists the sources, one wants to write a report.
+ * The writer is held while the others complete. There is one inbox and one budget; a decision resumes the writer. Scripted model.
  */
 import assert from "node:assert/strict"
 import * as Fs from "node:fs/promises"
@@ -59,7 +59,7 @@ export const main = async () => {
     )
   )
 
-  // Two of them come to an end while the third is held.
+  // Two of the runs complete while the third is held.
   const ended = await conductor.all([counter!, searcher!])
   assert(ended.every(({ status }) => status === "completed"))
   await writer!.wait()

@@ -1,8 +1,8 @@
 /**
- * @title Sub-agents in the background: one is held, the others and their lead go on
+ * @title Sub-agents in the background: one is held, the others and their lead continue
  *
- * The lead gives work to two agents and goes on without waiting. The publisher is held on an approval; meanwhile the lead hears from the
- * researcher. The approval comes hours later, from another program, and the publisher goes on exactly where it stood. Scripted model.
+ * The lead delegates work to two agents and continues without waiting. The publisher is held on an approval; meanwhile the lead receives
+ * the researcher's result. Hours later another program approves, and the publisher continues from its state. Scripted model.
  */
 import assert from "node:assert/strict"
 import { agent, approve, createFermata, tool } from "@fermata/node"
@@ -29,7 +29,7 @@ const open = () => {
     if (turn === 1) {
       return { calls: [delegate("researcher", "Who, when?"), delegate("publisher", "Publish the edition.")] }
     }
-    // What somebody in the background has come to arrives as a message.
+    // The result of a background sub-agent arrives as a message.
     const heard = JSON.stringify(messages)
     return `I know ${heard.includes("1957") ? "who and when" : "nothing"}; the edition ${heard.includes("It is out.") ? "is out" : "is not out yet"}.`
   })

@@ -1,8 +1,8 @@
 /**
- * @title A handoff: the front desk gives the conversation to the agent that knows
+ * @title A handoff: the front desk transfers the conversation to billing
  *
- * The run goes on with the other agent's instructions and tools, and can be held behind the handoff like anywhere else. It is the session
- * that has changed its agent: billing answers the next prompt too, until it gives the conversation back. Scripted model.
+ * The run continues with the other agent's instructions and tools, and can be held after the handoff too. The session keeps its new
+ * agent: billing answers the next prompt as well, until it transfers the conversation back. Scripted model.
  */
 import assert from "node:assert/strict"
 import { type Agent, agent, approve, createFermata, tool } from "@fermata/node"
@@ -13,9 +13,9 @@ const refund = tool("refund", {
   parameters: Schema.Struct({ order: Schema.String }),
   handler: ({ order }) => `refunded ${order}`
 })
-// They hand over to each other, so each names the other in a function.
+// The agents hand over to each other, so each refers to the other in a function.
 const desk: Agent.Agent = agent("desk", {
-  instructions: "You greet, and give the conversation to whoever can help.",
+  instructions: "You greet, and transfer the conversation to the agent that can help.",
   handoffs: () => [billing]
 })
 const billing: Agent.Agent = agent("billing", {
@@ -45,7 +45,7 @@ export const main = async () => {
   assert(done.status === "completed")
   assert.equal(done.text, "It is refunded.")
 
-  // Billing has the session: it answers what is said to the desk next, and gives the conversation back.
+  // Billing has the session: it answers the next prompt to the desk, and transfers the conversation back.
   const [last] = await fermata.runs()
   assert.equal(last?.answeredBy, "billing")
   const thanked = await fermata.runPrompt("desk", "Thank you", { sessionId })

@@ -1,8 +1,8 @@
 /**
- * @title Budgets: a tree of agents shares one, and asks before it takes more
+ * @title Budgets: a tree of agents shares one, and asks before it exceeds it
  *
- * The lead may spend two dollars, with everything that it gives away. Each helper has sixty cents of it set aside when it is started. When the
- * two dollars are gone the model says how far it has come, the run is held, and goes on when somebody tops it up. Scripted model and prices.
+ * The lead may spend two dollars, including its helpers. Sixty cents are reserved for each helper when it starts. When the two dollars
+ * are spent, the model reports its progress, the run is held, and a top-up continues it. Scripted model and prices.
  */
 import assert from "node:assert/strict"
 import { agent, createFermata, topUp } from "@fermata/node"

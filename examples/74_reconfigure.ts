@@ -1,8 +1,8 @@
 /**
  * @title A live runtime that changes its mode: plan first, then act
  *
- * Under the profile `plan` the agent sees only the tools that change nothing. The same runtime is switched to `act` between two turns, goes
- * on with the session, and is refused the switch while a turn is open. In Effect; the model is scripted.
+ * Under the profile `plan` the agent has only read-only tools. The same runtime switches to `act` between two turns and continues the
+ * session. The switch is refused during a turn. In Effect; the model is scripted.
  */
 import assert from "node:assert/strict"
 import { Agent, createRuntime, reconfigureRuntime, runPrompt, Tool } from "@fermata/node"
@@ -29,7 +29,7 @@ const program = Effect.gen(function* () {
     needsApproval: false,
     handler: () =>
       Effect.gen(function* () {
-        // In the middle of a turn nothing is changed under the agent's feet.
+        // A change during a turn is refused.
         const error = yield* Effect.flip(reconfigureRuntime(runtime, { profile: "plan" }))
         refused.push(error._tag)
         return "edited"

@@ -1,6 +1,6 @@
 /**
- * The agent of the demonstration, as every process of it has it: a tool that reads, a tool that writes into a real directory,
- * and a model that answers from a script.
+ * The agent of the demonstration, as each of its processes defines it: a tool that reads, a tool that writes into a real directory,
+ * and a scripted model.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -10,13 +10,13 @@ import { Schema } from "effect"
 
 const changes = "Runs are held at calls with effects.\nHeld runs survive a killed process.\n"
 
-/** Where everything happens. */
+/** Creates the files that the tools read and write. */
 export const prepare = (directory: string): void => {
   Fs.mkdirSync(Path.join(directory, "site"))
   Fs.writeFileSync(Path.join(directory, "changes.txt"), changes)
 }
 
-/** Every line that was published: what really happened, whatever the store says. */
+/** Every published line: evidence of the tool calls that is independent of the store. */
 export const published = (directory: string): ReadonlyArray<string> =>
   Fs.readdirSync(Path.join(directory, "site")).flatMap((page) =>
     Fs.readFileSync(Path.join(directory, "site", page), "utf8")
@@ -41,7 +41,7 @@ export const openEditor = (directory: string, owner: string): Promise<Fermata.Fe
     }),
     risk: "Everybody can read the site.",
     handler: ({ page, text }) => {
-      // O_APPEND: a line for every time that this body runs, in whichever process.
+      // O_APPEND: one line per execution of this body, in any process.
       Fs.appendFileSync(Path.join(directory, "site", page), `- ${text.replaceAll("\n", " ")}\n`)
       return `added to ${page}`
     }
@@ -55,7 +55,7 @@ export const openEditor = (directory: string, owner: string): Promise<Fermata.Fe
   })
 }
 
-/** "Publish change 2." reads the changes, publishes the second, and tells what came of it. */
+/** "Publish change 2." reads the changes, publishes the second, and reports the result. */
 const model = ScriptedModel.make(({ messages, turn }) => {
   if (turn === 1) return { text: "I look at what has changed.", calls: [{ tool: "read_changes" }] }
   const last = messages.at(-1)

@@ -1,8 +1,8 @@
 /**
- * What `npm start` shows: a run that is held in one process and released in another, twice.
+ * The demonstration of `npm start`: a run that is held in one process and released in another, twice.
  *
- * The first process is killed with SIGKILL while its run is held. This one, the second, knows no more than the file: it lists
- * what is pending, shows the exact call, takes a decision, and finishes the run. Then two workers try to release one run.
+ * The first process is killed with SIGKILL while its run is held. The second process knows only the file: it lists the pending
+ * requests, shows the exact call, records a decision, and completes the run. Then two workers try to release one run.
  */
 import { once } from "node:events"
 import * as Fs from "node:fs"
@@ -22,13 +22,13 @@ const start = (...args: ReadonlyArray<string>): Worker => {
   return worker
 }
 
-/** The run that the first process leaves behind. */
+/** Holds a run in a process, kills the process, and returns the run's id. */
 const holdAndKill = async (directory: string): Promise<string> => {
-  const { child, told } = start("hold", directory)
-  const held = await told()
+  const { child, nextReport } = start("hold", directory)
+  const held = await nextReport()
   if (held._tag !== "held") throw new Error("The first process did not hold its run.")
   console.log(`\n1  A first process (${child.pid}) runs the agent "editor".`)
-  console.log(`   ran       ${held.ran.join(", ")}: it only reads, so nobody is asked`)
+  console.log(`   ran       ${held.ran.join(", ")}: it only reads, so it needs no approval`)
   console.log(`   held      ${held.runId}`)
   child.kill("SIGKILL")
   const [, signal] = await once(child, "exit")
@@ -36,7 +36,7 @@ const holdAndKill = async (directory: string): Promise<string> => {
   return held.runId
 }
 
-/** Takes the decision of a flag, of the person at the terminal, or says that there is nobody. */
+/** Records the decision of a flag or of the person at the terminal. Returns false if there is none. */
 const takeDecision = async (
   fermata: Fermata.Fermata,
   asked: RunStore.PendingRequest,
@@ -59,7 +59,7 @@ const takeDecision = async (
   }
 }
 
-/** Whether the run was released, and how it ended. */
+/** Decides the run's requests and resumes it. Returns false if there was no decision. */
 const release = async (
   fermata: Fermata.Fermata,
   runId: string,
@@ -79,7 +79,7 @@ const release = async (
   return true
 }
 
-/** One run, two workers, one word to start. */
+/** Starts two workers that release one run at the same moment. */
 const race = async (directory: string, fermata: Fermata.Fermata): Promise<string> => {
   const held = await fermata.runPrompt("editor", "Publish change 2.", { runId: "notes-2" })
   console.log(`\n4  Two workers release ${held.runId} at the same time.`)
@@ -87,19 +87,21 @@ const race = async (directory: string, fermata: Fermata.Fermata): Promise<string
     name,
     worker: start("release", directory, name, held.runId)
   }))
-  await Promise.all(two.map(({ worker }) => worker.told()))
+  await Promise.all(two.map(({ worker }) => worker.nextReport()))
   for (const { worker } of two) worker.child.stdin.write("go\n")
-  const ends = await Promise.all(two.map(async ({ name, worker }) => ({ name, told: await worker.told() })))
-  for (const { name, told } of ends) {
-    if (told._tag === "won") console.log(`   ${name}  won, and finished the run: ${shown(told.text)}`)
-    if (told._tag === "lost") console.log(`   ${name}  lost: ${Display.line(told.message)}`)
+  const ends = await Promise.all(
+    two.map(async ({ name, worker }) => ({ name, report: await worker.nextReport() }))
+  )
+  for (const { name, report } of ends) {
+    if (report._tag === "won") console.log(`   ${name}  won, and finished the run: ${shown(report.text)}`)
+    if (report._tag === "lost") console.log(`   ${name}  lost: ${Display.line(report.message)}`)
   }
-  const winners = ends.filter(({ told }) => told._tag === "won")
+  const winners = ends.filter(({ report }) => report._tag === "won")
   if (winners.length !== 1) throw new Error(`${winners.length} workers won.`)
   return held.runId
 }
 
-/** What is on disk, and whether it is what was approved. */
+/** Prints the journal's size, and checks that each approved call ran exactly once. */
 const account = async (
   directory: string,
   fermata: Fermata.Fermata,
@@ -135,7 +137,7 @@ const demonstrate = async (directory: string, flag: Answer | undefined): Promise
   const first = await holdAndKill(directory)
   await using fermata = await openEditor(directory, "second-process")
   if (!(await release(fermata, first, flag))) {
-    console.log("\n\nNobody decided, so the run stays held and the call has not run.")
+    console.log("\n\nThere was no decision: the run stays held, and the call has not run.")
     return true
   }
   console.log(`\n3  What happened, as the file has it`)

@@ -1,14 +1,14 @@
 /**
- * What can be passed to `npm start -- …`. Anything that cannot be meant is refused with a sentence.
+ * The options of `npm start -- …`. Invalid options are refused with an error.
  */
 import { parseArgs } from "node:util"
 import { approve, type Decision, deny } from "@fermata/node"
 
-/** The decision that a flag stands for. */
+/** The decision of a flag. */
 export type Answer = ReturnType<typeof approve> & { readonly _tag: Decision.Decision["_tag"] }
 
 export interface Options {
-  /** Left out: ask at the terminal. */
+  /** Omitted: ask at the terminal. */
   readonly answer: Answer | undefined
   readonly keep: boolean
   readonly help: boolean
@@ -54,7 +54,7 @@ const parse = (args: ReadonlyArray<string>) => {
   }
 }
 
-/** The edited arguments. Whether the tool takes them, Fermata says. */
+/** The edited arguments. Fermata checks them against the tool's schema. */
 export const parseArguments = (text: string) => {
   try {
     return JSON.parse(text)

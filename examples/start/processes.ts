@@ -1,15 +1,15 @@
 /**
- * Starting `worker.ts` and hearing what it tells.
+ * Starts `worker.ts` and reads its reports.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process"
 import * as Path from "node:path"
 import { createInterface } from "node:readline"
-import type { Told } from "./worker.ts"
+import type { Report } from "./worker.ts"
 
 export interface Worker {
   readonly child: ChildProcessWithoutNullStreams
-  /** The next thing that it tells. Fails when it ends without. */
-  readonly told: () => Promise<Told>
+  /** The next report. Rejects if the worker exits without one. */
+  readonly nextReport: () => Promise<Report>
 }
 
 export const startWorker = (...args: ReadonlyArray<string>): Worker => {
@@ -20,10 +20,10 @@ export const startWorker = (...args: ReadonlyArray<string>): Worker => {
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   return {
     child,
-    told: async () => {
+    nextReport: async () => {
       const line = await lines.next()
       if (line.done === true) throw new Error(`A worker ended early. ${stderr}`)
-      return JSON.parse(line.value) as Told
+      return JSON.parse(line.value) as Report
     }
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Showing a call to a person, and asking what to do about it.
+ * Shows a call to a person, and asks for a decision.
  */
 import { once } from "node:events"
 import { createInterface } from "node:readline/promises"
@@ -7,19 +7,19 @@ import { approve, deny, Display } from "@fermata/node"
 import { type Answer, BadOption, parseArguments } from "./options.ts"
 
 /**
- * A value as JSON in one line. What a model wrote could move the cursor, change colours or reorder letters, and show another call
- * than the one that would run: `Display` writes such characters as escapes.
+ * A value as one line of JSON. Text of a model may contain characters that move the cursor, change colours or reorder letters, and so
+ * disguise the call. `Display` replaces them with escapes.
  */
 export const shown = (value: unknown): string => Display.line(JSON.stringify(value))
 
-/** Whether somebody can be asked. */
+/** Whether the program has a terminal for questions. */
 export const hasTerminal = (): boolean => process.stdin.isTTY === true && process.stdout.isTTY === true
 
-/** Asks until there is an answer; `undefined` when the person leaves. */
+/** Asks until it gets a valid answer; `undefined` if the person closes the terminal. */
 export const ask = async (): Promise<Answer | undefined> => {
   const terminal = createInterface({ input: process.stdin, output: process.stdout })
   const left = once(terminal, "close").then(() => undefined)
-  // Leaving with Ctrl+C or Ctrl+D is no answer.
+  // Ctrl+C and Ctrl+D close the terminal without an answer.
   const read = () =>
     terminal.question("   run it?   y, n <why>, or e <arguments as JSON>: ").catch(() => undefined)
   try {

@@ -1,11 +1,11 @@
 /**
- * What happened in a run, read back from the store: its events in words, and the bytes that they take.
+ * Reads a run from the store: its events in words, and their size in bytes.
  */
 import { DatabaseSync } from "node:sqlite"
 import { type Decision, type Fermata, type RunEvent, RunState } from "@fermata/node"
 import { shown } from "./terminal.ts"
 
-/** The run's events, one line each, with the seconds since it began. */
+/** The run's events, one line each, with the seconds since its start. */
 export const timeline = async (fermata: Fermata.Fermata, runId: string): Promise<ReadonlyArray<string>> => {
   const results = RunState.messages(await fermata.state(runId)).filter((message) => message.role === "tool")
   const nameOf = (callId: string) => results.find((message) => message.callId === callId)?.name ?? callId
@@ -23,7 +23,7 @@ export const timeline = async (fermata: Fermata.Fermata, runId: string): Promise
   return lines
 }
 
-/** What an event adds to its name; `undefined` for one that is left out here. */
+/** A description of an event; `undefined` omits the event. */
 const inWords = (event: RunEvent.RunEvent, nameOf: (callId: string) => string): string | undefined => {
   switch (event._tag) {
     case "run.started":
@@ -61,7 +61,7 @@ const wordsOf = (decision: Decision.Decision): string => {
     : decision._tag
 }
 
-/** The journal's rows of a run, added up by the turn that they were written in. */
+/** The number and size of a run's journal rows, by turn. */
 export const bytesPerTurn = (store: string, runId: string) => {
   using database = new DatabaseSync(store, { readOnly: true })
   const rows = database
