@@ -50,8 +50,8 @@ function* classify(run: AgentRun, call: ToolCall): Effect.fn.Return<void> {
       `The arguments for ${call.name} are not valid JSON: they may have been cut off. Call it again with an object.`
     )
   }
-  const decoding = decodeArguments(entry, stateOf(run).limits, json)
-  const decoded = yield* run.supervisor.run<unknown, unknown>(decoding)
+  const decoding: Effect.Effect<unknown, unknown> = decodeArguments(entry, stateOf(run).limits, json)
+  const decoded = Exit.isExit(decoding) ? decoding : yield* run.supervisor.run(decoding)
   if (Exit.isSuccess(decoded)) return yield* understand(run, call, entry, json, decoded.value)
   if (isStopped(run, decoded.cause)) return
   const why = describe(run.drive.runtime, Cause.squash(decoded.cause))
