@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
 import { TestClock } from "effect/testing"
 import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
@@ -170,23 +171,29 @@ describe("a cancelled run", () => {
     })
   )
 
-  it.effect("keeps the result of an async handler that finishes within the grace period", () =>
-    Effect.gen(function* () {
-      const begun = yield* Deferred.make<void>()
-      const { tool } = probe("work", {
-        ...open,
-        handler: (_, { signal }) =>
-          new Promise<string>((resolve) => {
-            signal.addEventListener("abort", () => resolve("just made it"))
-            Deferred.doneUnsafe(begun, Effect.void)
-          })
+  for (const [what, options] of Object.entries({
+    "an async handler": open,
+    "a retried async handler": { ...open, idempotent: true, retry: Schedule.recurs(1) }
+  })) {
+    it.effect(`keeps the result of ${what} that finishes within the grace period`, () =>
+      Effect.gen(function* () {
+        const begun = yield* Deferred.make<void>()
+        const { ran, tool } = probe("work", {
+          ...options,
+          handler: (_, { signal }) =>
+            new Promise<string>((resolve) => {
+              signal.addEventListener("abort", () => resolve("just made it"))
+              Deferred.doneUnsafe(begun, Effect.void)
+            })
+        })
+        const { runtime } = yield* running(tool)
+        const result = yield* cancelWhen(runtime, begun)
+        assert.deepStrictEqual(states(result), ["work finished"])
+        assert.deepStrictEqual(results(result.state), ["work completed: just made it"])
+        assert.deepStrictEqual(ran, ["1"])
       })
-      const { runtime } = yield* running(tool)
-      const result = yield* cancelWhen(runtime, begun)
-      assert.deepStrictEqual(states(result), ["work finished"])
-      assert.deepStrictEqual(results(result.state), ["work completed: just made it"])
-    })
-  )
+    )
+  }
 
   it.effect("reports the outcome of each call of the turn", () =>
     Effect.gen(function* () {

@@ -105,6 +105,28 @@ export class Supervisor {
     )
   }
 
+  /**
+   * Runs one try of supervised work, in the fiber of that work. A stop ends the try within its grace period, and `onEnd` gets its exit before
+   * the fiber is interrupted.
+   */
+  runTry<A, E, E2>(
+    begin: () => Exit.Exit<A, E> | Running<A, E>,
+    deadline: Deadline<E2>,
+    onEnd: (exit: Exit.Exit<A, E | E2>) => void
+  ): Effect.Effect<A, E | E2> {
+    const ended = (exit: Exit.Exit<A, E | E2>) => {
+      onEnd(exit)
+      return exit
+    }
+    return Effect.withFiber(({ context }) => {
+      if (this.isStopped()) return Exit.interrupt()
+      const begun = this.begin(context, begin(), deadline)
+      return begun instanceof Flight
+        ? Effect.uninterruptible(Effect.flatMap(begun.wait, ended))
+        : ended(begun)
+    })
+  }
+
   /** One of several, or the only one. */
   private one<A, E, E2>(
     work: Work<A, E, E2>,

@@ -6,8 +6,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import { setDeadline } from "../../agent/internal/deadlines.ts"
-import { graceMs, inSpan, isPromise, isTraced, supplied } from "../../agent/internal/userCode.ts"
+import { inSpan, isPromise, isTraced, supplied } from "../../agent/internal/userCode.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
@@ -25,7 +24,7 @@ export const invoke = (
   tool: AnyTool,
   value: unknown
 ): Exit.Exit<unknown, unknown> | Running<unknown, unknown> => {
-  const { clock, context: runContext, runtime } = run.drive
+  const { context: runContext, runtime } = run.drive
   const context = new CallContext(run, call)
   let isStopped = false
   const settled = (promise: Promise<unknown>) =>
@@ -59,22 +58,15 @@ export const invoke = (
   if (Exit.isExit(body)) return body as Exit.Exit<unknown, unknown>
   // Only the handler's own effect is interrupted: what a promise brings within its grace period is its result.
   const fiber = Effect.runForkWith(runContext)(body, { uninterruptible: true })
-  let end: ((exit: Exit.Exit<unknown, unknown>) => void) | undefined
   return (
     fiber.pollUnsafe() ?? {
       follow: (observer) => {
-        end = (exit) => {
-          end = undefined
-          observer.ended(exit)
-        }
-        fiber.addObserver((exit) => end?.(exit))
+        fiber.addObserver((exit) => observer.ended(exit))
       },
       stop: () => {
         if (isStopped) return
         isStopped = true
         context.abort()
-        // Here too: what tries a body again must not hear of a try that was abandoned.
-        fiber.addObserver(setDeadline(clock, graceMs(runtime), () => end?.(Exit.interrupt())))
         fiber.interruptUnsafe()
       }
     }
@@ -169,33 +161,3 @@ class CallContext implements ToolContext {
     }
   }
 }
-
-/** What a body that is tried again returned after it was told to stop. */
-export interface Flight {
-  late?: Exit.Exit<unknown, unknown>
-}
-
-/** A body as an effect, for what tries it again. */
-export const asEffect = (
-  begin: () => Exit.Exit<unknown, unknown> | Running<unknown, unknown>,
-  flight: Flight
-): Effect.Effect<unknown, unknown> =>
-  Effect.suspend(() => {
-    const begun = begin()
-    if (Exit.isExit(begun)) return begun
-    return Effect.callback<unknown, unknown>((resume) => {
-      const ended = new Promise<void>((done) =>
-        begun.follow({
-          ended: (exit) => {
-            resume(exit)
-            if (Exit.isSuccess(exit)) flight.late = exit
-            done()
-          }
-        })
-      )
-      return Effect.promise(() => {
-        begun.stop()
-        return ended
-      })
-    })
-  })

@@ -8,7 +8,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
-import { describeFailure, graceMs, withTimeout } from "../../agent/internal/userCode.ts"
+import { describeFailure } from "../../agent/internal/userCode.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
@@ -28,8 +28,7 @@ import type { Prepared } from "../internal/prepareCall.ts"
 import { prepare, valueOf } from "../internal/prepareCall.ts"
 import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
 import type { Work } from "../internal/Supervisor.ts"
-import type { Flight } from "../internal/toolBody.ts"
-import { asEffect, idempotencyKey, invoke } from "../internal/toolBody.ts"
+import { idempotencyKey, invoke } from "../internal/toolBody.ts"
 import { failCall } from "../internal/userCalls.ts"
 
 /** Runs calls that may run: several are reads and run together, one alone may be anything. */
@@ -147,24 +146,21 @@ const retried = (
 ): Work<unknown, unknown, ToolFailure> => {
   const { call, entry, value } = ready
   const { tool } = entry
-  const flight: Flight = {}
   let failed: { readonly error: unknown } | undefined
-  const attempt = (value: unknown) => asEffect(() => invoke(run, call, tool, value), flight)
+  let succeeded: Exit.Exit<unknown, unknown> | undefined
+  const onTried = (exit: Exit.Exit<unknown, unknown>) => {
+    if (Exit.isSuccess(exit)) succeeded = exit
+    else failed = { error: Cause.squash(exit.cause) }
+  }
+  const attempt = (value: unknown) =>
+    run.supervisor.runTry(() => invoke(run, call, tool, value), timeOf(run, call, tool), onTried)
   // A body that changes its arguments does not change those of the next try.
-  const next = (): Effect.Effect<unknown, unknown> => {
+  const tried = Effect.suspend((): Effect.Effect<unknown, unknown> => {
     const copy = copyDecoded(value)
     if (copy !== undefined || failed === undefined) return attempt(copy ?? value)
     const { error } = failed
     const stale = () => Effect.fail(error)
     return Effect.matchEffect(valueOf(run, call, entry, true), { onSuccess: attempt, onFailure: stale })
-  }
-  const tried = Effect.suspend(() => {
-    const { late, ms } = timeOf(run, call, tool)
-    return Effect.tapError(withTimeout(ms, graceMs(run.drive.runtime), next(), late), (error) =>
-      Effect.sync(() => {
-        failed = { error }
-      })
-    )
   })
   // A decision may have come while it waited for its next try.
   const timed = Effect.suspend(() => {
@@ -173,15 +169,14 @@ const retried = (
     return Effect.flatMap(mayGoOn(run), (may) => (may ? tried : Effect.fail(error)))
   })
   const isTimeLeft = () => (timeLeftOf(run) ?? 1) > 0
-  const isWorthwhile = () => flight.late === undefined && isTimeLeft()
   return {
     begin: () =>
       Effect.retry(timed, {
         schedule,
-        while: () => (isWorthwhile() ? mayGoOn(run) : Effect.succeed(false))
+        while: () => (isTimeLeft() ? mayGoOn(run) : Effect.succeed(false))
       }),
-    // What came within its grace is the result.
-    onEnd: (exit) => record(run, ready, Exit.isSuccess(exit) ? exit : (flight.late ?? exit)),
+    // A try may have succeeded within its grace period, after the run was stopped.
+    onEnd: (exit) => record(run, ready, succeeded ?? exit),
     onSkip: () => notStarted(run, call)
   }
 }
