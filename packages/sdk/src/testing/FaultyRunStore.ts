@@ -9,6 +9,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Struct from "effect/Struct"
 import { RunStore } from "../store/RunStore.ts"
 import { RunStoreError, StorageFull, StoreBusy, StoreFault } from "../store/RunStoreError.ts"
 
@@ -18,34 +19,34 @@ type Store = RunStore["Service"]
 export type Operation = Exclude<keyof Store, "changes">
 
 /** The operations of a run store. */
-export const operations: ReadonlyArray<Operation> = [
-  "create",
-  "append",
-  "park",
-  "load",
-  "events",
-  "head",
-  "claim",
-  "renew",
-  "release",
-  "decide",
-  "decideAll",
-  "decisions",
-  "send",
-  "messages",
-  "grants",
-  "revokeGrant",
-  "request",
-  "pending",
-  "list",
-  "ready",
-  "restore",
-  "latest",
-  "requestCancel",
-  "remove",
-  "prune",
-  "damaged"
-]
+export const operations: ReadonlyArray<Operation> = Struct.keys({
+  create: true,
+  append: true,
+  park: true,
+  load: true,
+  events: true,
+  head: true,
+  claim: true,
+  renew: true,
+  release: true,
+  decide: true,
+  decideAll: true,
+  decisions: true,
+  send: true,
+  messages: true,
+  grants: true,
+  revokeGrant: true,
+  request: true,
+  pending: true,
+  list: true,
+  ready: true,
+  restore: true,
+  latest: true,
+  requestCancel: true,
+  remove: true,
+  prune: true,
+  damaged: true
+} satisfies Record<Operation, true>)
 
 /** What is asked around each operation. Failing fails the operation. */
 export interface Hooks {
@@ -105,42 +106,19 @@ const reasonOf = (fault: Fault): RunStoreError["reason"] => {
  */
 export const make = (store: Store, hooks: Hooks): Store => {
   const { before = () => Effect.void, after = () => Effect.void } = hooks
-  const around =
-    <Args extends ReadonlyArray<unknown>, A, E>(
-      operation: Operation,
-      run: (...args: Args) => Effect.Effect<A, E | RunStoreError>
-    ) =>
-    (...args: Args): Effect.Effect<A, E | RunStoreError> =>
-      Effect.flatMap(before(operation), () => Effect.tap(run(...args), () => after(operation)))
-  return {
-    create: around("create", store.create),
-    append: around("append", store.append),
-    park: around("park", store.park),
-    load: around("load", store.load),
-    events: around("events", store.events),
-    head: around("head", store.head),
-    claim: around("claim", store.claim),
-    renew: around("renew", store.renew),
-    release: around("release", store.release),
-    decide: around("decide", store.decide),
-    decideAll: around("decideAll", store.decideAll),
-    decisions: around("decisions", store.decisions),
-    send: around("send", store.send),
-    messages: around("messages", store.messages),
-    grants: around("grants", store.grants),
-    revokeGrant: around("revokeGrant", store.revokeGrant),
-    request: around("request", store.request),
-    pending: around("pending", store.pending),
-    list: around("list", store.list),
-    damaged: around("damaged", () => store.damaged)(),
-    ready: around("ready", store.ready),
-    restore: around("restore", store.restore),
-    latest: around("latest", store.latest),
-    changes: store.changes,
-    requestCancel: around("requestCancel", store.requestCancel),
-    remove: around("remove", store.remove),
-    prune: around("prune", store.prune)
+  const around = <A, E>(operation: Operation, run: Effect.Effect<A, E>) =>
+    Effect.flatMap(before(operation), () => Effect.tap(run, () => after(operation)))
+  const behind = (operation: Operation) => {
+    const given: unknown = store[operation]
+    if (Effect.isEffect(given)) return around(operation, given as Effect.Effect<unknown, unknown>)
+    const run = given as (...args: ReadonlyArray<unknown>) => Effect.Effect<unknown, unknown>
+    return (...args: ReadonlyArray<unknown>) =>
+      around(
+        operation,
+        Effect.suspend(() => run(...args))
+      )
   }
+  return { ...store, ...Object.fromEntries(operations.map((operation) => [operation, behind(operation)])) }
 }
 
 /**

@@ -36,26 +36,26 @@ export interface FermataOptions extends Pick<
   readonly drainTimeout?: Duration.Input
 }
 
-/** How a run is watched and stopped. */
-interface WatchOptions {
+/** How a prompt is run. */
+export interface PromptOptions extends PlainIds<Omit<StoredStartInput, "prompt" | "~allotted">> {
   readonly signal?: AbortSignal
   readonly onUpdate?: (update: RunUpdate) => void
 }
 
-/** How a prompt is run. */
-export interface PromptOptions
-  extends WatchOptions, PlainIds<Omit<StoredStartInput, "prompt" | "~allotted">> {}
-
 /** Where a run is forked, and how the fork is run. Limits and policy that are not given are those that the caller of the run gave. */
 export interface ForkOptions
-  extends WatchOptions, PlainIds<Omit<ForkInput, "runId" | "prompt" | "~allotted">> {
+  extends
+    Pick<PromptOptions, "signal" | "onUpdate">,
+    PlainIds<Omit<ForkInput, "runId" | "prompt" | "~allotted">> {
   /** Another agent than that of the run. */
   readonly agent?: string
 }
 
 /** How a run is continued. */
 export interface ResumeOptions
-  extends WatchOptions, Omit<StoredContinueInput, "runId" | "message" | "~allotted"> {
+  extends
+    Pick<PromptOptions, "signal" | "onUpdate">,
+    Omit<StoredContinueInput, "runId" | "message" | "~allotted"> {
   /** What the user says to the run. Held: queued until its calls are settled. Ended: a new run in its session. */
   readonly prompt?: Prompt
 }

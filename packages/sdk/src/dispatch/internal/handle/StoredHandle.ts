@@ -41,7 +41,14 @@ import {
   explainQueued,
   readerRoom
 } from "./BaseHandle.ts"
-import { type DrivenRun, driveStored, openRequestsIn, restingStatus, type Start } from "./driveStored.ts"
+import {
+  type DrivenRun,
+  driveStored,
+  openRequestsIn,
+  restingStatus,
+  type Start,
+  type StoredFailure
+} from "./driveStored.ts"
 import { type Driven, elsewhere } from "./HandleState.ts"
 
 /** How a stored run is dispatched, besides its input. */
@@ -53,8 +60,6 @@ export interface StoredOptions extends HandleOptions {
 
 /** What is made of an input when the run begins; with a conductor, what its budgets leave. */
 export type PrepareStored = (live: AnyHandle, input: Start) => Effect.Effect<Start, HandleError>
-
-type Failure = HandleError | StoredFault
 
 /** A run that gets nowhere is left alone for longer and longer, and for no longer than this. */
 const longestRestMs = 5 * 60_000
@@ -178,7 +183,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     })
   }
 
-  protected drive(token: Cancellation.CancellationToken): Effect.Effect<Driven<Output>, Failure> {
+  protected drive(token: Cancellation.CancellationToken): Effect.Effect<Driven<Output>, StoredFailure> {
     return Effect.suspend(() => {
       const { input, prepare } = this
       if (this.begun || input === undefined) return driveStored(this, token)

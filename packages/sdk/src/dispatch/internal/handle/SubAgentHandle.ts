@@ -22,7 +22,6 @@ import type { Prompt } from "../../../run/Mail.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type {
   AgentHandle,
-  HandleError,
   HandleStatus,
   HandleUpdate,
   SendError,
@@ -30,12 +29,11 @@ import type {
   StoredFault
 } from "../../AgentHandle.ts"
 import { SubAgentNotForked } from "../../DispatchError.ts"
+import type { StoredFailure } from "./driveStored.ts"
 import { statusOf, type Ended } from "./HandleState.ts"
 import { ObservedHandle } from "./ObservedHandle.ts"
 import { send } from "./send.ts"
 import type { StoredHandle } from "./StoredHandle.ts"
-
-type Failure = HandleError | StoredFault
 
 export class SubAgentHandle
   extends ObservedHandle<unknown, StoredFault>
@@ -111,7 +109,7 @@ export class SubAgentHandle
   }
 
   get cancel() {
-    return (reason = "It was cancelled."): Effect.Effect<RunResult, Failure> =>
+    return (reason = "It was cancelled."): Effect.Effect<RunResult, StoredFailure> =>
       Effect.suspend(() => {
         if (isEnded(this.child)) return this.done
         return Effect.andThen(
@@ -184,7 +182,7 @@ export class SubAgentHandle
   }
 
   /** What it has come to by now. */
-  protected get outcome(): Ended<unknown, StoredFault> | Effect.Effect<RunResult, Failure> {
+  protected get outcome(): Ended<unknown, StoredFault> | Effect.Effect<RunResult, StoredFailure> {
     const { child } = this
     const { exit, runtime } = this.root
     if (isEnded(child)) return Effect.flatMap(this.definition, (holder) => resultOf(child, holder, []))

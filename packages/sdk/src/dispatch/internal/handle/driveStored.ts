@@ -49,14 +49,15 @@ export interface DrivenRun<Output> {
   readonly inStore: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Effect.Effect<A, E>
 }
 
-type Failure = HandleError | StoredFault
+/** Why a stored run that was dispatched came to no result. */
+export type StoredFailure = HandleError | StoredFault
 
 /** Works on the run until it is held or over; from its `start` where it is not begun. */
 export const driveStored = <Output>(
   run: DrivenRun<Output>,
   token: Cancellation.CancellationToken,
   start?: Effect.Effect<Start, HandleError>
-): Effect.Effect<Driven<Output>, Failure> => {
+): Effect.Effect<Driven<Output>, StoredFailure> => {
   let isAsked = false
   const { runId } = run
   return Effect.suspend(() => {
@@ -119,7 +120,7 @@ const work = <Output>(
   run: DrivenRun<Output>,
   token: Cancellation.CancellationToken,
   input: Start | { readonly runId: RunId }
-): Effect.Effect<Driven<Output>, Failure> => {
+): Effect.Effect<Driven<Output>, StoredFailure> => {
   const { runtime } = run
   const options = {
     cancellation: token,
@@ -147,7 +148,7 @@ const work = <Output>(
 const waitFor = <Output>(
   run: DrivenRun<Output>,
   problem: AgentNotFound | ToolUnavailable
-): Effect.Effect<Driven<Output>, Failure> => {
+): Effect.Effect<Driven<Output>, StoredFailure> => {
   if (!run.begun) return Effect.fail(problem)
   return Effect.flatMap(loadRun(run.options.store, run.runId), (stored) => {
     const { state } = stored
@@ -161,7 +162,7 @@ const waitFor = <Output>(
 }
 
 /** Ends the run, in whichever process it is driven. */
-const end = <Output>(run: DrivenRun<Output>, reason: string): Effect.Effect<Driven<Output>, Failure> =>
+const end = <Output>(run: DrivenRun<Output>, reason: string): Effect.Effect<Driven<Output>, StoredFailure> =>
   run.inStore(Effect.flatten(requestEnd(run.runId, reason))).pipe(
     Effect.catchTag(["RunConflict", "LeaseLost"], () => Effect.void),
     Effect.andThen(look(run)),

@@ -20,9 +20,9 @@ import type { RunResult } from "../../../run/RunResult.ts"
 import { RunBusy } from "../../../store/RunStoreError.ts"
 import type { Evidence, Rehearsal, RehearsalError } from "../../RehearsalParts.ts"
 import { collect } from "../simulation/world.ts"
-import { type Failure, type Point, PointNotReached, RehearsalStuck } from "./points.ts"
+import { type Failure, type Point, PointNotReached, type RehearsalStuck } from "./points.ts"
 import type { Report } from "./report.ts"
-import { errorOf, runtimeOf, type Scene, type Work } from "./scene.ts"
+import { errorOf, runtimeOf, type Scene, stuckIn, type Work } from "./scene.ts"
 import { decideShape, runShape } from "./shapes.ts"
 
 /** Workers that one run may take before it is given up. */
@@ -47,7 +47,7 @@ export const make = (scene: Scene): Rehearsal => {
         if (error instanceof RunBusy) yield* scene.outliveLeases
         else yield* scene.elapse(1_000)
       }
-      return yield* new RehearsalStuck(lastPoint(scene))
+      return yield* stuckIn(world)
     })
 
   /** Goes on with a run until it is held or over. */
@@ -231,8 +231,6 @@ const inputOf = (request: Interruption, body: DecisionBody, by: string): Decisio
     by,
     ...(request._tag === "approval" ? { digest: request.digest } : {})
   }) as DecisionInput
-
-const lastPoint = ({ world }: Scene) => withoutUndefined({ after: world.points.passed.at(-1) })
 
 const headOf = ({ unharmed, world }: Scene, runId: RunId) =>
   Effect.catchTag(unharmed(world.store.head(runId)), "RunNotFound", () => Effect.succeed(undefined))

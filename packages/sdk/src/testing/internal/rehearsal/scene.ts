@@ -140,8 +140,7 @@ export const make = <R>(
         idleTicks = activity === seen ? idleTicks + 1 : 0
         seen = activity
         if (idleTicks < patienceTicks) return
-        const last = points.passed.at(-1)
-        resume(Effect.fail(new RehearsalStuck(last === undefined ? {} : { after: last })))
+        resume(Effect.fail(stuckIn(world)))
       }, patience / patienceTicks)
       return Effect.sync(() => clearInterval(timer))
     })
@@ -261,6 +260,10 @@ const afterReal = (ms: number) =>
     const timer = setTimeout(() => resume(Effect.void), ms)
     return Effect.sync(() => clearTimeout(timer))
   })
+
+/** What a rehearsal fails with in which nothing happens any more. */
+export const stuckIn = ({ points }: Worker.World): RehearsalStuck =>
+  new RehearsalStuck(withoutUndefined({ after: points.passed.at(-1) }))
 
 const toolsOf = (agent: Agent.Any): ReadonlyArray<string> => [
   ...(agent.options.tools ?? []).flatMap(({ name, target }) => (target === "tool" ? [name] : [])),
