@@ -1,9 +1,9 @@
 /**
- * A client that asks a model of the AI SDK: `openai("gpt-5.5")`, `anthropic("claude-sonnet-4-5")`, or any other provider's.
+ * A client for a model of the AI SDK: `openai("gpt-5.5")`, `anthropic("claude-sonnet-4-5")`, or any other provider's.
  *
- * The model is used by itself, without the AI SDK's own loop: tools are declared to it and never run by it, its errors become
- * `ModelError`s, and asking again is done here. What a provider wants back with a history, such as signed reasoning, is kept with the
- * messages and given back to the same model only.
+ * The model is used without the AI SDK's own loop: tools are declared to it and never run by it, its errors become `ModelError`s, and
+ * this client retries. What a provider needs back with a history, such as signed reasoning, is stored with the messages and sent to
+ * the same model only.
  *
  * @since 0.1.0
  */
@@ -29,31 +29,31 @@ import { errorsWithout } from "./internal/errors.ts"
 import { callOptions, settingsLeftOut } from "./internal/prompt.ts"
 import { warningsIn } from "./internal/warnings.ts"
 
-/** A model of the AI SDK. The specifications 3 and 4 are those of its versions 6 and 7; 2 is read as far as it goes. */
+/** A model of the AI SDK. Specifications 3 and 4 are those of its versions 6 and 7; specification 2 is supported where it allows. */
 export type LanguageModel = LanguageModelV4 | LanguageModelV3 | LanguageModelV2
 
-/** How a model is used. */
+/** Options of `make` and `layer`. */
 export interface Options {
-  /** Under which it is known as a profile. Default: the model's own id. */
+  /** Name of the model's profile. Default: the model's own id. */
   readonly name?: string
-  /** Added to every request. */
+  /** Headers of every request. */
   readonly headers?: Readonly<Record<string, string>>
-  /** How many letters and digits the id of a call has to have, and nothing else: 9 for Mistral. Default: as they came. */
+  /** Length of the ids of calls, which are then letters and digits only: 9 for Mistral. Default: the ids are sent unchanged. */
   readonly callIdLength?: number
-  /** Tokens that fit into one call, input and output together. The AI SDK does not know it. */
+  /** Size of the context window in tokens, input and output together. The AI SDK does not know it. */
   readonly contextTokens?: number
-  /** Make the cost of a call, where the provider does not tell it. */
+  /** Prices from which the cost of a call is computed when the provider does not report it. */
   readonly prices?: ModelProfile.Prices
   readonly retry?: ModelProfile.RetryOptions
 }
 
 /**
- * A client.
+ * Makes a client for a model of the AI SDK.
  *
  * **Details**
  *
- * `settings.extra` of a request is given to the model as its `providerOptions`. What the provider itself ran, such as a search, is in
- * its text only, and a file that is named by its URL is not downloaded for providers that cannot do it themselves.
+ * `settings.extra` of a request becomes the model's `providerOptions`. Of a tool that the provider itself runs, such as a search, only
+ * the answer's text is kept. A file given by its URL is not downloaded for providers that cannot download it.
  *
  * **Example** (Running an agent on an AI SDK model)
  *
@@ -70,7 +70,7 @@ export interface Options {
  * @since 0.1.0
  */
 export const make = (model: LanguageModel, options: Options = {}): ModelClient.ModelClient["Service"] => {
-  // Newer fields that an older model does not know are not read by it; what it means otherwise is looked at where it is read.
+  // An older model ignores the newer fields; where an older part differs, the code that reads it checks.
   const current = model as LanguageModelV4
   const provider = `ai-sdk@${model.provider}/${model.modelId}`
   const answered = { ...options, provider, profile: options.name ?? model.modelId }
@@ -138,7 +138,7 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
 }
 
 /**
- * The client as the `ModelClient`.
+ * Provides a model of the AI SDK as the `ModelClient`.
  *
  * @category layers
  * @since 0.1.0
@@ -146,7 +146,7 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
 export const layer = (model: LanguageModel, options?: Options): Layer.Layer<ModelClient.ModelClient> =>
   Layer.succeed(ModelClient.ModelClient, make(model, options))
 
-/** Aborted when the call is over or interrupted, which closes the connection. */
+/** A signal that is aborted when the call ends or is interrupted, which closes the connection. */
 const abortSignal: Effect.Effect<AbortSignal, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
     Effect.sync(() => new AbortController()),
@@ -155,7 +155,7 @@ const abortSignal: Effect.Effect<AbortSignal, never, Scope.Scope> = Effect.map(
   ({ signal }) => signal
 )
 
-/** Whatever a model threw, to be looked at in one place. */
+/** A value that a model threw; `errorFrom` turns it into a `ModelError`. */
 class Thrown {
   readonly error: unknown
   constructor(error: unknown) {

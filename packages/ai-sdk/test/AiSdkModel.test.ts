@@ -31,12 +31,13 @@ const soon = { retry: { base: "1 millis" as const } }
 const complete = (client: ModelClient.ModelClient["Service"], request: ModelRequest.ModelRequest) =>
   ModelClient.collect(client.stream(request))
 
-/** The bodies that a server was sent. */
+/** The bodies of the requests that a server received. */
 const bodies = (server: ReplayServer.ReplayServer): ReadonlyArray<any> =>
   server.requests.map(({ body }) => JSON.parse(body))
 
-/** The AI SDK says 0 where a provider says nothing. */
-const told = (usage: object) => Object.fromEntries(Object.entries(usage).filter(([, count]) => count !== 0))
+/** Counts without zeros, which the AI SDK gives where a provider gives no count. */
+const counted = (usage: object) =>
+  Object.fromEntries(Object.entries(usage).filter(([, count]) => count !== 0))
 
 const replay = (protocol: "chat" | "messages", fixture: Fixture) =>
   Effect.gen(function* () {
@@ -48,7 +49,7 @@ const replay = (protocol: "chat" | "messages", fixture: Fixture) =>
     return yield* fixture.stream ? complete(client, ask()) : client.complete(ask())
   })
 
-/** Recordings that the AI SDK's own provider refuses to read; Fermata's clients read them. */
+/** Recordings that the AI SDK's own provider package cannot read; Fermata's clients read them. */
 const unreadable = new Set(["custom-endpoint-tools-a", "snowflake-text"])
 
 describe("AiSdkModel over recorded answers", () => {
@@ -65,7 +66,7 @@ describe("AiSdkModel over recorded answers", () => {
           text: expected.text ?? "",
           reasoning: expected.reasoning ?? "",
           toolCalls: (expected.toolCalls ?? []).map(({ arguments: text, id, name }) => ({
-            // The AI SDK makes an id up where a provider gives none.
+            // The AI SDK makes up an id where a provider gives none.
             id: id === "" ? said.toolCalls[0]!.id : id,
             name,
             arguments: text
@@ -75,8 +76,8 @@ describe("AiSdkModel over recorded answers", () => {
         assert.strictEqual(finishReason, finish ?? expected.finish)
         const { cost, ...counts } = expected.usage!
         assert.deepStrictEqual(
-          told(usage),
-          told({
+          counted(usage),
+          counted({
             inputTokens: counts.inputTokens ?? 0,
             outputTokens: counts.outputTokens ?? 0,
             cachedInputTokens: counts.cachedInputTokens ?? 0,
@@ -89,7 +90,7 @@ describe("AiSdkModel over recorded answers", () => {
     )
   }
 
-  it.live("refuses with a reason what its provider package cannot read", () =>
+  it.live("fails with InvalidResponse on an answer that its provider package cannot read", () =>
     Effect.gen(function* () {
       for (const fixture of fixtures("chat").filter(({ name }) => unreadable.has(name))) {
         const error = yield* Effect.flip(replay("chat", fixture))
@@ -99,7 +100,7 @@ describe("AiSdkModel over recorded answers", () => {
     })
   )
 
-  it.live("tells the provider's errors by their reasons, inside a stream as well", () =>
+  it.live("gives errors of the provider their reasons, inside a stream as well", () =>
     Effect.gen(function* () {
       const reasons: Record<string, string> = {}
       for (const protocol of ["chat", "messages"] as const) {
@@ -136,7 +137,7 @@ const user = (sequence: number, text: string): Message.UserMessage => ({
   content: [{ _tag: "text", text }]
 })
 
-/** A history in which a call was answered. */
+/** A history with a call and its result. */
 const history = (provider: string): ReadonlyArray<Message.Message> => [
   user(0, "Look at it."),
   {
@@ -181,7 +182,7 @@ describe("AiSdkModel", () => {
       const answer = yield* complete(
         client,
         ask({
-          messages: history("somebody else"),
+          messages: history("another provider"),
           tools: [look],
           settings: { ...settings, extra: { compatible: { user: "u1" } } },
           output: { name: "out", schema: { type: "object", properties: {} } }
@@ -206,7 +207,7 @@ describe("AiSdkModel", () => {
     })
   )
 
-  it.live("gives signed reasoning back to the model that it came from, and to no other", () =>
+  it.live("returns signed reasoning to the model that it came from, and to no other", () =>
     Effect.gen(function* () {
       const folder = join(recordings, "messages/thinking")
       const thinking = yield* Effect.promise(() => ReplayServer.recorded(folder))
@@ -254,7 +255,7 @@ describe("AiSdkModel", () => {
     })
   )
 
-  it.live("asks again before an answer is out, tells so, and takes the provider's time", () =>
+  it.live("retries before a part is out, reports each retry, and waits as long as the provider asks", () =>
     Effect.gen(function* () {
       const server = yield* ReplayServer.make([
         refusal(503, "overloaded"),
@@ -275,7 +276,7 @@ describe("AiSdkModel", () => {
     })
   )
 
-  it.live("shows no key of a request in an error, also when the provider repeats it", () =>
+  it.live("shows no key of a request in an error, also when the provider echoes it", () =>
     Effect.gen(function* () {
       const server = yield* ReplayServer.make(({ headers }) => ({
         status: 400,
@@ -296,7 +297,7 @@ describe("AiSdkModel", () => {
     })
   )
 
-  it.live("does not ask again once something is out, and never tells a cut answer as a whole one", () =>
+  it.live("does not retry after a part is out, and fails when the answer is cut", () =>
     Effect.gen(function* () {
       const server = yield* ReplayServer.make([
         streamed(pieces("Hel"), { fault: { after: pieces("Hel").length, kind: "reset" } }),
@@ -314,7 +315,7 @@ describe("AiSdkModel", () => {
     })
   )
 
-  it.live("says that there is no server, and asks again", () =>
+  it.live("retries when no server listens, and fails with ConnectionLost", () =>
     Effect.gen(function* () {
       const retries: Array<string> = []
       const { url } = yield* Effect.scoped(ReplayServer.make([]))
@@ -327,7 +328,7 @@ describe("AiSdkModel", () => {
     })
   )
 
-  it.live("says that a key is missing, and does not ask again", () =>
+  it.live("fails with NotAuthorized and the variable's name when a key is missing", () =>
     Effect.gen(function* () {
       const before = process.env.ANTHROPIC_API_KEY
       delete process.env.ANTHROPIC_API_KEY
@@ -339,7 +340,7 @@ describe("AiSdkModel", () => {
     })
   )
 
-  it.live("knows the cost of a call by the prices it is given", () =>
+  it.live("computes the cost of a call from the given prices", () =>
     Effect.gen(function* () {
       const server = yield* ReplayServer.make([streamed(pieces("Hi") + end)])
       const client = AiSdkModel.make(models.chat(server.url), { prices: { input: 2, output: 10 } })
@@ -348,7 +349,7 @@ describe("AiSdkModel", () => {
     })
   )
 
-  it.live("reads models of the specification 2, whose blocks may overlap", () =>
+  it.live("reads models of specification 2, whose blocks may overlap", () =>
     Effect.gen(function* () {
       const parts: ReadonlyArray<LanguageModelV2StreamPart> = [
         { type: "stream-start", warnings: [] },
@@ -389,7 +390,7 @@ describe("AiSdkModel", () => {
     })
   )
 
-  it.live("does not hand on calls of an answer that was cut at its limit", () =>
+  it.live("fails instead of emitting the calls of an answer that was cut at its limit", () =>
     Effect.gen(function* () {
       const parts: ReadonlyArray<LanguageModelV2StreamPart> = [
         { type: "tool-call", toolCallId: "c", toolName: "look", input: "{}" },
@@ -406,7 +407,7 @@ describe("AiSdkModel", () => {
     })
   )
 
-  it.live("takes a stream without a finish for a cut one", () =>
+  it.live("fails with ConnectionLost on a stream without a finish", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(
         complete(AiSdkModel.make(older([{ type: "text-delta", id: "t", delta: "Hel" }]), once), ask())
@@ -417,7 +418,7 @@ describe("AiSdkModel", () => {
 })
 
 describe("an agent on an AI SDK model", () => {
-  it.live("is held at a call, released by a decision, and finishes with what the model says next", () =>
+  it.live("is held at a call, and completes with the model's next answer after a decision", () =>
     Effect.gen(function* () {
       const responses = yield* Effect.promise(() =>
         Promise.all(
@@ -452,7 +453,7 @@ describe("an agent on an AI SDK model", () => {
   )
 })
 
-/** A model of the specification 2 that answers with these parts. */
+/** A model of specification 2 that answers with these parts. */
 const older = (parts: ReadonlyArray<LanguageModelV2StreamPart>): LanguageModelV2 => ({
   specificationVersion: "v2",
   provider: "old",

@@ -26,7 +26,7 @@ const all: ModelRequest.ModelSettings = {
   parallelToolCalls: false,
   extra: { own: { user: "u1" } }
 }
-
+/** The value of an effect, and the lines that it logs. */
 /** What is logged while this is done. */
 const logged = <A, E>(effect: Effect.Effect<A, E>) => {
   const lines: Array<string> = []
@@ -36,7 +36,7 @@ const logged = <A, E>(effect: Effect.Effect<A, E>) => {
   return Effect.map(Effect.provide(effect, Logger.layer([logger])), (value) => ({ value, lines }))
 }
 
-/** A model that answers nothing, and keeps what it was asked. */
+/** A model that answers with no content and records its call options. */
 const keeping = (provider: string) => {
   const asked: Array<LanguageModelV4CallOptions> = []
   const model: LanguageModelV4 = {
@@ -75,7 +75,7 @@ const stream = (client: ModelClient.ModelClient["Service"], settings = all) =>
   ModelClient.collect(client.stream(ask({ settings, tools: [look] })))
 
 describe("the settings of an AI SDK model", () => {
-  it.effect("are all passed on: as its own, or as the option of a provider that is known", () =>
+  it.effect("are passed on as call options, or as options of a known provider", () =>
     Effect.gen(function* () {
       const { asked, client } = keeping("openai.responses")
       yield* logged(stream(client))
@@ -93,7 +93,7 @@ describe("the settings of an AI SDK model", () => {
     })
   )
 
-  it.effect("leave the last word on a provider's options to `extra`", () =>
+  it.effect("are overridden by the provider options in `extra`", () =>
     Effect.gen(function* () {
       const { asked, client } = keeping("openai.chat")
       yield* logged(stream(client, { ...all, extra: { openai: { parallelToolCalls: true, user: "u" } } }))
@@ -101,21 +101,19 @@ describe("the settings of an AI SDK model", () => {
     })
   )
 
-  it.effect(
-    "that cannot be passed on are warned of, once, as is what the model says that it leaves out",
-    () =>
-      Effect.gen(function* () {
-        const { client } = keeping("another.chat")
-        const { lines } = yield* logged(Effect.andThen(stream(client), stream(client)))
-        assert.deepStrictEqual(lines, [
-          "Model m: the setting parallelToolCalls is left out: the AI SDK does not have it; give the provider's own option in extra.",
-          "Model m: unsupported: seed (no seeds here)",
-          "Model m: other: be careful"
-        ])
-      })
+  it.effect("that cannot be passed on cause one warning, as do the model's own warnings", () =>
+    Effect.gen(function* () {
+      const { client } = keeping("another.chat")
+      const { lines } = yield* logged(Effect.andThen(stream(client), stream(client)))
+      assert.deepStrictEqual(lines, [
+        "Model m: the setting parallelToolCalls is left out: the AI SDK does not have it; give the provider's own option in extra.",
+        "Model m: unsupported: seed (no seeds here)",
+        "Model m: other: be careful"
+      ])
+    })
   )
 
-  it.effect("know no effort of reasoning before the specification 4, and say so", () =>
+  it.effect("omit reasoningEffort, with a warning, before specification 4", () =>
     Effect.gen(function* () {
       const asked: Array<object> = []
       const model: LanguageModelV2 = {
@@ -144,7 +142,7 @@ describe("the settings of an AI SDK model", () => {
     })
   )
 
-  it.live("reach Anthropic as it calls them", () =>
+  it.live("turn off Anthropic's parallel calls by its own option", () =>
     Effect.gen(function* () {
       const server = yield* ReplayServer.make(() => ({ status: 400, body: "no" }))
       const model = createAnthropic({ baseURL: `${server.url}/v1`, apiKey: "k" })("claude-sonnet-4-5")
@@ -156,7 +154,7 @@ describe("the settings of an AI SDK model", () => {
     })
   )
 
-  it.live("map the ids of calls to the length that Mistral takes", () =>
+  it.live("give the ids of calls the length that Mistral takes", () =>
     Effect.gen(function* () {
       const server = yield* ReplayServer.make([streamed(pieces("Hi") + end)])
       const make = createOpenAICompatible({ name: "mistral", baseURL: `${server.url}/v1`, apiKey: "k" })
@@ -185,7 +183,7 @@ describe("the settings of an AI SDK model", () => {
   )
 })
 
-describe("what a failed answer of an AI SDK model used", () => {
+describe("the usage of a failed answer of an AI SDK model", () => {
   const usage = {
     inputTokens: { total: 100, noCache: 100, cacheRead: 0, cacheWrite: undefined },
     outputTokens: { total: 20, text: 20, reasoning: undefined }
@@ -209,7 +207,7 @@ describe("what a failed answer of an AI SDK model used", () => {
   const error = { type: "error", error: new Error("upstream broke") }
   const finish = { type: "finish", finishReason: { unified: "error", raw: undefined }, usage }
 
-  it.live("is in the error, when the model tells it after the error, and with it", () =>
+  it.live("is in the error, when the model reports it after the error or with it", () =>
     Effect.gen(function* () {
       for (const parts of [[error, { type: "text-delta", id: "t", delta: "more" }, finish], [finish]]) {
         const client = AiSdkModel.make(failing(parts), {
@@ -222,7 +220,7 @@ describe("what a failed answer of an AI SDK model used", () => {
     })
   )
 
-  it.live("is not waited for when the model says nothing more", () =>
+  it.live("is undefined when the stream stalls after the error, which is not waited for", () =>
     Effect.gen(function* () {
       const client = AiSdkModel.make(failing([{ type: "text-delta", id: "t", delta: "Hel" }, error], true))
       const failed = yield* Effect.flip(ModelClient.collect(client.stream(ask())))
@@ -231,7 +229,7 @@ describe("what a failed answer of an AI SDK model used", () => {
     })
   )
 
-  it.live("is counted as nothing where the model counts in what are no numbers", () =>
+  it.live("counts invalid numbers as 0, and rounds fractions", () =>
     Effect.gen(function* () {
       const odd = { inputTokens: { total: Number.NaN }, outputTokens: { total: -3, reasoning: 1.6 } }
       const client = AiSdkModel.make(failing([{ ...finish, usage: odd }]), { retry: { times: 0 } })

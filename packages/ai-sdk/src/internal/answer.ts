@@ -1,4 +1,4 @@
-/** What an AI SDK model answers, part by part, told to an answer of ours. */
+/** Reads the answers of an AI SDK model, streamed or whole, into a `ModelBridge.Answer`. */
 import type {
   LanguageModelV2FinishReason,
   LanguageModelV2Usage,
@@ -14,12 +14,12 @@ import type { ModelBridge, ModelError } from "@fermata/sdk/model"
 import * as Base64 from "effect/encoding/Base64"
 import type * as Schema from "effect/Schema"
 
-/** A part of a stream, its errors understood. */
+/** A part of a stream, with errors as `ModelError`s. */
 export type Part =
   | Exclude<LanguageModelV4StreamPart, { type: "error" }>
   | { readonly type: "failed"; readonly error: ModelError.ModelError }
 
-/** Tells the answer about a part of a stream. */
+/** Adds a part of a stream to the answer. */
 export const addPart =
   (answer: ModelBridge.Answer) =>
   (part: Part): ModelError.ModelError | undefined => {
@@ -56,10 +56,10 @@ export const addPart =
     return undefined
   }
 
-/** What a whole answer holds, and how it ended. */
+/** A part of a whole answer, or its end. */
 type Content = LanguageModelV4Content | ({ readonly type: "finish" } & LanguageModelV4GenerateResult)
 
-/** Tells the answer about a part of a whole answer. */
+/** Adds a part of a whole answer to the answer. */
 export const addContent =
   (answer: ModelBridge.Answer) =>
   (part: Content): undefined => {
@@ -85,7 +85,7 @@ const kindOf = (type: string) => (type.startsWith("text") ? "text" : "reasoning"
 const addCall = (answer: ModelBridge.Answer, part: LanguageModelV4ToolCall) => {
   if (part.providerExecuted === true) return
   const payload = payloadOf(part)
-  // The specification says text; some models of the specification 2 give the value.
+  // The specification requires text; some models of specification 2 give a value.
   const written = typeof part.input === "string" ? part.input : (JSON.stringify(part.input) ?? "")
   answer.call({
     providerCallId: part.toolCallId,
@@ -95,7 +95,7 @@ const addCall = (answer: ModelBridge.Answer, part: LanguageModelV4ToolCall) => {
   })
 }
 
-/** Since the specification 4 the data of a file says what it is. */
+/** Adds a file. Since specification 4 its data is tagged with its type. */
 const addFile = (answer: ModelBridge.Answer, { data, mediaType }: LanguageModelV4File) => {
   const bare: unknown =
     typeof data === "object" && "type" in data ? (data.type === "url" ? data.url : data.data) : data
@@ -107,7 +107,7 @@ const addFile = (answer: ModelBridge.Answer, { data, mediaType }: LanguageModelV
   }
 }
 
-/** Metadata as it can be stored: as JSON. */
+/** Metadata as JSON, as it is stored. */
 const payloadOf = ({
   providerMetadata
 }: {
@@ -151,7 +151,7 @@ const usageOf = (usage: LanguageModelV4Usage | LanguageModelV2Usage): Usage.Mode
   }
 }
 
-/** OpenRouter tells dollars; 10^10 of xAI's ticks are one. */
+/** OpenRouter reports dollars, xAI ticks of 10^-10 dollars. */
 const costIn = (raw: LanguageModelV4Usage["raw"]): number | undefined => {
   const ticks = numberIn(raw?.cost_in_usd_ticks)
   return ticks === undefined ? numberIn(raw?.cost) : ticks / 1e10

@@ -1,13 +1,12 @@
 /**
- * What an AI SDK model threw, as a `ModelError`. Errors are told apart by their names, so that the version of the AI SDK that made
- * them does not matter.
+ * Errors of an AI SDK model as `ModelError`s. They are recognized by their names, so that the version of the AI SDK does not matter.
  */
 import { ModelBridge, ModelError } from "@fermata/sdk/model"
 import * as Effect from "effect/Effect"
 
 /**
- * The error that something thrown is, without what was sent: the headers that the bridge was given, and what has the shape of a key,
- * since the model has one of its own.
+ * Makes a `ModelError` of a thrown value, without secrets: the values of the bridge's headers, and texts that look like keys, since the
+ * model has a key of its own.
  */
 export const errorsWithout =
   (secrets: ReadonlyArray<string>) =>
@@ -25,17 +24,17 @@ const errorFrom = (thrown: unknown): Effect.Effect<ModelError.ModelError> => {
   if (names.invalidRequest.has(error.name))
     return known(new ModelError.InvalidRequest({ description: message }))
   if (names.invalidResponse.has(error.name)) {
-    // Their messages hold the whole answer.
+    // Their messages contain the whole answer.
     return known(
       new ModelError.InvalidResponse({
-        description: "The answer does not have the form that it should have."
+        description: "The answer does not have the form that the AI SDK expects."
       })
     )
   }
   return ModelBridge.errorOf({ body: message, retryable: false })
 }
 
-/** What gave up after some retries holds the error that made it give up. */
+/** The last error of an `AI_RetryError`. */
 const unwrapped = (error: unknown): unknown =>
   error instanceof Error && error.name === "AI_RetryError" && "lastError" in error ? error.lastError : error
 
@@ -55,7 +54,7 @@ const fromCall = (error: ApiCallError): Effect.Effect<ModelError.ModelError> => 
     return known(new ModelError.ConnectionLost({ description: message }), isRetryable ?? true)
   }
   if (statusCode < 300) {
-    // The answer was there, and could not be read.
+    // An answer arrived and could not be read.
     return known(new ModelError.InvalidResponse({ description: message }))
   }
   return ModelBridge.errorOf({
@@ -81,7 +80,7 @@ const known = (
     new ModelError.ModelError({ reason, ...(retryable === reason.isRetryable ? {} : { retryable }) })
   )
 
-/** What `fetch` throws when a connection cannot be made or is cut. */
+/** Whether this is an error of `fetch` for a connection that cannot be made or is cut. */
 const isConnection = (error: Error): boolean =>
   (error.name === "TypeError" && /fetch failed|terminated|network/i.test(error.message)) ||
   ("code" in error && typeof error.code === "string" && /^(E[A-Z]+|UND_ERR_[A-Z_]+)$/.test(error.code))

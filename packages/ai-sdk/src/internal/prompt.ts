@@ -14,10 +14,10 @@ import type {
 import { type Id, Message } from "@fermata/sdk/domain"
 import { ModelBridge, type ModelRequest } from "@fermata/sdk/model"
 
-/** The specification that a model is written for: they differ in how files travel. */
+/** The specification that a model implements. Specifications differ in the shape of files. */
 export type Version = "v2" | "v3" | "v4"
 
-/** What to ask. What a model other than `provider` wants back stays at home. */
+/** The options of a call. Reasoning and payloads of a model other than `provider` are left out. */
 export const callOptions = (
   request: ModelRequest.ModelRequest,
   provider: string,
@@ -53,7 +53,7 @@ export const callOptions = (
   }
 }
 
-/** How providers that are known switch parallel calls, for which the AI SDK has no setting of its own. */
+/** The options by which known providers switch parallel calls, for which the AI SDK has no setting. */
 const parallelCalls = (provider: string, allowed: boolean): SharedV4ProviderOptions | undefined =>
   /[@.]anthropic\./.test(provider)
     ? { anthropic: { disableParallelToolUse: !allowed } }
@@ -61,7 +61,7 @@ const parallelCalls = (provider: string, allowed: boolean): SharedV4ProviderOpti
       ? { openai: { parallelToolCalls: allowed } }
       : undefined
 
-/** What is said in `extra` comes before what is made of the settings. */
+/** The provider options of a request. Those in `extra` override those that are made from settings. */
 const providerOptionsOf = (
   { settings = {}, tools }: ModelRequest.ModelRequest,
   provider: string
@@ -74,7 +74,7 @@ const providerOptionsOf = (
   return { ...extra, [name]: { ...options, ...extra?.[name] } }
 }
 
-/** The settings that this model is not given. */
+/** The reasons why settings are not passed to this model. */
 export const settingsLeftOut = (
   { settings = {}, tools }: ModelRequest.ModelRequest,
   provider: string,
@@ -156,7 +156,7 @@ const assistantParts = (
     }
   })
 
-/** What came as the metadata of a part goes back as its options. */
+/** The options of a part: the metadata with which the provider sent it. */
 const optionsOf = (payload: unknown): SharedV4ProviderOptions | undefined =>
   typeof payload === "object" && payload !== null && !Array.isArray(payload)
     ? (payload as SharedV4ProviderOptions)
@@ -180,14 +180,14 @@ const userPart = (
 
 type FileData = Extract<SharedV4FileData, { type: "data" | "url" }>
 
-/** `undefined` for a file that only its own provider knows. */
+/** The data of a file; `undefined` for a file that only its own provider knows. */
 const dataOf = ({ source }: Message.FilePart): FileData | undefined => {
   if (source._tag === "bytes") return { type: "data", data: source.base64 }
   const url = source._tag === "url" ? URL.parse(source.url) : null
   return url === null ? undefined : { type: "url", url }
 }
 
-/** Before the specification 4 the data of a file was the base64 text or the URL itself. */
+/** The data of a file before specification 4: the base64 text or the URL itself. */
 const untagged = (data: FileData) => (data.type === "url" ? data.url : data.data)
 
 const leftOut = ({ mediaType, name }: Message.FilePart) =>

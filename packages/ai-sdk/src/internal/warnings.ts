@@ -1,6 +1,6 @@
-/** What an AI SDK model says that it does not do with a request, in words. */
+/** The warnings of an AI SDK model about the parts of a request that it ignores, as sentences. */
 
-/** The warnings of all specifications have these fields, or some of them. */
+/** Fields of the warnings of all specifications; each warning has some of them. */
 interface Warning {
   readonly type: string
   readonly feature?: unknown
@@ -10,7 +10,7 @@ interface Warning {
   readonly message?: unknown
 }
 
-/** A sentence for each warning; a model that is not as it should be may leave them out. */
+/** A sentence for each warning; none when the model gives no list. */
 export const warningsIn = (warnings: ReadonlyArray<object> | undefined): ReadonlyArray<string> =>
   (warnings ?? []).map((warning) => {
     const { details, feature, message, setting, tool, type } = warning as Warning
