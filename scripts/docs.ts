@@ -1,8 +1,9 @@
 /**
  * Runs the documentation. Every fence marked `ts run` in README.md, the packages' READMEs, docs/ and the doc comments of the packages is
- * type-checked and executed under Node 24 in an empty directory of its own; `ts run continue` goes on where the fence before it stopped. A `ts` fence that
- * does not run has to say why: `ts no-run <reason>`. Relative links and their anchors have to resolve, and Mermaid has to be able to read
- * the diagrams. `npm run docs -- README` checks the files whose path contains the word.
+ * type-checked and executed under Node 24 in an empty directory of its own; `ts run continue` goes on where the fence before it
+ * stopped. A `ts` fence that does not run has to say why: `ts no-run <reason>`; it is type-checked all the same. Relative links and their
+ * anchors have to resolve, and Mermaid has to be able to read the diagrams. `npm run docs -- README` checks the files whose path contains
+ * the word.
  */
 import * as Fs from "node:fs"
 import * as Os from "node:os"
@@ -15,6 +16,7 @@ interface Program {
   readonly line: number
   readonly file: string
   readonly code: string
+  readonly isRun: boolean
 }
 
 const only = process.argv[2] ?? ""
@@ -53,20 +55,20 @@ const programsOf = (source: string): ReadonlyArray<Program> => {
     const [language, mode, ...rest] = info.split(/\s+/)
     if (!/^(ts|tsx|js|jsx|mts|typescript|javascript)$/.test(language ?? "")) continue
     if (language !== "ts") fail(`${source}:${line}`, `write code as TypeScript: \`ts run\`, not \`${info}\``)
-    else if (mode === "no-run") {
-      if (rest.length === 0) fail(`${source}:${line}`, "`ts no-run` needs a reason after it")
-    } else if (mode !== "run")
+    else if (mode === "no-run" && rest.length === 0)
+      fail(`${source}:${line}`, "`ts no-run` needs a reason after it")
+    else if (mode !== "run" && mode !== "no-run")
       fail(`${source}:${line}`, `\`${info}\` is not executed: make it \`ts run\`, or \`ts no-run <reason>\``)
-    else if (rest[0] === "continue") {
+    else if (mode === "run" && rest[0] === "continue") {
       const before = programs.pop()
-      if (before === undefined) fail(`${source}:${line}`, "`continue` has no fence before it")
+      if (before?.isRun !== true) fail(`${source}:${line}`, "`continue` has no fence before it that runs")
       else {
         const gap = "\n".repeat(line - before.code.split("\n").length + 1)
         programs.push({ ...before, code: before.code + gap + lines.join("\n") })
       }
     } else {
       const file = `${source.replace(/\.(md|ts)$/, "").replace(/[^A-Za-z0-9]+/g, "_")}_L${line}.ts`
-      programs.push({ source, line, file, code: "\n".repeat(line) + lines.join("\n") })
+      programs.push({ source, line, file, code: "\n".repeat(line) + lines.join("\n"), isRun: mode === "run" })
     }
   }
   return programs
@@ -141,10 +143,11 @@ Fs.writeFileSync(
   })
 )
 
+const executable = programs.filter(({ isRun }) => isRun)
 if (programs.length > 0) {
   const checked = await run("node", ["scripts/tsc.ts", "-p", ".tmp/docs"])
   if (!checked.ok) fail("types", `\n${indent(checked.output)}`)
-  await mapWidth(programs, 2, async ({ file, line, source }) => {
+  await mapWidth(executable, 2, async ({ file, line, source }) => {
     const cwd = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-docs-"))
     const result = await runNode([Path.join(folder, file)], { cwd, timeoutMs: 60_000 })
     Fs.rmSync(cwd, { recursive: true, force: true })
@@ -154,6 +157,6 @@ if (programs.length > 0) {
 
 for (const failure of failures) console.error(failure)
 console.log(
-  `${programs.length} programs from ${executed.length} pages and sources, ${links} links, ${drawn.length} pages with diagrams: ${failures.length} problems`
+  `${executable.length} programs from ${executed.length} pages and sources, ${links} links, ${drawn.length} pages with diagrams: ${failures.length} problems`
 )
 process.exitCode = failures.length > 0 ? 1 : 0

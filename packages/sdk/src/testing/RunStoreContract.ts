@@ -37,10 +37,12 @@ export type { StoreHooks, TestRunner } from "./internal/storeContract/group.ts"
  *
  * **Example** (Proving a store)
  *
- * ```ts no-run it is a test file
+ * ```ts no-run vitest runs it
  * import { assert, describe, it } from "@effect/vitest"
+ * import { RunStore } from "@fermata/sdk/store"
+ * import { RunStoreContract } from "@fermata/sdk/testing"
  *
- * RunStoreContract.suite({ assert, describe, it })("mine", layer)
+ * RunStoreContract.suite({ assert, describe, it })("memory", RunStore.layerMemory)
  * ```
  *
  * @category testing

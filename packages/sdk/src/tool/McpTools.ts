@@ -154,9 +154,28 @@ const serverOf = ({ serverInfo }: McpClient.McpClient, { server }: Options): str
  *
  * **Example** (Using a server's tools)
  *
- * ```ts no-run it downloads a server
- * const tools = yield* McpTools.fromProcess(ChildProcess.make("npx", ["-y", "@modelcontextprotocol/server-filesystem", "."]))
- * const agent = Agent.make("files", { tools })
+ * ```ts no-run it downloads a server and asks a real model
+ * import { NodeServices } from "@effect/platform-node"
+ * import { openAi } from "@fermata/node"
+ * import { Agent, runPrompt, Runtime } from "@fermata/sdk"
+ * import * as McpTools from "@fermata/sdk/mcp"
+ * import { ModelClient } from "@fermata/sdk/model"
+ * import { Effect } from "effect"
+ * import { ChildProcess } from "effect/process"
+ *
+ * const server = ChildProcess.make("npx", ["-y", "@modelcontextprotocol/server-filesystem", "."])
+ * const program = Effect.gen(function* () {
+ *   const tools = yield* McpTools.fromProcess(server)
+ *   const runtime = yield* Runtime.make({ agent: Agent.make("files", { tools }) })
+ *   return yield* runPrompt(runtime, { prompt: "What is in this folder?" })
+ * })
+ * const model = openAi({ model: "gpt-5.5" })
+ * await program.pipe(
+ *   Effect.scoped,
+ *   Effect.provideService(ModelClient.ModelClient, model),
+ *   Effect.provide(NodeServices.layer),
+ *   Effect.runPromise
+ * )
  * ```
  *
  * **Errors**
