@@ -29,8 +29,8 @@ export class LiveRuns extends Set<LiveRun> {
 
   private check(): void {
     if (this.size > 0 || this.waiting.size === 0) return
-    const told = [...this.waiting]
+    const waiting = [...this.waiting]
     this.waiting.clear()
-    for (const done of told) done()
+    for (const done of waiting) done()
   }
 }

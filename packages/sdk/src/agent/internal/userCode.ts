@@ -57,12 +57,12 @@ export const callHook =
     { agent, ...runtime }: Surroundings & { readonly agent: { readonly name: string } } = unbound,
     context: Context.Context<never> = Context.empty()
   ) =>
-  (code: string, hook: ((told: never) => unknown) | undefined, told: object): void => {
+  (code: string, hook: ((notice: never) => unknown) | undefined, notice: object): void => {
     if (hook === undefined) return
-    const out = attempt(() => (hook as (told: unknown) => unknown)(told))
+    const out = attempt(() => (hook as (notice: unknown) => unknown)(notice))
     // Most have nothing to wait for.
     if (typeof out !== "object" || out === null) return
-    const run = "runId" in told && typeof told.runId === "string" ? { runId: told.runId } : {}
+    const run = "runId" in notice && typeof notice.runId === "string" ? { runId: notice.runId } : {}
     const called = { code, agent: agent.name, ...run }
     Effect.runForkWith(context)(call(runtime, called, () => out))
   }

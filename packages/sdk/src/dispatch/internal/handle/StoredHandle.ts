@@ -50,6 +50,7 @@ import {
   type StoredFailure
 } from "./driveStored.ts"
 import { type Driven, elsewhere } from "./HandleState.ts"
+import { ReadyBackoff } from "./ReadyBackoff.ts"
 
 /** How a stored run is dispatched, besides its input. */
 export interface StoredOptions extends HandleOptions {
@@ -61,9 +62,6 @@ export interface StoredOptions extends HandleOptions {
 /** What is made of an input when the run begins; with a conductor, what its budgets leave. */
 export type PrepareStored = (live: AnyHandle, input: Start) => Effect.Effect<Start, HandleError>
 
-/** A run that gets nowhere is left alone for longer and longer, and for no longer than this. */
-const longestRestMs = 5 * 60_000
-
 export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implements DrivenRun<Output> {
   declare readonly options: StoredOptions
   private input: Start | undefined
@@ -73,8 +71,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   /** Events of the run that are known here. */
   revision = 0
   private unwatch: (() => void) | undefined
-  /** When it was last gone on with because the store said that it needs a worker, and how far it was then. */
-  private lastCall = { at: -1, revision: -1, times: 0 }
+  private readonly backoff = new ReadyBackoff()
   /** The handle of a sub-agent that this one is there for. */
   subAgent: { readonly follow: (update: Extract<RunUpdate, { readonly _tag: "event" }>) => void } | undefined
 
@@ -202,7 +199,9 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
         runId: this.runId,
         runtime: this.runtime,
         isElsewhere,
-        onReady: () => this.isReady(),
+        onReady: () => {
+          if (this.backoff.allows(this.revision, this.options.clock.currentTimeMillisUnsafe())) this.resume()
+        },
         onHead: (head) => this.look(head, isElsewhere),
         onRemoved: () => this.finish(Exit.fail(new RunNotFound({ runId: this.runId, removed: true })))
       },
@@ -254,17 +253,6 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     this.open.clear()
     for (const request of open) this.open.set(request.requestId, request)
     this.changed()
-  }
-
-  /** The store says that the run needs a worker. */
-  private isReady(): void {
-    const at = this.options.clock.currentTimeMillisUnsafe()
-    const { lastCall, revision } = this
-    const times = lastCall.revision === revision ? lastCall.times + 1 : 0
-    // It has got nowhere a moment ago.
-    if (times > 0 && at - lastCall.at < Math.min(longestRestMs, 1000 * 2 ** lastCall.times)) return
-    this.lastCall = { at, revision, times }
-    this.resume()
   }
 
   /** Looks at what others have made of the run. */
