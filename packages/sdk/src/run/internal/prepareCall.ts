@@ -149,7 +149,7 @@ function* understandAgain(
 /** A call whose arguments are something else at every look would be asked about without end, where a callback answers. */
 const mostRequests = 10
 
-/** Asks about the call with these arguments, whoever let it through before. */
+/** Asks about the call with these arguments, also if a rule, a policy or a grant let it through before. */
 function* askAgain(
   run: AgentRun,
   call: ToolCall,

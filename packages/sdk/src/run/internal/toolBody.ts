@@ -1,8 +1,7 @@
 /**
  * The body of a tool's call: what it is given, and how it is stopped.
  *
- * A handler returns a value, a promise or an effect. One that is told to stop may finish within its grace period; after that it is left
- * behind.
+ * A handler returns a value, a promise or an effect. Its supervisor stops it, and abandons it after its grace period.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -32,7 +31,7 @@ export const invoke = (
       // Anything may call itself a promise.
       void Promise.resolve(promise).then(
         (value) => resume(Exit.succeed(value)),
-        // What it says about having been stopped is no news.
+        // A rejection after the stop is how the handler ends.
         (cause: unknown) => resume(isStopped ? Exit.interrupt() : Exit.fail(cause))
       )
     })
@@ -87,13 +86,13 @@ const kindOf = (out: unknown): "effect" | "promise" | "value" => {
 
 const stopping = Symbol("stopping")
 
-/** The signal of a call, made when somebody looks at it, and why the call was stopped. */
+/** The signal of a call, made when it is first read, and why the call was stopped. */
 interface Stopping {
   controller: AbortController | undefined
   reason: Error | undefined
 }
 
-/** What the handler is told, and how it is told to stop. */
+/** The context that a handler gets, with the signal that stops it. */
 class CallContext implements ToolContext {
   readonly runId: ToolContext["runId"]
   readonly sessionId: ToolContext["sessionId"]
@@ -104,7 +103,7 @@ class CallContext implements ToolContext {
   declare readonly signal: AbortSignal
   readonly progress: (message: string) => void
   readonly output: (chunk: string) => void
-  /** No private name: whoever wraps the context, as a proxy does, finds its signal too. */
+  /** Not a private name, so that the signal works through a proxy of the context. */
   readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
   readonly #run: AgentRun
 
@@ -136,7 +135,7 @@ class CallContext implements ToolContext {
     )
   }
 
-  /** Nothing that comes after its end is of the call: it may have been left behind. */
+  /** An abandoned body may publish after the end of its call: that is dropped. */
   private isUnderWay(): boolean {
     const run = this.#run
     return isThere(run) && findCall(stateOf(run), this.callId)?.status === "started"
@@ -155,7 +154,7 @@ class CallContext implements ToolContext {
     get(this: CallContext): AbortSignal {
       const stop = this[stopping]
       stop.controller ??= new AbortController()
-      // Whoever looks only now has been told to stop all the same.
+      // A signal that is first read after the stop is aborted too.
       if (stop.reason !== undefined) stop.controller.abort(stop.reason)
       return stop.controller.signal
     }

@@ -1,8 +1,8 @@
 /**
  * Understanding the calls of an answer: which tool, which arguments, and who has to be asked.
  *
- * What the model got wrong becomes a result that tells it so. Arguments are decoded before anybody is asked about them. A
- * judgement that cannot be made counts as "ask", and "ask" where nobody can be asked counts as "deny".
+ * An invalid call gets a result that says what is wrong with it. Arguments are decoded before a person is asked about them. A rule that
+ * fails counts as "ask", and "ask" counts as "deny" in a run that is not interactive.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -50,8 +50,8 @@ function* classify(run: AgentRun, call: ToolCall): Effect.fn.Return<void> {
       `The arguments for ${call.name} are not valid JSON: they may have been cut off. Call it again with an object.`
     )
   }
-  const decoding: Effect.Effect<unknown, unknown> = decodeArguments(entry, stateOf(run).limits, json)
-  const decoded = Exit.isExit(decoding) ? decoding : yield* run.supervisor.run(decoding)
+  const decoding = decodeArguments(entry, stateOf(run).limits, json)
+  const decoded = yield* run.supervisor.run<unknown, unknown>(decoding)
   if (Exit.isSuccess(decoded)) return yield* understand(run, call, entry, json, decoded.value)
   if (isStopped(run, decoded.cause)) return
   const why = describe(run.drive.runtime, Cause.squash(decoded.cause))

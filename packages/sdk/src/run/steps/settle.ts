@@ -2,7 +2,7 @@
  * Running the bodies of tool calls.
  *
  * A body is started after `tool.started` is in the journal and its result is recorded once, whatever happens meanwhile. A body
- * that is told to stop may finish within its grace period; then its result is kept.
+ * that is stopped may finish within its grace period; then its result is kept.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -198,7 +198,7 @@ const timeoutText = (call: ToolCall, time: string): string =>
     ? `${call.name} did not finish within ${time}.`
     : `${call.name} did not finish within ${time}; it may have taken effect all the same.`
 
-/** Records what a body came to; an interrupted one that brought nothing is left to whoever interrupted it. */
+/** Records the outcome of a body. If it was interrupted without a result, the interrupter records it. */
 const record = (run: AgentRun, { call, entry }: Prepared, exit: Exit.Exit<unknown, unknown>): void => {
   const at = now(run.drive)
   const completed = (value: unknown) =>
