@@ -97,10 +97,7 @@ export const judgeAll = (
   tool: string,
   needsApproval: boolean,
   now: Timestamp
-): Verdict => {
-  let verdict = judge(policies[0], tool, needsApproval, now)
-  for (let index = 1; index < policies.length; index += 1) {
-    verdict = stricter(verdict, judge(policies[index]!, tool, needsApproval, now))
-  }
-  return verdict
-}
+): Verdict =>
+  policies
+    .map((policy) => judge(policy, tool, needsApproval, now))
+    .reduce((one, other) => stricter(one, other))

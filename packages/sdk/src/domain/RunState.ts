@@ -290,11 +290,8 @@ export const findRequest = (
   const record = state.requests.find((record) => record.request.requestId === requestId)
   if (record !== undefined) return { record, path: [] }
   // A sub-agent that a settled call has waited for may still have its records here.
-  for (const call of state.calls) {
-    const found = call.child === undefined ? undefined : findRequest(call.child, requestId)
-    if (found !== undefined) return { record: found.record, path: [call.id, ...found.path] }
-  }
-  for (const { callId, child } of state.background ?? []) {
+  const ofCalls = state.calls.map(({ child, id }) => ({ callId: id, child }))
+  for (const { callId, child } of [...ofCalls, ...(state.background ?? [])]) {
     const found = child === undefined ? undefined : findRequest(child, requestId)
     if (found !== undefined) return { record: found.record, path: [callId, ...found.path] }
   }

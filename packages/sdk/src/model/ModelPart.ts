@@ -12,6 +12,12 @@ import type { FilePart, ReasoningPart, TextPart } from "../domain/Message.ts"
 import type { AnsweredPart, FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
 
+/** What a provider wants back with a piece of an answer, and which provider may be sent it. */
+export interface Replay {
+  readonly provider?: string
+  readonly payload?: Schema.Json
+}
+
 /** One part of a streamed answer. A stream ends with exactly one `finish`. */
 export type ModelPart =
   | { readonly _tag: "text-delta"; readonly delta: string }
@@ -19,20 +25,10 @@ export type ModelPart =
    * Ends a piece of text; only needed when `payload`, the provider's own item, has to be kept for replay, or when the deltas do
    * not add up to `text`.
    */
-  | {
-      readonly _tag: "text-end"
-      readonly text?: string
-      readonly provider?: string
-      readonly payload?: Schema.Json
-    }
+  | ({ readonly _tag: "text-end"; readonly text?: string } & Replay)
   | { readonly _tag: "reasoning-delta"; readonly delta: string }
   /** Ends a piece of reasoning; `payload` is the provider's own item, kept for replay, and `text` is as for a text. */
-  | {
-      readonly _tag: "reasoning-end"
-      readonly text?: string
-      readonly provider?: string
-      readonly payload?: Schema.Json
-    }
+  | ({ readonly _tag: "reasoning-end"; readonly text?: string } & Replay)
   /** A piece of the arguments of a call that is being written; for display only. */
   | {
       readonly _tag: "tool-call-delta"
@@ -41,15 +37,13 @@ export type ModelPart =
       readonly delta: string
     }
   /** A whole call, ready to be acted on. */
-  | {
+  | ({
       readonly _tag: "tool-call"
       readonly providerCallId: string
       readonly name: string
       /** JSON text; "" means no arguments. */
       readonly arguments: string
-      readonly provider?: string
-      readonly payload?: Schema.Json
-    }
+    } & Replay)
   | { readonly _tag: "file"; readonly file: FilePart }
   | ({ readonly _tag: "finish" } & Ending)
 
@@ -177,8 +171,7 @@ class PartCollector implements Collector {
   }
 }
 
-const replayOf = (end: { readonly provider?: string; readonly payload?: Schema.Json } | undefined) =>
-  defined({ provider: end?.provider, payload: end?.payload })
+const replayOf = (end: Replay | undefined) => defined({ provider: end?.provider, payload: end?.payload })
 
 /** The parts of a whole answer, as a stream would have brought them. */
 export const partsOf = (response: ModelResponse): ReadonlyArray<ModelPart> => {

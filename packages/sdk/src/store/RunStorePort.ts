@@ -72,13 +72,11 @@ export interface NewCheckpoint {
 }
 
 /** A checkpoint as it is read back. */
-export interface Checkpoint {
+export interface Checkpoint extends Omit<NewCheckpoint, "base"> {
   readonly runId: RunId
   readonly revision: Revision
-  readonly version: number
   /** All chunks, oldest first. */
   readonly chunks: ReadonlyArray<string>
-  readonly state: string
 }
 
 /** A run as it was stored. */
@@ -140,13 +138,10 @@ export interface ReadyRun {
 }
 
 /** A run as another store held it. */
-export interface RestoredRun {
-  readonly runId: RunId
-  readonly sessionId: SessionId
-  readonly agent: string
-  /** The status after all of its events. */
-  readonly status: Status
-  readonly parent?: { readonly runId: RunId; readonly revision: Revision }
+export interface RestoredRun extends Pick<
+  RunHead,
+  "agent" | "cancelReason" | "parent" | "runId" | "sessionId" | "status"
+> {
   /** The events that the next run builds on; all events of the last one. */
   readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
   /**
@@ -158,8 +153,6 @@ export interface RestoredRun {
   readonly decisions?: ReadonlyArray<Decision>
   /** Messages to the run that its events do not hold. */
   readonly messages?: ReadonlyArray<SentMessage>
-  /** The reason of a request to cancel the run. */
-  readonly cancelReason?: string
 }
 
 /** Which ready runs to list. */
@@ -218,23 +211,17 @@ export interface RunStorePort {
    * - `RunRemoved` — `parent` is not, or no longer, in this store up to that revision as it was read: read the session again, and
    *   start again.
    */
-  readonly create: (options: {
-    readonly runId: RunId
-    readonly sessionId: SessionId
-    readonly agent: string
-    readonly parent?: {
-      readonly runId: RunId
-      readonly revision: Revision
-      /** As its head had it when it was read: another run of this id, or a copy that was replaced since, is not built on. */
-      readonly createdAt?: Timestamp
+  readonly create: (
+    options: Pick<RunHead, "agent" | "runId" | "sessionId" | "status"> & {
+      /** `createdAt` as its head had it when it was read: another run of this id, or a copy that was replaced since, is not built on. */
+      readonly parent?: NonNullable<RunHead["parent"]> & { readonly createdAt?: Timestamp }
+      /** What `parent` came to at its revision. */
+      readonly checkpoint?: NewCheckpoint
+      readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
+      readonly owner: string
+      readonly ttl: Duration.Input
     }
-    /** What `parent` came to at its revision. */
-    readonly checkpoint?: NewCheckpoint
-    readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
-    readonly status: Status
-    readonly owner: string
-    readonly ttl: Duration.Input
-  }) => Effect.Effect<Lease, RunExists | RunRemoved | SessionBusy | RunStoreError>
+  ) => Effect.Effect<Lease, RunExists | RunRemoved | SessionBusy | RunStoreError>
 
   /**
    * Appends events, all or none, and returns the new revision.

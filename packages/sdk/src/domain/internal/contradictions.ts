@@ -2,8 +2,15 @@
  * What a type cannot say about a run state: that its parts agree. A state that came from outside is checked for it, because a
  * state that contradicts itself would send a provider a history that it refuses, or wait for a decision that cannot be taken.
  */
+import type * as Schema from "effect/Schema"
 import * as History from "../History.ts"
 import type { Message } from "../Message.ts"
+import type * as ToolCall from "../ToolCall.ts"
+
+type Call = Pick<
+  Schema.Struct.Type<typeof ToolCall.fields>,
+  "id" | "ordinal" | "requestId" | "result" | "status" | "target"
+>
 
 /** The parts of a state that have to agree. */
 interface Parts {
@@ -14,15 +21,7 @@ interface Parts {
     readonly decision?: { readonly requestId: string }
   }>
   readonly grants: ReadonlyArray<{ readonly id: string }>
-  readonly calls: ReadonlyArray<{
-    readonly id: string
-    readonly ordinal: number
-    readonly status: string
-    readonly target: string
-    readonly result?: unknown
-    readonly requestId?: string
-    readonly child?: { readonly runId: string }
-  }>
+  readonly calls: ReadonlyArray<Call & { readonly child?: { readonly runId: string } }>
   readonly background?: ReadonlyArray<{
     readonly callId: string
     readonly child?: { readonly runId: string }

@@ -10,7 +10,7 @@
 import type * as Arr from "effect/Array"
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
-import type { GrantId, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
+import type { GrantId, RunId, Timestamp } from "../../domain/Id.ts"
 import { sameDecision } from "../../domain/internal/judgeDecision.ts"
 import { SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
@@ -24,8 +24,7 @@ import { takenBy } from "./messages.ts"
 import { closingReason } from "./requests.ts"
 
 /** A run as the store has it, when a copy of it arrives. */
-export interface PresentRun extends Pick<RestoredRun, "agent" | "parent" | "cancelReason"> {
-  readonly sessionId: SessionId
+export interface PresentRun extends Pick<RestoredRun, "agent" | "cancelReason" | "parent" | "sessionId"> {
   readonly events: ReadonlyArray<RunEvent>
   /** Whether a process has claimed it in this store. */
   readonly isClaimed: boolean

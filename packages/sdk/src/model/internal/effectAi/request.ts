@@ -16,7 +16,7 @@ import {
 } from "../../../domain/Message.ts"
 import type { FinishReason } from "../../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../../domain/Usage.ts"
-import type { ModelResponse } from "../../ModelPart.ts"
+import type { ModelResponse, Replay } from "../../ModelPart.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
 import { argumentsValue, fieldsOf, textOf, wholeArguments } from "../fields.ts"
 
@@ -154,11 +154,6 @@ const filePart = ({ data, fileName, mediaType }: Prompt.FilePart): FilePart => (
 
 /** Under this name what a provider wants back travels through `effect/ai`. */
 const namespace = "fermata"
-
-interface Replay {
-  readonly provider?: string
-  readonly payload?: Schema.Json
-}
 
 /** What goes with a part, as its metadata; nothing where there is nothing. */
 export const metadataOf = ({

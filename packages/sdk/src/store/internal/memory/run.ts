@@ -3,7 +3,7 @@
  */
 import type * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
-import type { Revision, RunId, SessionId, Timestamp } from "../../../domain/Id.ts"
+import type { Revision, Timestamp } from "../../../domain/Id.ts"
 import { defined } from "../../../domain/internal/defined.ts"
 import { SessionBusy } from "../../../domain/RunError.ts"
 import { type RunEvent, version } from "../../../domain/RunEvent.ts"
@@ -19,11 +19,7 @@ import { closingReason, isCancellable, type RequestEntry } from "../requests.ts"
 import type { CheckpointEntry } from "./checkpoints.ts"
 
 /** A run, its journal, its requests and its messages. */
-export interface Run {
-  readonly runId: RunId
-  readonly sessionId: SessionId
-  readonly agent: string
-  readonly parent?: { readonly runId: RunId; readonly revision: Revision }
+export interface Run extends Pick<RunHead, "agent" | "parent" | "runId" | "sessionId"> {
   /** The run of its own session that it comes after; "" for the first one. */
   readonly follows: string
   createdAt: Timestamp
