@@ -92,27 +92,27 @@ export const ToolCall = Schema.Struct({
   child: Schema.optionalKey(Schema.suspend((): Schema.Codec<RunState, unknown> => RunState))
 })
 
-/** A sub-agent that goes on by itself, whose end its run receives as a message. */
-export interface BackgroundRun {
+const backgroundFields = Schema.Struct({
   /** The call that started it, from which its run has its id. */
-  readonly callId: ToolCallId
-  /** Its name among the sub-agents. */
-  readonly name: string
-  /** Its run; left out when that has ended. */
-  readonly child?: RunState
-  readonly ended?: { readonly status: "completed" | "cancelled" | "error"; readonly at: Timestamp }
-  /** The policies of the agent that started it, once another one has the conversation: they go on binding it, and no other's do. */
-  readonly starterPolicies?: Policies
-}
-/** The schema of {@link BackgroundRun}. */
-export const BackgroundRun = Schema.Struct({
   callId: ToolCallId,
+  /** Its name among the sub-agents. */
   name: Schema.String,
-  child: Schema.optionalKey(Schema.suspend((): Schema.Codec<RunState, unknown> => RunState)),
   ended: Schema.optionalKey(
     Schema.Struct({ status: Schema.Literals(["completed", "cancelled", "error"]), at: Timestamp })
   ),
+  /** The policies of the agent that started it, once another one has the conversation: they go on binding it, and no other's do. */
   starterPolicies: Schema.optionalKey(Schema.NonEmptyArray(ApprovalPolicy))
+})
+
+/** A sub-agent that goes on by itself, whose end its run receives as a message. */
+export interface BackgroundRun extends Schema.Schema.Type<typeof backgroundFields> {
+  /** Its run; left out when that has ended. */
+  readonly child?: RunState
+}
+/** The schema of {@link BackgroundRun}. */
+export const BackgroundRun = Schema.Struct({
+  ...backgroundFields.fields,
+  child: Schema.optionalKey(Schema.suspend((): Schema.Codec<RunState, unknown> => RunState))
 })
 
 const stateFields = {

@@ -1,11 +1,3 @@
-import { isWrappingUp } from "./Budget.ts"
-import * as Grant from "./Grant.ts"
-import * as History from "./History.ts"
-import type { Revision } from "./Id.ts"
-import * as Id from "./Id.ts"
-import { exhausted, inTree, limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
-import { bookUsage, childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
-import { decided, supersede, superseded } from "./internal/decided.ts"
 /**
  * `evolve(state, event)` is what an event means: the state after it.
  *
@@ -15,6 +7,14 @@ import { decided, supersede, superseded } from "./internal/decided.ts"
  *
  * @since 0.1.0
  */
+import { isWrappingUp } from "./Budget.ts"
+import * as Grant from "./Grant.ts"
+import * as History from "./History.ts"
+import type { Revision } from "./Id.ts"
+import * as Id from "./Id.ts"
+import { exhausted, inTree, limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
+import { bookUsage, childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
+import { decided, supersede, superseded } from "./internal/decided.ts"
 import { defined } from "./internal/defined.ts"
 import {
   appendQueued,

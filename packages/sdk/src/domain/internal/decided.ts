@@ -1,3 +1,11 @@
+/**
+ * What a decision means for the run that asked: calls that are released or settled, grants, budgets, the end, and turns that the user
+ * has superseded.
+ *
+ * A decision with `supersedes` names the run to which something else was said. It supersedes the open turn of that run and of each run
+ * from there down to its request: the sub-agents that it waits for are stopped. Calls that have begun come to their end; every other call
+ * has its result at once, whichever of the decisions on the turn is folded first.
+ */
 import { name, sentence, text as shown } from "../Display.ts"
 import * as Grant from "../Grant.ts"
 import * as History from "../History.ts"
@@ -10,14 +18,6 @@ import { type RunEvent, unwrap } from "../RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import { toppedUp } from "./budgets.ts"
-/**
- * What a decision means for the run that asked: calls that are released or settled, grants, budgets, the end, and turns that the user
- * has superseded.
- *
- * A decision with `supersedes` names the run to which something else was said. It supersedes the open turn of that run and of each run
- * from there down to its request: the sub-agents that it waits for are stopped. Calls that have begun come to their end; every other call
- * has its result at once, whichever of the decisions on the turn is folded first.
- */
 import { recordOf } from "./released.ts"
 import { asText, releasedText, settle, updateCall, updateRequest, type Event } from "./turn.ts"
 

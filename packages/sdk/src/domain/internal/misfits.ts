@@ -1,11 +1,11 @@
-import { line } from "../Display.ts"
-import type { Misfit } from "../Misfit.ts"
 /**
  * Finds the keys that a given value has and that nothing reads. The one check of this kind: what may be given is said by a {@link Shape}.
  *
  * It is for what a program gives, at the moment it gives it. Stored data is read by its schemas, which pass over fields that they do not
  * know, so that a later version may add some.
  */
+import { line } from "../Display.ts"
+import type { Misfit } from "../Misfit.ts"
 import { maxGivenDepth } from "./json.ts"
 import { isPlain, kindOf, millisOf } from "./untyped.ts"
 

@@ -3,15 +3,10 @@
  * or came to it and still are none.
  */
 import { defined } from "../../domain/internal/defined.ts"
-import type { ModelUsage } from "../../domain/Usage.ts"
 import { ConnectionLost, InvalidResponse, ModelError, type Reason } from "../ModelError.ts"
 
 /** What there is of an error besides its reason; what is left out is not known. */
-interface Details {
-  readonly requestId?: string | undefined
-  readonly retryable?: boolean | undefined
-  readonly usage?: ModelUsage | undefined
-}
+type Details = { readonly [Name in "requestId" | "retryable" | "usage"]?: ModelError[Name] | undefined }
 
 /** An error of this reason. */
 export const modelError = (reason: Reason, details: Details = {}): ModelError =>

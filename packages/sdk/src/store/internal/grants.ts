@@ -1,9 +1,9 @@
-import type { Decision } from "../../domain/Decision.ts"
-import * as Grant from "../../domain/Grant.ts"
-import { type RunId, runOfGrant } from "../../domain/Id.ts"
 /**
  * Grants as every store keeps them. Pure, so that the memory store and the SQL store cannot come to differ.
  */
+import type { Decision } from "../../domain/Decision.ts"
+import * as Grant from "../../domain/Grant.ts"
+import { type RunId, runOfGrant } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import type { RestoredRun } from "../RunStorePort.ts"

@@ -33,7 +33,7 @@ const decodeBatch = (
       ? `was written by a newer version of Fermata (journal version ${batch.version}): update, then read it again`
       : "is damaged: restore the store from a backup, or remove the run"
   const detail = `the journal of ${batch.runId} at revision ${batch.sequence} ${why}.`
-  return Result.fail(new RunStoreError({ operation, reason: new StoreUnreadable({ detail }) }))
+  return Result.fail(unreadable(operation, detail))
 }
 
 /** The events from `from` up to `to` (revisions) that the batches of one run hold. */
@@ -75,9 +75,11 @@ const sameEvents = (one: ReadonlyArray<RunEvent>, other: ReadonlyArray<RunEvent>
 
 /** The rows of a journal are not what the head of its run says. */
 export const damaged = (runId: RunId, operation: string): RunStoreError =>
-  new RunStoreError({
+  unreadable(
     operation,
-    reason: new StoreUnreadable({
-      detail: `the journal of ${runId} has a gap: restore the store from a backup, or remove the run.`
-    })
-  })
+    `the journal of ${runId} has a gap: restore the store from a backup, or remove the run.`
+  )
+
+/** Part of the store cannot be read. */
+export const unreadable = (operation: string, detail: string): RunStoreError =>
+  new RunStoreError({ operation, reason: new StoreUnreadable({ detail }) })

@@ -1,5 +1,5 @@
-import * as AiError from "effect/ai/AiError"
 /** Between the errors of `effect/ai` and ours. */
+import * as AiError from "effect/ai/AiError"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import type { ModelUsage } from "../../../domain/Usage.ts"

@@ -1,7 +1,7 @@
+/** A request of ours as the prompt and the tools of an `effect/ai` language model. */
 import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-/** A request of ours as the prompt and the tools of an `effect/ai` language model. */
 import * as Effect from "effect/Effect"
 import {
   type AssistantMessage,

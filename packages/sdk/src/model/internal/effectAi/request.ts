@@ -1,8 +1,8 @@
+/** What an `effect/ai` language model is asked, as a request of ours, and our answer as the parts of its. */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
-/** What an `effect/ai` language model is asked, as a request of ours, and our answer as the parts of its. */
 import * as Base64 from "effect/encoding/Base64"
 import type * as Schema from "effect/Schema"
 import { type RunId, type SessionId, toolCallId } from "../../../domain/Id.ts"
@@ -64,23 +64,15 @@ const messagesOf = ({ content }: Prompt.Prompt): ReadonlyArray<Message> => {
   const messages: Array<Message> = []
   const head = () => ({ sequence: messages.length, at: 0 })
   let turn = 0
-  let open: Array<Pick<ToolMessage, "callId" | "providerCallId" | "name">> = []
+  const open: Array<Pick<ToolMessage, "callId" | "providerCallId" | "name">> = []
   const addResult = (id: string, result: Pick<ToolMessage, "outcome" | "content">) => {
     const at = open.findIndex((call) => call.providerCallId === id)
     const [call] = at === -1 ? [] : open.splice(at, 1)
     if (call !== undefined) messages.push({ role: "tool", ...head(), ...call, ...result })
   }
   const addMissingResults = () => {
-    for (const call of open) {
-      messages.push({
-        role: "tool",
-        ...head(),
-        ...call,
-        outcome: "cancelled",
-        content: [text("There is no result.")]
-      })
-    }
-    open = []
+    const missing = { outcome: "cancelled", content: [text("There is no result.")] } as const
+    while (open[0] !== undefined) addResult(open[0].providerCallId, missing)
   }
   for (const message of content) {
     switch (message.role) {

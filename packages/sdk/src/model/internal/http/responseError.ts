@@ -1,9 +1,9 @@
-import * as Clock from "effect/Clock"
-import * as Effect from "effect/Effect"
 /**
  * What a response that is not an answer means: its status, its headers and its body become one error, with a hint where the
  * address is likely to be wrong.
  */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import { defined } from "../../../domain/internal/defined.ts"
 import {

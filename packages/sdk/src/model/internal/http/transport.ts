@@ -1,8 +1,8 @@
-import type { NonEmptyReadonlyArray } from "effect/Array"
 /**
  * A model client over HTTP: what is the same for every protocol. It sends, waits, reads, gives up, tries again, and closes the
  * connection when it is interrupted.
  */
+import type { NonEmptyReadonlyArray } from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

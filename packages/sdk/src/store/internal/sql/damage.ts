@@ -5,8 +5,9 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { RunId } from "../../../domain/Id.ts"
-import { RunStoreError, StoreUnreadable } from "../../RunStoreError.ts"
+import type { RunStoreError } from "../../RunStoreError.ts"
 import type { DamagedRun } from "../../RunStorePort.ts"
+import { unreadable } from "../journal.ts"
 
 /** The columns of a row as the driver returns them. */
 type RawRow = Readonly<Record<string, unknown>>
@@ -40,10 +41,6 @@ export const displayId = (id: unknown): string => (isRunId(id) ? id : "(whose id
 /** What is wrong with a row, and what to do. */
 export const damagedColumns = (what: string, columns: ReadonlyArray<string>): string =>
   `${what} is damaged (${columns.join(", ")}), or was written by a newer version of Fermata: update, restore the store from a backup, or remove the run.`
-
-/** Part of the store cannot be read. */
-export const unreadable = (operation: string, detail: string): RunStoreError =>
-  new RunStoreError({ operation, reason: new StoreUnreadable({ detail }) })
 
 /** Separates the rows that can be read from the others. */
 export const sort = <Row extends object, Value>(

@@ -5,25 +5,14 @@ import * as Effect from "effect/Effect"
 import type { SqlClient } from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 
+type Unknown<Names extends string> = { readonly [Name in Names]?: unknown }
+
 /** The parts that are looked at; a row without them is left out, and its grant is kept when it is first used. */
-interface Approval {
-  readonly _tag?: unknown
-  readonly requestId?: unknown
-  readonly tool?: unknown
-  readonly safety?: unknown
+type Approval = Unknown<"_tag" | "requestId" | "tool" | "safety" | "arguments"> & {
   readonly agentPath?: ReadonlyArray<unknown>
-  readonly arguments?: unknown
 }
-interface StoredDecision {
-  readonly by?: unknown
-  readonly at?: unknown
-  readonly arguments?: unknown
-  readonly grant?: {
-    readonly scope?: unknown
-    readonly arguments?: unknown
-    readonly expiresAt?: unknown
-    readonly inherit?: unknown
-  }
+type StoredDecision = Unknown<"by" | "at" | "arguments"> & {
+  readonly grant?: Unknown<"scope" | "arguments" | "expiresAt" | "inherit">
 }
 
 const parse = <A>(text: string): A | undefined => {

@@ -9,7 +9,8 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { SqlClient } from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import { RunStoreError, StoreUnreadable } from "../../RunStoreError.ts"
+import type { RunStoreError } from "../../RunStoreError.ts"
+import { unreadable } from "../journal.ts"
 import type { SqlAccess } from "./access.ts"
 import { backfillGrants } from "./grantsBackfill.ts"
 
@@ -42,12 +43,8 @@ const takeSteps = ({ sql, write }: SqlAccess): Effect.Effect<void, RunStoreError
       const rows = yield* sql<{ readonly version: number }>`SELECT version FROM fermata_schema`
       const current = rows.reduce((highest, row) => Math.max(highest, Number(row.version)), 0)
       if (current > steps.length) {
-        return yield* new RunStoreError({
-          operation: "open",
-          reason: new StoreUnreadable({
-            detail: `it was written by a newer version of Fermata (tables ${current}, this one knows ${steps.length}): update, then open it again.`
-          })
-        })
+        const detail = `it was written by a newer version of Fermata (tables ${current}, this one knows ${steps.length}): update, then open it again.`
+        return yield* unreadable("open", detail)
       }
       const at = yield* Clock.currentTimeMillis
       for (let version = current + 1; version <= steps.length; version += 1) {

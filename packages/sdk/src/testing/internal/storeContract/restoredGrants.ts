@@ -36,10 +36,13 @@ const revokedBy = (stored: StoredGrant, by: string, at: number): StoredGrant => 
   grant: { ...stored.grant, revoked: { by, at } }
 })
 
+/** The id of the grant that the first request of `run_a` gives. */
+const { id: grantId } = grantOf(a).grant
+
 export const restoredGrants = ({ assert, fails, test }: Group): void => {
   test("keeps the grant of a restored run revoked when it was revoked here before the run was deleted", function* (store) {
     yield* store.restore([copyAt(a, 0)], [], [])
-    yield* store.revokeGrant({ grantId: grantOf(a).grant.id, revocation })
+    yield* store.revokeGrant({ grantId: grantId, revocation })
     for (let round = 0; round < 2; round += 1) {
       yield* store.remove(a)
       yield* store.restore([copyAt(a, 0)], [], [])
@@ -49,7 +52,6 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
   })
 
   test("does not take the grant of a new run for that of a deleted one of the same id, nor the other way round", function* (store) {
-    const { id: grantId } = grantOf(a).grant
     const other = yield* started(store, b)
     for (const at of [1, 2, 3]) {
       yield* store.restore([copyAt(a, at)], [], [])
@@ -74,7 +76,7 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
 
   test("keeps a grant that a run gave after another of its id was deleted, also when it is first relied on", function* (store) {
     yield* store.restore([copyAt(a, 1)], [], [])
-    yield* store.revokeGrant({ grantId: grantOf(a).grant.id, revocation })
+    yield* store.revokeGrant({ grantId: grantId, revocation })
     yield* store.remove(a)
     const other = yield* started(store, b)
     assert.strictEqual((yield* start(store, other, [grantAt(a, 2)])).revoked, undefined)
@@ -83,7 +85,6 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
   })
 
   test("revokes the grants of restored runs that their journals say were revoked, in sub-agents too", function* (store) {
-    const { id: grantId } = grantOf(a).grant
     const principal = { id: "ben", kind: "service" } as const
     const event = { _tag: "grant.revoked", at: 8, grantId, by: "ben", principal } as const
     yield* store.restore([{ ...copyAt(a, 0), rest: [event] }], [], [])
@@ -98,7 +99,6 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
 
   test("revokes what another store says of the grants of restored runs, and no grant of another run", function* (store) {
     yield* store.restore([copyAt(a, 0)], [], [])
-    const { id: grantId } = grantOf(a).grant
     const foreign = { _tag: "grant.revoked", at: 8, grantId, by: "eve" } as const
     const claims = [revokedBy(grantOf(a), "eve", 8), revokedBy({ ...grantOf(a), runId: b }, "eve", 8)]
     yield* store.restore([copyAt(b, 0, [foreign])], [], [], [...claims, revokedBy(grantOf(b), "ben", 8)])
@@ -106,7 +106,6 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
   })
 
   test("takes in what another archive of a run says was revoked, whatever else becomes of it", function* (store) {
-    const { id: grantId } = grantOf(a).grant
     interface Case {
       /** The copy that is here, and the one that comes. Each case has a grant of its own time: what is left of one stays. */
       readonly copies: (
@@ -156,7 +155,6 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
   })
 
   test("takes in the revocations of the runs that are here when another run is in the place of the last one, and none of a run of another beginning", function* (store) {
-    const { id: grantId } = grantOf(a).grant
     const claims = [revokedBy(grantOf(a), "ben", 8)]
     const next = (runId: Id.RunId): RestoredRun => ({
       runId,
@@ -205,7 +203,7 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
     yield* store.decide({ ...approve(Id.requestId(a, 1)), grant: scope })
     const claims = [revokedBy(grantOf(a), "ben", 8), revokedBy(grantOf(a, 2), "ben", 8)]
     const refused = yield* Effect.flip(store.restore([held], [], [], claims))
-    assert.deepStrictEqual(fields(refused)["revoked"], [grantOf(a).grant.id])
+    assert.deepStrictEqual(fields(refused)["revoked"], [grantId])
     yield* store.decide({ ...approve(Id.requestId(a, 2)), grant: scope })
     assert.deepStrictEqual(
       (yield* store.grants()).map(({ grant }) => grant.revoked?.by),
