@@ -5,7 +5,7 @@
  * dead process. Stopping the worker ends no run. The model is scripted.
  */
 import assert from "node:assert/strict"
-import { agent, approve, createFermata, deny, tool } from "@fermata/node"
+import { agent, approve, closeOnSignal, createFermata, deny, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
 
 const open = (owner: string) => {
@@ -17,6 +17,8 @@ const open = (owner: string) => {
 export const main = async () => {
   await using desk = await open("the desk")
   await using worker = await open("the worker")
+  // SIGTERM and Ctrl+C close the worker, which suspends its runs, and end the program.
+  const stopListening = closeOnSignal([worker])
   const takenUp: Array<string> = []
   const settled = Promise.withResolvers<void>()
   const stop = new AbortController()
@@ -49,6 +51,7 @@ export const main = async () => {
   // A run that the worker is driving would stay in the store for the next worker.
   stop.abort()
   await working
+  stopListening()
 }
 
 if (import.meta.main) await main()

@@ -166,7 +166,7 @@ export const continueStored = Effect.fnUntraced(function* (
     const asked = prompt !== undefined || isGiven || (hasMail && !isEnded(state))
     if (isEnded(state) && !asked && state.status !== "error") return state
     if (next(state)._tag === "Hold" && state.status === "held" && !asked && decided.length === 0) {
-      const cancelled = (yield* journal.pulse).cancelReason
+      const cancelled = (yield* journal.renewLease).cancelReason
       if (cancelled !== undefined) token.cancel(cancelled)
       else {
         state = yield* warn(journal, state, clock.currentTimeMillisUnsafe())

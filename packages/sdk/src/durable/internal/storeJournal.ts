@@ -116,7 +116,7 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
           )
         : Effect.void
     ),
-    pulse: asked(renewLease(store, owned)),
+    renewLease: asked(renewLease(store, owned)),
     isStale: () => owned.clock.monotonicTimeNanosUnsafe() >= owned.goodUntil,
     isBroken: () => isBroken,
     isShared: true

@@ -42,8 +42,8 @@ export interface Journal {
   readonly onMail: (listener: () => void) => () => void
   /** Listens to what others do from now on, also while nothing is appended. */
   readonly watch: Effect.Effect<void>
-  /** Whether the run is to be cancelled, and whether there is mail. Fails when it is somebody else's. */
-  readonly pulse: Effect.Effect<News, JournalError>
+  /** Renews the lease and reports cancellation and mail. Fails when the run has another owner. */
+  readonly renewLease: Effect.Effect<News, JournalError>
   /** Whether so much time has passed since the last sign of life that the run may be somebody else's. */
   readonly isStale: () => boolean
   /** Whether the store itself has met a defect: nothing more is written then. */

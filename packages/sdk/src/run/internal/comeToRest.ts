@@ -129,7 +129,7 @@ export const park = Effect.fnUntraced(function* (drive: Drive, last: RunEvent) {
   const after = evolve(drive.state, event)
   if (!(yield* drive.journal.park(drive.staged.concat(event), after))) {
     yield* takeMail(drive)
-    const { cancelReason } = yield* drive.journal.pulse
+    const { cancelReason } = yield* drive.journal.renewLease
     if (cancelReason !== undefined) drive.token.cancel(cancelReason)
     return false
   }

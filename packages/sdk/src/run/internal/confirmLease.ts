@@ -7,7 +7,7 @@ import type { JournalError } from "./Journal.ts"
 
 /** Makes sure that the run is still this process's before something happens that cannot be taken back. */
 export const confirmLease = (drive: Drive): Effect.Effect<void, JournalError> =>
-  Effect.map(drive.journal.pulse, ({ cancelReason, hasMail }) => {
+  Effect.map(drive.journal.renewLease, ({ cancelReason, hasMail }) => {
     if (hasMail === true) drive.hasMail = true
     if (cancelReason !== undefined) drive.token.cancel(cancelReason)
   })

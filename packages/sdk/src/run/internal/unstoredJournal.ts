@@ -20,7 +20,7 @@ const keptByCaller: Journal = {
   decide: undefined,
   onMail: () => notListening,
   watch: Effect.void,
-  pulse: Effect.succeed({}),
+  renewLease: Effect.succeed({}),
   isStale: () => false,
   isBroken: () => false
 }
