@@ -244,7 +244,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     line: 'if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })',
     broken:
       'if (verdict._tag !== "deny") return classifyTool(run, call, entry, args, { allowedBy: "policy" })',
-    finder: { scenario: "approve" }
+    finder: { tests: ["sdk/test/run/askedAbout.test.ts"] }
   },
   {
     name: "stores events that cannot be read back",
