@@ -31,7 +31,7 @@ export interface Tool {
   readonly description: string
   /** The names of its arguments. */
   readonly parameters: ReadonlyArray<string>
-  /** Whether somebody has to approve each call. A tool that is not gated only reads. */
+  /** Whether each call needs approval. A tool that is not gated is read-only. */
   readonly gated: boolean
   /** Its body, which the harness counts. */
   readonly run: (args: Readonly<Record<string, number>>) => string | Promise<string>
@@ -154,7 +154,7 @@ export interface System {
   readonly installed: "workspace" | "benchmarks" | "none"
   /** What a program imports, the main entry first. */
   readonly entries: ReadonlyArray<string>
-  /** The packages that a program installs for this, of which the versions and the sizes are told. */
+  /** The packages that a program installs for this system; the report lists their versions and sizes. */
   readonly packages: ReadonlyArray<string>
   /** The documented switch with which tracing and telemetry are off, or that there is none. */
   readonly quiet: string

@@ -11,7 +11,7 @@ export const systems: ReadonlyArray<System> = [
     installed: "none",
     entries: [],
     packages: [],
-    quiet: "It has none.",
+    quiet: "None.",
     durability: "WAL, synchronous=FULL."
   },
   {
@@ -21,7 +21,7 @@ export const systems: ReadonlyArray<System> = [
     installed: "workspace",
     entries: ["@fermata/node", "@fermata/sdk"],
     packages: ["@fermata/node"],
-    quiet: "There is nothing to switch off: no tracer is installed unless the program does it.",
+    quiet: "Off by default: only the program can install a tracer.",
     durability: "WAL, synchronous=FULL (its default)."
   },
   {
@@ -31,7 +31,7 @@ export const systems: ReadonlyArray<System> = [
     installed: "workspace",
     entries: ["effect/ai/LanguageModel"],
     packages: ["effect"],
-    quiet: "There is nothing to switch off: no tracer is installed unless the program does it.",
+    quiet: "Off by default: only the program can install a tracer.",
     durability: "The program's own: the exported chat in one row, WAL, synchronous=FULL, not fenced."
   },
   {
@@ -41,7 +41,7 @@ export const systems: ReadonlyArray<System> = [
     installed: "workspace",
     entries: ["effect/workflow/Workflow"],
     packages: ["effect"],
-    quiet: "There is nothing to switch off: no tracer is installed unless the program does it.",
+    quiet: "Off by default: only the program can install a tracer.",
     durability: "`effect/cluster` with one runner, on Fermata's SQLite client: WAL, synchronous=FULL."
   },
   {
@@ -75,7 +75,7 @@ export const systems: ReadonlyArray<System> = [
     quiet: "`LANGSMITH_TRACING=false`.",
     environment: { LANGSMITH_TRACING: "false" },
     durability:
-      'WAL; `synchronous=FULL` set on its connection; `durability: "sync"`. Its driver is `better-sqlite3` 13.2 instead of the 12 that it asks for, which ends the process on Node 24.19 and newer.'
+      'WAL; `synchronous=FULL` set on its connection; `durability: "sync"`. Its driver is `better-sqlite3` 13.2 instead of the requested 12, which crashes the process on Node 24.19 and newer.'
   },
   {
     name: "mastra",
@@ -87,7 +87,7 @@ export const systems: ReadonlyArray<System> = [
     quiet: "`MASTRA_TELEMETRY_DISABLED=1`; no observability is configured, and no logger.",
     environment: { MASTRA_TELEMETRY_DISABLED: "1" },
     durability:
-      "WAL; it sets `synchronous=NORMAL` itself and has no option for it, so `FULL` is set on its connection afterwards. Stored steps are those of a durable agent with `recovery`."
+      "WAL; it sets `synchronous=NORMAL` without an option, so the benchmark sets `FULL` on its connection afterwards. Stored steps are those of a durable agent with `recovery`."
   },
   {
     name: "adk",
@@ -96,7 +96,7 @@ export const systems: ReadonlyArray<System> = [
     installed: "benchmarks",
     entries: ["@google/adk"],
     packages: ["@google/adk", "@mikro-orm/sqlite", "zod"],
-    quiet: "There is nothing to switch off: no exporter is installed unless the program does it.",
+    quiet: "Off by default: only the program can install an exporter.",
     durability: "WAL and `synchronous=FULL`, set on each connection."
   },
   {
@@ -106,7 +106,7 @@ export const systems: ReadonlyArray<System> = [
     installed: "benchmarks",
     entries: ["@inngest/agent-kit"],
     packages: ["@inngest/agent-kit", "inngest", "zod"],
-    quiet: "There is nothing to switch off.",
-    durability: "It has no store of its own: an Inngest server keeps its steps."
+    quiet: "None.",
+    durability: "None of its own: an Inngest server stores its steps."
   }
 ]

@@ -53,7 +53,7 @@ const plots: ReadonlyArray<Plot> = [
     file: "heap.svg",
     workload: "fanout",
     title: "Heap of a run that waits for its model, of 10,000 at once",
-    column: "heap a run, kB",
+    column: "heap per run, kB",
     unit: "kB",
     of: "10,000 runs"
   }

@@ -42,7 +42,7 @@ const contentOf = ({ calls = [], text }: Answer): Content => ({
   ]
 })
 
-/** A model that says what it is told to. */
+/** A scripted model. */
 export class Scripted extends BaseLlm {
   readonly say: (contents: Contents) => Answer | Promise<Answer>
   readonly deltas: ReadonlyArray<string>

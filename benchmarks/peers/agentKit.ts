@@ -78,16 +78,15 @@ const inMemory = async (script: Script) => {
   }
 }
 
-const needsServer =
-  "its steps are kept by an Inngest server, which runs them; alone in a process nothing is stored."
+const needsServer = "an Inngest server runs and stores its steps; nothing is stored within one process."
 
 export const adapter: Adapter = {
   step: inMemory,
   fanOut: inMemory,
   parallel: inMemory,
   stored: { cannot: needsServer },
-  hold: { cannot: "a tool waits for an event of an Inngest server; alone in a process nothing can be held." },
-  stream: { cannot: "it asks its models for the whole answer and cuts pieces from that." },
+  hold: { cannot: "a tool waits for an event of an Inngest server; nothing can be held within one process." },
+  stream: { cannot: "it requests the complete answer from its models and splits it into pieces." },
   conversation: {
     cannot: "it leaves the store to the program: a history adapter, which reads and writes whole threads."
   },

@@ -24,7 +24,7 @@ const messageOf = ({ calls = [], text = "" }: Answer): AIMessage =>
     }))
   })
 
-/** A model that says what it is told to. */
+/** A scripted model. */
 export class Scripted extends BaseChatModel<BaseChatModelCallOptions, AIMessageChunk> {
   readonly say: (messages: ReadonlyArray<BaseMessage>) => Answer | Promise<Answer>
   readonly deltas: ReadonlyArray<string>
@@ -208,7 +208,6 @@ export const adapter: Adapter = {
     }
   },
   inbox: {
-    cannot:
-      "it lists the checkpoints of a thread, not what is held: a program keeps a list of its threads beside it."
+    cannot: "it lists the checkpoints of a thread, not held threads: the program must keep its own list."
   }
 }

@@ -130,7 +130,7 @@ export const adapter: Adapter = {
   parallel: inMemory,
   stored: {
     cannot:
-      "it writes nothing while a run is at work: there is a `RunState` when it is held or over, and a `Session` is told then."
+      "it writes nothing while a run is being driven: a `RunState` exists when the run is held or has ended, and the `Session` is updated then."
   },
   hold: {
     prepare: async (folder, history) => {

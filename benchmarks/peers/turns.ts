@@ -1,5 +1,5 @@
 /**
- * Which turn a model is asked for, told from the history that it is given.
+ * The number of the requested turn, derived from the history.
  */
 import type { Script } from "../System.ts"
 

@@ -9,7 +9,7 @@ import type { Answer, Tool } from "../System.ts"
 export interface HeldScript {
   readonly prompt: string
   readonly tools: ReadonlyArray<Tool>
-  /** The model's answer. It is told the request, as the system makes it, and how many calls in it have no result. */
+  /** The model's answer to a request of the system, with the number of its calls without a result. */
   readonly ask: (request: unknown, open: number) => Answer
 }
 
@@ -17,13 +17,13 @@ export interface HeldScript {
 export interface Waiting {
   /** The argument of the call. */
   readonly build: number
-  /** By which the system is told about it: JSON. */
+  /** The system's own reference to the call, as JSON. */
   readonly handle: unknown
 }
 
 /** How far a run has come. */
 export interface Outcome {
-  /** `asks`: the system wants to be told what became of a call. */
+  /** `asks`: the system requests the outcome of a call. */
   readonly status: "held" | "finished" | "asks"
   readonly text?: string
 }

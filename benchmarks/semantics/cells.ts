@@ -14,7 +14,7 @@ import type { Outcome, Waiting } from "./Holding.ts"
  *
  * - `right`: every approved call has run once, nothing else has, and the run came to its end.
  * - `runs twice`: a call has run more than once.
- * - `runs unasked`: a call has run that nobody has approved.
+ * - `runs unasked`: a call ran without approval.
  * - `too soon`: the model was called while a call in its history had no result, which providers refuse.
  * - `lost`: an approved call has not run, the message was never heard, or the run cannot be brought to its end.
  * - `refused`: the system refused what it was asked, left the run as it was, and came to the right end by another way.
@@ -110,7 +110,7 @@ const stage = (module: string, folder: string, calls: number) => {
   return { ready, act, must, effects, asked, waiting, begin, finish }
 }
 
-const told = (came: Came<Outcome>): string =>
+const resultOf = (came: Came<Outcome>): string =>
   "value" in came ? came.value.status : "error" in came ? came.error.split("\n")[0]!.slice(0, 120) : "killed"
 
 const times = (effects: ReadonlyArray<number>, build: number): number =>
@@ -149,7 +149,7 @@ const twoAtOnce =
     const text = await finish()
     return {
       word: judge(effects(), [1], text),
-      detail: `${ran(effects())}; the processes were told: ${came.map(told).join(" / ")}`
+      detail: `${ran(effects())}; results: ${came.map(resultOf).join(" / ")}`
     }
   }
 
@@ -165,7 +165,7 @@ const again: Play = async (module, folder) => {
   const text = await finish()
   return {
     word: judge(effects(), [1], text),
-    detail: `${ran(effects())}; told: ${told(second)}${more > 0 ? "; the model was called once more" : ""}`
+    detail: `${ran(effects())}; result: ${resultOf(second)}${more > 0 ? "; the model was called once more" : ""}`
   }
 }
 
@@ -176,12 +176,12 @@ const killed =
     const { act, begin, effects, finish } = stage(module, folder, 1)
     const these = await begin(1)
     const came = await act<Outcome>({ do: "approve", these }, where)
-    if (!("died" in came)) throw new Error(`The process was not killed: ${told(came)}`)
+    if (!("died" in came)) throw new Error(`The process was not killed: ${resultOf(came)}`)
     const after = await act<Outcome>({ do: "recover" })
     if ("value" in after && after.value.status === "asks")
       await act({ do: "supply", text: "It was deployed: seen on the server." })
     const text = await finish()
-    return { word: judge(effects(), [1], text), detail: `${ran(effects())}; then: ${told(after)}` }
+    return { word: judge(effects(), [1], text), detail: `${ran(effects())}; then: ${resultOf(after)}` }
   }
 
 /** One of two calls is approved, then the other one. */
@@ -208,7 +208,7 @@ const oneOfTwo: Play = async (module, folder) => {
               : "right"
   return {
     word,
-    detail: `${these.length} of 2 shown; told: ${told(came)}; ran at once: ${early.join(", ") || "none"}; then waited: ${left.join(", ") || "none"}; in the end ran: ${all.join(", ") || "none"}`
+    detail: `${these.length} of 2 shown; result: ${resultOf(came)}; ran at once: ${early.join(", ") || "none"}; then waited: ${left.join(", ") || "none"}; in the end ran: ${all.join(", ") || "none"}`
   }
 }
 
@@ -237,7 +237,7 @@ const messageMeanwhile: Play = async (module, folder) => {
               : "lost"
   return {
     word,
-    detail: `told: ${told(came)}; then waited: ${still}; approved: ${approved === undefined ? "not possible" : told(approved)}; ${ran(effects())}; the message was ${heard ? "" : "not "}heard`
+    detail: `result: ${resultOf(came)}; then waited: ${still}; approved: ${approved === undefined ? "not possible" : resultOf(approved)}; ${ran(effects())}; the model ${heard ? "received" : "did not receive"} the message`
   }
 }
 

@@ -89,7 +89,7 @@ export const open: OpenHolding = async (folder, script) => {
         try {
           await fermata.decide(handle as Pending, approve())
         } catch (error) {
-          // Somebody else has approved it. Going on with the run is for whoever comes first, so this process tries, too.
+          // Another process has approved it. The first process that resumes the run continues it, so this one tries too.
           if (!isAlreadyDecided(error)) throw error
         }
       return outcomeOf(await fermata.resume(runId))

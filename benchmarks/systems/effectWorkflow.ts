@@ -89,7 +89,7 @@ const sqlite = (filename: string) =>
   )
 
 const noConversation =
-  "it keeps the steps of one execution, and no conversation on top of which a prompt could be sent."
+  "it stores the steps of one execution, and no conversation that a prompt could continue."
 
 export const adapter: Adapter = {
   step: inMemory,
@@ -104,7 +104,7 @@ export const adapter: Adapter = {
       )
     ),
   hold: { cannot: noConversation },
-  stream: { cannot: "an execution has one result, when it is over, and no stream." },
+  stream: { cannot: "an execution has one result at its end, and no stream." },
   conversation: { cannot: noConversation },
-  inbox: { cannot: "what an execution waits for cannot be listed: whoever decides has to know its id." }
+  inbox: { cannot: "it cannot list what executions wait for: the program must know their ids." }
 }

@@ -21,7 +21,7 @@ const ask = async (script: Script, turn: number): Promise<Answer> => {
 
 const bodies = (script: Script) => new Map(script.tools.map((tool) => [tool.name, tool]))
 
-/** Turns until the model says something; `onTurn` is told what each added. */
+/** Turns until the model answers with text; `onTurn` receives what each turn added. */
 const loop = async (
   script: Script,
   tools: ReturnType<typeof bodies>,

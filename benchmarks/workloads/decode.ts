@@ -14,7 +14,7 @@ const protocols: ReadonlyArray<Protocol> = ["chat", "responses", "messages"]
 export const decode: Workload = {
   name: "decode",
   title: "Decode",
-  what: "An answer of 20,000 pieces in the form of a provider's protocol, 4 kB at a time, read by Fermata's own model clients into parts. The floor splits it into events. Microseconds a piece.",
+  what: "An answer of 20,000 deltas in a provider's protocol, in chunks of 4 kB, which Fermata's own model clients decode into parts. The floor splits it into events. Microseconds per delta.",
   cases: protocols,
   systems: ["floor", "fermata"],
   primary: "cpu",
@@ -23,7 +23,7 @@ export const decode: Workload = {
     { key: "wall", title: "wall, µs", digits: 2 }
   ],
   targets: protocols.map((name) => ({
-    says: `${name}: at most 3 µs a piece beside the floor`,
+    says: `${name}: at most 3 µs per delta above the floor`,
     reached: ({ get }: Medians) => {
       const ours = get("fermata", name, "cpu")
       const floor = get("floor", name, "cpu")

@@ -42,7 +42,7 @@ const usedHeap = async (): Promise<number> => {
 export const fanOut: Workload = {
   name: "fanout",
   title: "Fan-out",
-  what: `So many runs at once, in memory, each of ${modelCalls} model calls of ${pauseMs} ms by a timer with a tool call between them: ${ideal} ms if nothing else took time. RSS is the most that the process had; heap is what is alive, after a forced collection, while all runs wait for their model, divided by their number.`,
+  what: `Concurrent runs in memory, each of ${modelCalls} model calls that take ${pauseMs} ms by a timer, with tool calls in between: ideally ${ideal} ms. RSS is the process's maximum. Heap is the live heap after a forced collection while all runs wait for their model, divided by the number of runs.`,
   cases: sizes,
   task: "fanOut",
   apart: true,
@@ -52,7 +52,7 @@ export const fanOut: Workload = {
   columns: [
     { key: "ideal", title: "wall, × ideal", digits: 2, ratio: true },
     { key: "cpu", title: "CPU, ms" },
-    { key: "heap", title: "heap a run, kB" },
+    { key: "heap", title: "heap per run, kB" },
     { key: "rss", title: "peak RSS, MB", digits: 0 }
   ],
   targets: [
@@ -67,7 +67,7 @@ export const fanOut: Workload = {
       most: 7
     },
     {
-      says: "10,000 runs: at most 8 kB of heap a waiting run",
+      says: "10,000 runs: at most 8 kB of heap per waiting run",
       reached: ({ get }) => get("fermata", "10,000 runs", "heap"),
       most: 8
     },

@@ -167,7 +167,7 @@ const quick = (key: string, says: string) => ({
 export const growth: Workload = {
   name: "growth",
   title: "Growth",
-  what: "One run of 10,000 turns with 1 kB of result each, journaled; a conversation of 10,000 exchanges, each a run of its own that sees all earlier ones; 100,000 held runs in one store, of which the first hundred are listed and one is decided and resumed. Milliseconds of CPU a turn after 300 turns (100 exchanges) and at the end, kB written by a late turn, and the size of what is stored to that of the messages as JSON. Of the inbox, wall milliseconds. Fermata and the floor have four minutes for each, the others half a minute: what is not done by then is measured as far as it came.",
+  what: "A journaled run of 10,000 turns with results of 1 kB; a conversation of 10,000 exchanges, each a separate run with the history of all earlier ones; 100,000 held runs in one store, of which the first hundred are listed and one is decided and resumed. The figures are CPU milliseconds per turn after 300 turns (100 exchanges) and at the end, kB written by a late turn, and the ratio of the stored size to the messages as JSON; for the inbox, wall milliseconds. Fermata and the floor have four minutes per case, the other systems half a minute; an unfinished case is measured up to that point.",
   cases: Object.keys(cases),
   apart: true,
   floor: false,

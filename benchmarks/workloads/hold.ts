@@ -18,7 +18,7 @@ const conversation = (messages: number): ReadonlyArray<PastMessage> =>
 export const hold: Workload = {
   name: "hold",
   title: "Hold cycle",
-  what: "On top of a conversation of so many messages of 400 characters: a prompt, a call that needs approval, the run is held on disk; new objects on the same store find it, approve it, and go on to the final text on disk. Opening the first client and closing both are not counted, opening the second one is.",
+  what: "A hold cycle after a conversation of the given number of messages of 400 characters: a prompt leads to a call that needs approval, and the run is held on disk; a second client on the same store finds the run, approves the call, and completes the run on disk. Opening the first client and closing both are not counted; opening the second one is.",
   cases: lengths,
   task: "hold",
   // The long conversations are made first, by real prompts.

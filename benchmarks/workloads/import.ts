@@ -35,7 +35,7 @@ const cold = (specifier: string | undefined): Cost => {
 export const imports: Workload = {
   name: "import",
   title: "Import",
-  what: "The first import of the main entry in a new process, with the files in the system's cache; RSS beside that of a Node that imports nothing. Installed are the files of the package and of all that it depends on, as they come from a registry. `second entry` is, for Fermata, `@fermata/sdk`: without the SQLite store.",
+  what: "The first import of the main entry in a new process, with the files in the system's cache. RSS is the difference to a Node process that imports nothing. The installed size includes the package and all its dependencies, as a registry delivers them. For Fermata, `second entry` is `@fermata/sdk`, without the SQLite store.",
   cases: ["main entry", "second entry"],
   floor: false,
   primary: "cpu",
@@ -49,7 +49,7 @@ export const imports: Workload = {
   ],
   targets: [
     {
-      says: "not more CPU than AI SDK in the same run (ratio)",
+      says: "at most the CPU of AI SDK in the same run (ratio)",
       reached: ({ get }) => {
         const ours = get("fermata", "main entry", "cpu")
         const theirs = get("ai", "main entry", "cpu")

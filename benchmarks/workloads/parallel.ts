@@ -8,7 +8,7 @@ import { done, waits } from "./scripts.ts"
 export const parallel: Workload = {
   name: "parallel",
   title: "Parallel tools",
-  what: "One turn with 100 calls of a tool that only reads and takes 10 ms, then the final text; in memory. The floor runs them with `Promise.all`.",
+  what: "One turn in memory with 100 calls of a read-only tool that takes 10 ms, then the final text. The floor uses `Promise.all`.",
   cases: ["100 calls"],
   task: "parallel",
   primary: "wall",

@@ -75,7 +75,7 @@ export const waits = (calls: number, ms: number): Counted =>
     }
   )
 
-/** One call that somebody has to approve, then the end. */
+/** One call that needs approval, then the final text. */
 export const gated = (): Counted =>
   counted(
     { name: "deploy", description: "Deploys a build.", parameters: ["build"], gated: true },

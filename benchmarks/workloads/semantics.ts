@@ -16,17 +16,17 @@ const modules: Readonly<Record<string, string | { readonly cannot: string }>> = 
   "effect-ai": "../semantics/effectAi.ts",
   "effect-workflow": {
     cannot:
-      "it has no approvals: a workflow awaits a deferred value, and the loop, the calls and their approval are the program's."
+      "it has no approvals: a workflow awaits a deferred value, and the program implements the loop, the calls and their approval."
   },
   "agent-kit": {
-    cannot: "alone in a process it cannot hold a run: a tool waits for an event of an Inngest server."
+    cannot: "it cannot hold a run within one process: a tool waits for an event of an Inngest server."
   }
 }
 
 export const semantics: Workload = {
   name: "semantics",
   title: "Semantics",
-  what: `What becomes of a run with a call that waits for an approval, played with real processes on a real store; the tool takes 300 ms and leaves a line in a file each time it has an effect. Two processes approve the same call at once, or 60 ms apart; the same approval is sent again when the run is over; the process is killed (\`kill -9\`) right after the effect, or when the model is called next, and another one goes on; one of two calls is approved; the user says something while the call waits. \`runs twice\`: a call had its effect more than once. \`runs unasked\`: a call ran that nobody had approved. \`too soon\`: the model was called while a call in its history had no result, which providers refuse. \`lost\`: an approved call did not run, the message was not heard, or the run could not be brought to its end. \`refused\`: the system refused and left the run as it was. Of several tries the worst.`,
+  what: `The behaviour of a run that is held on an approval, with real processes on a real store. The tool takes 300 ms and appends a line to a file at each effect. The cases: two processes approve the same call at once, or 60 ms apart; the same approval is sent again after the end of the run; the process is killed (\`kill -9\`) directly after the effect, or at the next model call, and another process continues; one of two calls is approved; the user sends a message while the run is held. \`runs twice\`: a call had its effect more than once. \`runs unasked\`: a call ran without approval. \`too soon\`: the model was called while a call in its history had no result, which providers refuse. \`lost\`: an approved call did not run, the model did not receive the message, or the run could not be completed. \`refused\`: the system refused and did not change the run. The table shows the worst of several attempts.`,
   cases: ["a held run"],
   systems: Object.keys(modules),
   cannot: (system) => {
@@ -49,7 +49,7 @@ export const semantics: Workload = {
       .join(" "),
   targets: [
     {
-      says: "every cell is right (cells that are not)",
+      says: "every cell is right (number of other cells)",
       reached: ({ get }) => get("fermata", "a held run", "wrong"),
       most: 0
     }

@@ -8,7 +8,7 @@ import { adds, done } from "./scripts.ts"
 export const step: Workload = {
   name: "step",
   title: "Step",
-  what: "Runs of 50 and of 200 turns in memory; each turn is one model call and one call of a tool that adds two numbers. Microseconds a turn.",
+  what: "Runs of 50 and of 200 turns in memory; each turn is one model call and one call of a tool that adds two numbers. Microseconds per turn.",
   cases: ["50 turns", "200 turns"],
   task: "step",
   primary: "cpu",

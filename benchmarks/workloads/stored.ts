@@ -8,7 +8,7 @@ import { adds, done } from "./scripts.ts"
 export const stored: Workload = {
   name: "stored",
   title: "Stored step",
-  what: "The runs of `step`, journaled to SQLite at every step. Microseconds and bytes a turn; bytes are what the process hands to the operating system to write, log and checkpoints together.",
+  what: "The runs of `step`, journaled to SQLite at every step. Microseconds and bytes per turn. Bytes are the process's writes to the operating system, WAL and WAL checkpoints together.",
   cases: ["50 turns", "200 turns", "1,000 turns"],
   task: "stored",
   primary: "cpu",
@@ -24,7 +24,7 @@ export const stored: Workload = {
       most: 3
     },
     {
-      says: `${name}: at most 10,000 bytes a step`,
+      says: `${name}: at most 10,000 bytes per step`,
       reached: ({ get }) => get("fermata", name, "bytes"),
       most: 10_000
     }

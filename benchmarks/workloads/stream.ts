@@ -10,7 +10,7 @@ const characters = deltas.reduce((sum, { length }) => sum + length, 0)
 export const stream: Workload = {
   name: "stream",
   title: "Stream",
-  what: "An answer of 20,000 pieces, which the model hands out one by one from an async generator, to one consumer in memory. Microseconds a piece.",
+  what: "An answer of 20,000 deltas, which the model yields one by one from an async generator, to one consumer in memory. Microseconds per delta.",
   cases: ["20,000 deltas"],
   task: "stream",
   primary: "cpu",
