@@ -1,7 +1,6 @@
 /**
- * Proves that the linter's folder arrows bite: writes a small tree of imports, allowed and forbidden, into a temporary folder,
- * lints it with the repository's own `.oxlintrc.json`, and compares what was reported with the order stated below.
- * `npm run arrows`; part of `npm run verify`.
+ * Tests the linter's folder order: writes a small tree of imports, allowed and forbidden, into a temporary folder, lints it with the
+ * repository's own `.oxlintrc.json`, and compares the reports with the order below. `npm run arrows`; part of `npm run verify`.
  */
 import { spawnSync } from "node:child_process"
 import * as Fs from "node:fs"

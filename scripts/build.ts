@@ -1,7 +1,7 @@
 /**
- * Builds what is published: declarations by the compiler, one file each, and the JavaScript bundled into a few files. Most of what
- * an import costs is the loader's work per file: what the main entry needs is one file, and that of the domain within it another, for
- * those who import nothing else. The comments are in the sources and the declarations.
+ * Builds the published files: declarations by the compiler, one file each, and the JavaScript bundled into a few files. Most of the cost
+ * of an import is the loader's work per file, so the modules of the main entry are in one file, and those of the domain within it in
+ * another, for programs that import nothing else. The comments are in the sources and the declarations.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -27,9 +27,9 @@ const neededBy = (entry: string, modules: Modules): ReadonlySet<string> => {
 }
 
 /**
- * One file for what the domain needs, one for what else the main entry does, and one for what else the same entries need. The entries of
- * single namespaces are not among them: they share these files. A file takes along what its modules need, so those of most entries are
- * filled first.
+ * One file for the modules of the domain, one for the other modules of the main entry, and one for each further set of modules that the
+ * same entries need. The entries of single namespaces do not count: they share these files. A file also gets the modules that its own
+ * modules need, so the files of most entries are filled first.
  */
 const chunksOf = (entries: Readonly<Record<string, string>>): Pick<OutputOptions, "codeSplitting"> => {
   const needed = new Map<string, ReadonlySet<string>>()
@@ -83,7 +83,7 @@ for (const name of Fs.readdirSync(Path.join(root, "packages"))) {
   const bundle = await rolldown({
     input,
     platform: "neutral",
-    // Everything that is not a file of the package itself is somebody else's to bring.
+    // Every module outside of the package is external.
     external: (id) => !id.startsWith(".") && !Path.isAbsolute(id)
   })
   await bundle.write({

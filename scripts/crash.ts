@@ -1,12 +1,12 @@
 /**
- * The crash campaign: everything that can be broken is broken, and what must hold is checked from outside.
+ * The crash campaign: breaks everything that can break, and checks the invariants from outside.
  *
  * - `sweep`: scenarios that are hit at every statement, effect and model call, before and after, and at pairs of them.
- * - `seeds`: random stories of several workers on one database, the same for the same seed.
- * - `meetings`: two processes on one database; what the one does meets every operation of the other, with and without a crash.
+ * - `seeds`: random stories of several workers on one database; a seed always gives the same story.
+ * - `meetings`: two processes on one database; the work of one meets every operation of the other, with and without a crash.
  * - `mutants`: stores that are broken on purpose, each of which the parts above must find.
- * - `damage`: a SQLite store of which one row is damaged, each column in turn, and everything is done with it.
- * - `processes`: real processes that are killed, frozen, asked to end, and that decide the same requests.
+ * - `damage`: every operation on SQLite stores with one damaged row, for each column in turn.
+ * - `processes`: real processes that are killed, frozen and terminated, and that decide the same requests.
  * - `restarts`: real processes while a Postgres server crashes again and again.
  *
  * `npm run crash` runs all of it on SQLite, with `--store postgres` on Postgres; `--part sweep` one part, `--ci` what fits into
@@ -57,7 +57,7 @@ const { values } = parseArgs({
 })
 const isCi = values.ci
 
-/** A campaign that was asked for something else than it can do must not look like one in which all was well. */
+/** A campaign with options that it cannot honour must not look like one that found nothing. */
 const refuse = (why: string): never => {
   console.error(why)
   process.exit(2)
@@ -78,7 +78,7 @@ const seeds = pick("runs", 700, 20_000)
 const points = pick("points", 3500, 21_000)
 const meetingCount = pick("meetings", 450, 12_000)
 const kills = pick("kills", 40, 1000)
-/** `--runs` is about the seeds, unless this is the only part. */
+/** `--runs` gives the number of seeds, or of runs when the restarts are the only part. */
 const restartRuns = () => (wanted === "restarts" ? pick("runs", 0, 5000) : 5000)
 const doubles = isCi ? 1000 : 10_000
 const workers = numberOf("workers", values.workers) || refuse("--workers 0 would run nothing.")
@@ -117,7 +117,7 @@ const found = (part: string, list: ReadonlyArray<string>) => {
 
 hashAtOnce()
 
-/** Databases for simulated processes, and whose they are. */
+/** Databases for simulated processes, and the store that they belong to. */
 interface Simulated {
   readonly databases: Databases
   readonly store: Report.StoreName
@@ -132,7 +132,7 @@ const simulated = async (
   await databases.close()
 }
 
-/** A part that is wanted and looks at nothing has found nothing. */
+/** A part that checks fewer cases than it should has found nothing. */
 const counted = (part: string, count: number, least: number) => {
   if (count < least) found(part, [`looked at ${count} instead of ${least}`])
 }
@@ -279,7 +279,7 @@ const runMutants = async ({ databases, store }: Simulated) => {
     found(
       part,
       swept.violations
-        // The check of the file says rightly that it cannot be read. What counts is that the runs come to the same.
+        // The check reports the unreadable checkpoint, as it should; only the outcome of the runs counts here.
         .filter((violation) => !violation.includes("damaged: The checkpoint of "))
         .map((violation) => `a store that ${name}: ${violation}`)
     )
@@ -355,7 +355,7 @@ const runDamage = async (only?: string) => {
   figures.push(["damage: violations", "SQLite", violations.length])
 }
 
-/** All that is wanted, on one store. */
+/** Runs the wanted parts on one store. */
 const runAll = async (
   store: Report.StoreName,
   scale: { readonly simulated: number; readonly real: number }
@@ -399,7 +399,7 @@ if (values.mutants !== undefined) {
 else if (only !== undefined) await simulated(store, (simulated) => runOnly(only, simulated))
 else {
   await runAll(store, { simulated: 1, real: 1 })
-  // Most of it is the same code on both stores.
+  // Both stores share most of their code.
   if (isCi && store === "SQLite") await runAll("Postgres", { simulated: 0.1, real: 0.3 })
 }
 
@@ -411,5 +411,5 @@ if (values.report) {
 console.log(
   JSON.stringify({ ...result, violations: violations.length, examples: violations.slice(0, 20), seconds })
 )
-// Timers of a store that was closed must not keep the campaign.
+// Timers of a closed store must not keep the campaign alive.
 process.exit(violations.length > 0 ? 1 : 0)

@@ -1,9 +1,8 @@
 /**
  * Runs the documentation. Every fence marked `ts run` in README.md, the packages' READMEs, docs/ and the doc comments of the packages is
- * type-checked and executed under Node 24 in an empty directory of its own; `ts run continue` goes on where the fence before it
- * stopped. A `ts` fence that does not run has to say why: `ts no-run <reason>`; it is type-checked all the same. Relative links and their
- * anchors have to resolve, and Mermaid has to be able to read the diagrams. `npm run docs -- README` checks the files whose path contains
- * the word.
+ * type-checked and executed under Node 24 in an empty directory of its own; `ts run continue` continues the fence before it. A `ts` fence
+ * that does not run must give a reason: `ts no-run <reason>`; it is type-checked all the same. Relative links and their anchors have to
+ * resolve, and Mermaid has to read the diagrams. `npm run docs -- README` checks the files whose path contains the word.
  */
 import * as Fs from "node:fs"
 import * as Os from "node:os"
@@ -101,7 +100,7 @@ const checkLinks = (source: string): number => {
       fail(source, `${file} has no heading for the link ${target}`)
     }
   }
-  // A page that quotes what a file says, such as the title of a test, must quote it as it is.
+  // A page that quotes a file, such as the title of a test, must quote it literally.
   for (const [, quoted = "", target = ""] of prose.matchAll(/\["([^"\]]+)"\]\(([^)\s]+\.ts)\)/g)) {
     const file = Path.join(root, Path.dirname(source), decodeURI(target))
     if (Fs.existsSync(file) && !Fs.readFileSync(file, "utf8").includes(quoted)) {
@@ -123,7 +122,7 @@ const programs = [...new Set(executed)]
   .filter((file) => file.includes(only) && Fs.existsSync(Path.join(root, file)))
   .flatMap(programsOf)
 
-// Inside the workspace, because programs resolve their imports from where they are.
+// Inside the workspace, where programs resolve their imports.
 const folder = Path.join(root, ".tmp/docs")
 Fs.rmSync(folder, { recursive: true, force: true })
 Fs.mkdirSync(folder, { recursive: true })

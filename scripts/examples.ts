@@ -1,7 +1,7 @@
 /**
- * Runs every `examples/NN_title.ts` with its scripted model, each in an empty directory of its own, and `examples/start` (what
- * `npm start` shows) without a terminal. `npm run examples -- 10` runs those whose name starts with `10` and shows their output.
- * It also holds examples to their form: a `@title` header, an exported `main`, run when executed directly, at most 80 lines.
+ * Runs every `examples/NN_title.ts` with its scripted model, each in an empty directory of its own, and `examples/start` (the program of
+ * `npm start`) without a terminal. `npm run examples -- 10` runs those whose name starts with `10` and shows their output. Also checks
+ * the form of the examples: a `@title` header, an exported `main`, run when executed directly, at most 80 lines.
  */
 import { spawnSync } from "node:child_process"
 import * as Fs from "node:fs"
@@ -44,7 +44,7 @@ const inOwnDirectory = async <A>(f: (cwd: string) => A | Promise<A>): Promise<A>
   }
 }
 
-/** What the check finds wrong with the stores in a folder. */
+/** The problems that the check reports in the stores of a folder. */
 const damageIn = async (cwd: string): Promise<ReadonlyArray<string>> => {
   const stores = Fs.readdirSync(cwd).filter((name) => name.endsWith(".db"))
   const reports = await Promise.all(
@@ -57,7 +57,7 @@ if (names.length === 0) {
   console.error(only === undefined ? "There are no examples." : `No example starts with ${only}.`)
   process.exitCode = 1
 } else if (only !== undefined) {
-  // For a person: the terminal is theirs.
+  // A single example gets the terminal.
   for (const name of names) {
     console.log(`── ${name}`)
     const { status } = await inOwnDirectory((cwd) =>

@@ -1,7 +1,7 @@
 /**
- * Completes the lock files (this workspace's, and that of `benchmarks`) after `npm install`: adds the binaries of other platforms that npm left out. npm drops an optional
- * dependency that the registry at hand does not serve, and `npm ci` (11.16 and newer, npm/cli#9846) then refuses the lockfile that
- * it wrote itself. `--check` writes nothing and fails on a missing entry, or on one that names the registry it came from.
+ * Completes the lock files (this workspace's and that of `benchmarks`) after `npm install`: adds the binaries of other platforms. npm
+ * drops an optional dependency that the registry at hand does not serve, and `npm ci` (11.16 and newer, npm/cli#9846) then refuses the
+ * lockfile that npm wrote itself. `--check` writes nothing and fails on a missing entry, or on one that names its registry.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"

@@ -1,9 +1,9 @@
 /**
- * Tests what a user installs. Builds and packs every published package, lints the tarballs (publint) and their file lists, and
- * installs them into an empty program outside the workspace; there the README's first program is type-checked and run, also on the
- * oldest supported Node, the newest, Bun and Deno; every export is imported, and the CPU that an import of `@fermata/sdk` and of
- * `@fermata/node` takes is measured against the parts of Effect that they stand on. Two compilers emit declarations for that program, for
- * every export and for the programs in `packages/`: what the packages infer has to have a public name.
+ * Tests the packages as a user installs them. Builds and packs every published package, lints the tarballs (publint) and their file
+ * lists, and installs them into an empty program outside the workspace. There the README's first program is type-checked and run, also
+ * on the oldest supported Node, the newest, Bun and Deno; every export is imported; and the CPU time of importing `@fermata/sdk` and
+ * `@fermata/node` is compared with that of the parts of Effect that they need. Two compilers emit declarations for that program, for
+ * every export and for the programs in `packages/`: every inferred type must have a public name.
  */
 import * as Fs from "node:fs"
 import * as Os from "node:os"
@@ -36,12 +36,12 @@ const required = [
   "dist/index.d.ts",
   "src/index.ts"
 ]
-/** Importing the main entry of a package may cost at most this many times the two Effect modules that it cannot do without. */
+/** The most that importing a package's main entry may cost, relative to the two Effect modules that it cannot do without. */
 const maxImportRatio = 1.5
 const importRuns = 5
 /**
- * Compilers of users: the newest, and the last one before the major version that the newest was ported from. That one is slow, and gets the
- * programs without the file that spells every export out.
+ * Compilers of users: the newest, and the last one before the major version that the newest was ported from. The older one is slow, and
+ * does not compile the file that spells every export out.
  */
 const compilers = {
   "TypeScript 7": { compiler: "typescript", project: "tsconfig.json" },
@@ -106,14 +106,14 @@ const quickstart = () => {
   return `${fence.lines.join("\n")}\n`
 }
 
-/** The program as the README says that it is written before Node 24. */
+/** The program in the form that the README gives for Node before 24. */
 const closing = (code: string) => {
   const replaced = code.replace("await using fermata =", "const fermata =")
   if (replaced === code) throw new Failure("the quickstart does not say `await using fermata`")
   return `${replaced}await fermata.close()\n`
 }
 
-/** Emits the declarations of the program, and looks for paths in them that no other program can import. */
+/** Emits the declarations of the program, and fails on paths in them that no other program can import. */
 const checkNames = async ({ compiler, flags, name, project }: Compilation) => {
   const outDir = Path.join(program, `declarations of ${name}`)
   const tsc = Path.join(root, "node_modules", compiler, "bin/tsc")
@@ -129,7 +129,7 @@ const checkNames = async ({ compiler, flags, name, project }: Compilation) => {
   console.log(`every inferred type has a public name for ${name}`)
 }
 
-/** Milliseconds of CPU that a fresh process spends on evaluating the imports: the best of some, as noise only adds. */
+/** Milliseconds of CPU time that a fresh process spends on the imports: the lowest of several, as noise only adds. */
 const importCost = async (specifiers: ReadonlyArray<string>): Promise<number> => {
   const code = `const before = process.cpuUsage()
 await Promise.all(${JSON.stringify(specifiers)}.map((specifier) => import(specifier)))
@@ -186,7 +186,7 @@ const check = async () => {
       .map(([path]) => Path.posix.join(manifest.name, path))
       .filter((specifier) => !specifier.endsWith("package.json"))
   )
-  // A static import would give its module's types a name that a program does not have otherwise.
+  // A static import would give its module's types names that a program does not have otherwise.
   write(
     "everything.ts",
     specifiers
@@ -225,7 +225,7 @@ const check = async () => {
       continue
     }
     const [runtime, ...args] = command
-    // A store of its own: the runs of the one before would be there.
+    // A new directory: the store of the previous run would hold its runs.
     const cwd = Fs.mkdtempSync(Path.join(program, "run-"))
     Fs.writeFileSync(Path.join(cwd, "quickstart.ts"), hasUsing ? quickstart() : closing(quickstart()))
     need(
@@ -241,7 +241,7 @@ const check = async () => {
       const own = await importCost([entry])
       const ratio = own / floor
       const cost = `import("${entry}") takes ${own.toFixed(0)} ms of CPU, ${ratio.toFixed(2)} x Schema and Stream`
-      // A machine that is busy with something else gives one of the two less than the other.
+      // A busy machine can slow one of the two measurements more than the other.
       if (ratio > maxImportRatio && attempt < 5) continue
       if (ratio > maxImportRatio) throw new Failure(`${cost}, more than ${maxImportRatio} x, five times`)
       console.log(cost)

@@ -1,6 +1,6 @@
 /**
- * Runs around `npm pack` in a package's folder: `add` puts the licence, AGENTS.md and the examples beside the package's own
- * files, so that they are in the tarball; `remove` takes them away again. They are kept once, at the root.
+ * Runs around `npm pack` in a package's folder: `add` copies the licence, AGENTS.md and the examples beside the package's own
+ * files, so that they are in the tarball; `remove` deletes the copies. The originals are at the root.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"

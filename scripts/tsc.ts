@@ -1,7 +1,7 @@
 /**
- * The TypeScript compiler with Effect's diagnostics inside: `@effect/tsgo` ships the same compiler, extended, so nothing in
- * `node_modules` has to be patched. Arguments are `tsc`'s. Declarations whose source is gone are removed first, because `tsc -b`
- * never does: a package must not ship a module that no longer exists.
+ * The TypeScript compiler with Effect's diagnostics: `@effect/tsgo` ships the same compiler, extended, so that nothing in `node_modules`
+ * is patched. Takes the arguments of `tsc`. Declarations whose source is gone are removed first, because `tsc -b` never does: a package
+ * must not ship a module that no longer exists.
  */
 import { execFileSync, spawnSync } from "node:child_process"
 import * as Fs from "node:fs"

@@ -1,7 +1,7 @@
 /**
- * Everything CI checks, one line a step: `npm run verify`. Steps of one group run side by side where that pays on two cores; the
- * output of a step is kept and shown only if it fails. `npm run verify -- docs types` runs only the steps named.
- * The last line counts tests and steps: `N passed, N failed`.
+ * All checks of CI, one line a step: `npm run verify`. Steps of one group run side by side where that is faster on two cores; the
+ * output of a step is shown only if it fails. `npm run verify -- docs types` runs only the named steps. The last line counts tests and
+ * steps: `N passed, N failed`.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -52,11 +52,11 @@ const groups: ReadonlyArray<ReadonlyArray<Step>> = [
   [{ name: "examples", command: ["node", "--conditions=@fermata/source", "scripts/examples.ts"] }],
   [{ name: "crash", command: ["node", "--conditions=@fermata/source", "scripts/crash.ts", "--ci"] }],
   [{ name: "packages", command: script("packages") }],
-  // After `packages`, which builds: what is measured is what is published.
+  // After `packages`, which builds the published files that are measured.
   [{ name: "bench", command: ["node", "benchmarks/main.ts", "--smoke"] }]
 ]
 
-/** The parts used here of what vitest's JSON reporter writes. */
+/** The parts of vitest's JSON report that are used here. */
 interface TestReport {
   readonly numPassedTests: number
   readonly numFailedTests: number

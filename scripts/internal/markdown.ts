@@ -3,14 +3,14 @@
  * and follow links.
  */
 interface Fence {
-  /** What stands after the backticks: `ts run`. */
+  /** The info string of the fence: `ts run`. */
   readonly info: string
-  /** Of the opening backticks, from 1. */
+  /** The line of the opening backticks, from 1. */
   readonly line: number
   readonly lines: ReadonlyArray<string>
 }
 
-/** In the prose, fenced lines are blank. A fence that is not closed goes on to the end of the page, as Markdown says. */
+/** In the prose, fenced lines are blank. A fence that is not closed extends to the end of the page, as in Markdown. */
 export const parse = (text: string): { readonly fences: ReadonlyArray<Fence>; readonly prose: string } => {
   const fences: Array<Fence> = []
   const prose: Array<string> = []

@@ -1,9 +1,9 @@
 /**
  * A real Postgres for the tests, the crash campaign and the benchmarks: it listens on this machine only, keeps its data in a
- * temporary directory, and is gone when the process that started it is, however that ended.
+ * temporary directory, and is removed when the process that started it ends in any way.
  *
- * With `FERMATA_TEST_PG_URL` set, {@link openPostgres} uses that server instead, which cannot be stopped. Which user runs a
- * server of our own, and from where, is in `postgresPrograms.ts`.
+ * With `FERMATA_TEST_PG_URL` set, {@link openPostgres} uses that server instead, which cannot be stopped. The user and the directory of
+ * a server that is started here are chosen in `postgresPrograms.ts`.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -18,17 +18,17 @@ import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
 import { installPostgres, type Programs } from "./postgresPrograms.ts"
 
-/** A server to make databases on. */
+/** A server on which databases can be created. */
 export interface TestPostgres {
-  /** Of the database that is always there. */
+  /** The URL of the database that every server has. */
   readonly url: string
-  /** Makes an empty database and gives its URL. */
+  /** Creates an empty database and returns its URL. */
   readonly database: (name: string) => Promise<string>
-  /** Stops a server of our own; on somebody else's, drops the databases that were made. */
+  /** Stops a server that was started here; on another server, drops the databases that were created. */
   readonly close: () => Promise<void>
 }
 
-/** How a server stops: `fast` ends connections and writes everything back, `immediate` is as if it had crashed. */
+/** How a server stops: `fast` ends connections and writes everything back, `immediate` acts like a crash. */
 type StopMode = "fast" | "immediate"
 
 /** A server that belongs to this process, which may stop it. */
@@ -40,7 +40,7 @@ export interface OwnPostgres extends TestPostgres {
 }
 
 export interface StartOptions {
-  /** Whether commits wait for the disk. Default no: only a power cut would tell the difference. */
+  /** Whether commits wait for the disk. Default: false, which matters only in a power cut. */
   readonly fsync?: boolean
   /** Further settings, as in `postgresql.conf`. */
   readonly settings?: Readonly<Record<string, string>>
@@ -48,7 +48,7 @@ export interface StartOptions {
   readonly programs?: Programs
 }
 
-/** The server that `FERMATA_TEST_PG_URL` names, or one of our own. */
+/** The server that `FERMATA_TEST_PG_URL` names, or one that is started here. */
 export const openPostgres = async (): Promise<TestPostgres> => {
   const url = process.env["FERMATA_TEST_PG_URL"]
   if (url === undefined || url === "") return startPostgres()
@@ -66,7 +66,7 @@ export const openPostgres = async (): Promise<TestPostgres> => {
   }
 }
 
-/** Starts a server of our own on a free port. */
+/** Starts a server on a free port. */
 export const startPostgres = async (options: StartOptions = {}): Promise<OwnPostgres> => {
   const { directory, identity, initdb, postgres } = await installPostgres(options.programs)
   const data = Path.join(directory, "data")
@@ -75,8 +75,8 @@ export const startPostgres = async (options: StartOptions = {}): Promise<OwnPost
   const log = openSync(logFile, "a")
 
   const program = (binary: string, args: ReadonlyArray<string>) =>
-    // In a group of its own: a Ctrl-C in the terminal is for us, and we stop the server. What it says goes into a file, so that it
-    // never waits for us to read.
+    // In its own process group: a Ctrl-C in the terminal ends this process, which stops the server. The server's output goes into a
+    // file, so that the server never waits for a reader.
     spawn(binary, args, {
       ...identity,
       cwd: directory,
@@ -90,7 +90,7 @@ export const startPostgres = async (options: StartOptions = {}): Promise<OwnPost
   const [code] = (await once(initialise, "close")) as [number | null]
   if (code !== 0) throw new Error(`initdb ended with ${code}:\n${readFileSync(logFile, "utf8")}`)
 
-  // We come in as we are; everybody else needs a password.
+  // The initial user needs no password; all other users do.
   writeFileSync(
     Path.join(data, "pg_hba.conf"),
     `host all ${user} 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n`
@@ -128,14 +128,14 @@ export const startPostgres = async (options: StartOptions = {}): Promise<OwnPost
     await ended
   }
 
-  // Somebody else may take the port between our looking and the server's start.
+  // Another process may take the port between the search for a free one and the server's start.
   for (let attempt = 1; server === undefined; attempt += 1) {
     port = await freePort()
     await launch().catch((error: unknown) => {
       if (attempt === 3) throw error
     })
   }
-  // One after the other, whoever asks: a server that is closed while it restarts must not stay.
+  // Restarts and the close run one after the other: a server that is closed while it restarts must not stay.
   let last: Promise<unknown> = Promise.resolve()
   const inTurn = (act: () => Promise<void>): Promise<void> => {
     const done = last.then(act)
@@ -171,7 +171,7 @@ export const startPostgres = async (options: StartOptions = {}): Promise<OwnPost
 
 const user = "fermata"
 
-/** Waits until a server takes connections: it says so in the last line of a file, after its process id in the first. */
+/** Waits until a server accepts connections: the last line of its pid file then says so; the first holds its process id. */
 const ready = async (child: ChildProcess, data: string): Promise<boolean> => {
   let hasEnded = false
   child.once("exit", () => (hasEnded = true)).once("error", () => (hasEnded = true))
@@ -185,8 +185,8 @@ const ready = async (child: ChildProcess, data: string): Promise<boolean> => {
 }
 
 /**
- * A shell that outlives this process: when our end of its input closes, because we closed it or because we are no more, it
- * stops a server that still runs and deletes the directory.
+ * A shell that outlives this process: when its input ends, because this process closed it or has died, it stops a server that still
+ * runs and deletes the directory.
  */
 const cleanUpAfterUs = (directory: string): ChildProcess => {
   const script = `cat > /dev/null

@@ -24,14 +24,14 @@ interface Installation extends Programs {
   readonly directory: string
 }
 
-/** Finds programs that can be run, and who runs them where. */
+/** Finds programs that can be run, and the user and directory to run them with. */
 export const installPostgres = async (given?: Programs): Promise<Installation> => {
   const installed = given ?? (await bundledPrograms())
   if (process.getuid?.() !== 0) return { ...installed, identity: {}, directory: makeDirectory(Os.tmpdir()) }
 
   const identity = { uid: nobody, gid: nobody }
   const refusals: Array<string> = []
-  // TMPDIR may lie where only root may enter, and any of them may be mounted without the right to execute.
+  // TMPDIR may lie where only root may enter, and any directory may be mounted without the right to execute.
   for (const parent of new Set([Os.tmpdir(), "/tmp", "/var/tmp", "/dev/shm"])) {
     let directory: string | undefined
     try {
@@ -67,7 +67,7 @@ export const bundledPrograms = async (): Promise<Programs> => {
   return { initdb, postgres }
 }
 
-/** Copies `bin` and the `lib` and `share` beside it, which the programs find from where they are. */
+/** Copies `bin` and the `lib` and `share` beside it, which the programs find by their own location. */
 const copyPrograms = (installed: Programs, to: string): Programs => {
   const from = Path.join(Path.dirname(installed.postgres), "..")
   cpSync(from, to, { recursive: true, verbatimSymlinks: true })

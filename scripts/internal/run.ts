@@ -1,6 +1,6 @@
 /**
- * Running child processes for the scripts: Node 24 of the workspace first on the PATH, output kept rather than mixed,
- * a wall-clock limit so that a hanging program is a failure with a name.
+ * Runs child processes for the scripts: Node 24 of the workspace first on the PATH, output kept rather than mixed, and a time limit, so
+ * that a hanging program is a failure with a name.
  */
 import { spawn } from "node:child_process"
 import * as Path from "node:path"
@@ -47,7 +47,7 @@ export const run = (
     const child = spawn(command, args, {
       cwd: options.cwd ?? root,
       env: { ...environment, ...options.env },
-      // No terminal: a program that would ask a person has to say what it does instead.
+      // No terminal: a program that would prompt a person must print its alternative.
       stdio: ["ignore", "pipe", "pipe"]
     })
     let output = ""

@@ -1,5 +1,5 @@
 /**
- * The runtimes that a published package has to work on, as npm installed them: both ends of the supported Node versions, Bun and Deno.
+ * The runtimes that a published package has to work on, as installed by npm: both ends of the supported Node versions, Bun and Deno.
  */
 import { spawnSync } from "node:child_process"
 import * as Fs from "node:fs"
@@ -8,11 +8,11 @@ import { root } from "./run.ts"
 
 export interface Runtime {
   readonly name: string
-  /** Set when it can be run: what to put before the name of a program. */
+  /** The words before the name of a program; undefined when the runtime cannot be run. */
   readonly command?: readonly [string, ...ReadonlyArray<string>]
-  /** Whether programs may say `await using`. */
+  /** Whether programs may use `await using`. */
   readonly hasUsing: boolean
-  /** Why it cannot be run here. */
+  /** Why the runtime cannot be run here. */
   readonly missing?: string
 }
 
@@ -39,7 +39,7 @@ export const findRuntimes = (): ReadonlyArray<Runtime> =>
   candidates.map(({ args = [], file, hasUsing = true, name }) => {
     const path = Path.join(root, file)
     if (!Fs.existsSync(path)) return { name, hasUsing, missing: `npm did not install ${file}` }
-    // An npm package of a runtime fetches its binary when it is installed, or comes without one for this platform.
+    // An npm package of a runtime fetches its binary when it is installed, or has none for this platform.
     const { error, status, stderr, stdout } = spawnSync(path, ["--version"], { encoding: "utf8" })
     const version = /\d+\.\d+\.\d+\S*/.exec(stdout ?? "")?.[0]
     if (status !== 0 || version === undefined) {

@@ -39,7 +39,7 @@ import { AnthropicMessages, OpenAiResponses } from "@fermata/sdk/model"
 import { SqlRunStore } from "@fermata/sdk/store"
 import { FaultyRunStore, Rehearsal, ScriptedModel } from "@fermata/sdk/testing"
 /**
- * A program on Effect that exports what it makes and gets, its types inferred. Compiled with `declaration: true` outside the
+ * A program on Effect that exports everything it makes and gets, with inferred types. Compiled with `declaration: true` outside the
  * workspace, never run: a type without a public name is an error there. A spread spells the members of its type out.
  */
 import * as Context from "effect/Context"

@@ -1,5 +1,5 @@
 /**
- * A program without Effect that exports what it makes and gets, its types inferred. Compiled with `declaration: true` outside the
+ * A program without Effect that exports everything it makes and gets, with inferred types. Compiled with `declaration: true` outside the
  * workspace, never run: a type without a public name is an error there. A spread spells the members of its type out.
  */
 import {
