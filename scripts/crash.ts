@@ -270,7 +270,7 @@ const runMutants = async ({ databases, store }: Simulated) => {
       const sound = await Effect.runPromise(execute(databases, one, []))
       const lossy = await Effect.runPromise(execute(databases, one, [], mutate))
       if (JSON.stringify(lossy.outcome) !== JSON.stringify(sound.outcome))
-        found(part, [`a store that ${name} comes to something else`])
+        found(part, [`a store that ${name} changes the outcome`])
     }
     const swept = await Effect.runPromise(
       sweep({ databases, scenarios: there, points: 100, progress: () => {}, mutate })
@@ -314,16 +314,16 @@ const runProcesses = async (server: PostgresStores | undefined, store: Report.St
   figure("killed while they drove trees of sub-agents, three levels of four", counts.treeKills)
   figure("frozen for longer than their lease", counts.stops)
   figure("asked to end with SIGTERM", counts.terminations)
-  figure("slowest end of one that was asked to", `${counts.slowestStopMs} ms`)
+  figure("slowest end after SIGTERM", `${counts.slowestStopMs} ms`)
   figure("left over", counts.leftOver)
   figure("run without its process until another took it up, median", `${counts.medianTakeoverMs} ms`)
   figure("run without its process until another took it up, slowest", `${counts.slowestTakeoverMs} ms`)
   figure("decisions of the same requests by several at once", counts.decideTries)
   figure("resumes of the same runs by several at once", counts.resumeTries)
-  if (server === undefined) figure("looks of a worker at the file of its open store", counts.looks)
+  if (server === undefined) figure("second openings of the file of a worker's store", counts.looks)
   figure("effects of tools, checked one by one", counts.effects)
   figure("effects of a body that was at work when its process was frozen, seen late", counts.lateEffects)
-  figure("calls in doubt that were asked about", counts.doubts)
+  figure("calls in doubt that opened a request", counts.doubts)
   figure("violations", violations.length)
 }
 

@@ -1,5 +1,5 @@
 /**
- * The agents of the scenarios, alone and in teams, and what their models answer.
+ * The agents of the scenarios, alone and in teams, and the answers of their models.
  */
 import { Agent } from "@fermata/sdk/agent"
 import { ModelError, type ModelRequest } from "@fermata/sdk/model"
@@ -18,13 +18,13 @@ export const question: ScriptedModel.ScriptedAnswer = {
   calls: [{ tool: "ask_user", arguments: { question: `Go on with ${canary}?` } }]
 }
 
-/** Answers by how many answers the last prompt already has, so that a repeated call is answered the same. */
+/** Answers by the number of answers since the last prompt, so that a repeated call gets the same answer. */
 export const byTurn =
   (...answers: ReadonlyArray<string | ScriptedModel.ScriptedAnswer>) =>
   ({ turn }: ModelRequest.ModelRequest) =>
     answers[turn - 1] ?? `Done: ${canary}.`
 
-/** What all agents have. */
+/** Settings of all agents. */
 const own = (outside: Outside, maxTurns?: number) => ({
   tools: [...tools.make(outside)],
   limits: { maxRecoveries: 1000, ...(maxTurns === undefined ? {} : { maxTurns }) }
@@ -57,14 +57,14 @@ const delegate = (agent: string, background: boolean) => ({
   arguments: { agent, prompt, background }
 })
 
-/** Two agents with tools of the same names; the second takes over. */
+/** Two agents with tools of the same names; the second takes the conversation over. */
 export const withBilling = (outside: Outside) =>
   Agent.make("clerk", { ...own(outside), handoffs: [Agent.make("billing", own(outside))] })
 
 export const handingOver = (request: ModelRequest.ModelRequest) =>
   byTurn(calls(["charge", 1]), { calls: [{ tool: "transfer_to_billing" }] }, calls(["charge", 2]))(request)
 
-/** The clerk has left a sub-agent in the background; the agent that takes over has one of the same name, which has nothing to do here. */
+/** The clerk has a held background sub-agent; the agent that takes the conversation over has a sub-agent of the same name, which must not act. */
 export const withNamesakes = (outside: Outside) => {
   const stray = { ...outside, world: { ...outside.world, effects: outside.world.strays } }
   const leaf = Agent.make("leaf", own(outside, 20))
@@ -92,7 +92,7 @@ export const handingOverAtWork = (request: ModelRequest.ModelRequest) =>
         { calls: [{ tool: "wait_for_agent" }] }
       )(request)
 
-/** A sub-agent in the background whose calls a grant of its lead may cover. */
+/** A background sub-agent whose calls a grant of its lead may cover. */
 export const withHelper = (outside: Outside) =>
   Agent.make("clerk", {
     ...own(outside, 20),
@@ -109,7 +109,7 @@ export const grantingToHelper = (request: ModelRequest.ModelRequest) =>
         { calls: [{ tool: "wait_for_agent" }] }
       )(request)
 
-/** Three agents deep, each level at work beside the others, each held somewhere. */
+/** Agents three levels deep; each level works beside the others, and each is held somewhere. */
 export const withTeam = (outside: Outside) => {
   const given = own(outside, 20)
   const leaf = Agent.make("leaf", given)
@@ -145,7 +145,7 @@ export const withMendable = (outside: Outside) =>
     delegation: "delegate"
   })
 
-/** What says that the instructions are mended, and what they are then. */
+/** The word that mends the instructions, and the mended instructions. */
 export const mended = "Mended."
 
 export const failingUntilMended = (

@@ -1,6 +1,6 @@
 /**
- * A simulated process: an agent, a store, and a plan that can hit it at any operation. What a caller of the store is told goes
- * into the world as acknowledged.
+ * A simulated process: an agent, a store, and a plan that can hit it at any operation. Every acknowledgement of the store is recorded in
+ * the world.
  */
 import { type Agent, RunIds, Runtime } from "@fermata/sdk/agent"
 import type { Decision, Id } from "@fermata/sdk/domain"
@@ -39,14 +39,14 @@ type Fault = FaultySqlClient.Fault
 /** Decides what happens at the next operation. */
 export type Plan = (what: string) => Fault | Effect.Effect<Fault>
 
-/** Where the tools of a scenario act. */
+/** The place where the tools of a scenario act. */
 export interface Outside {
   readonly world: World
-  /** Something happens, once: an operation that can be hit. */
+  /** Runs an operation, once, that can be hit. */
   readonly act: (what: string, happen: () => void) => Effect.Effect<void>
 }
 
-/** An agent and what its model says. */
+/** An agent and its model. */
 export interface Definition {
   readonly agent: (outside: Outside) => Agent.Agent<never, any>
   readonly answer: (request: ModelRequest.ModelRequest) => string | ScriptedModel.ScriptedAnswer
@@ -55,13 +55,13 @@ export interface Definition {
 /** The store, or a broken one. */
 export type Store = RunStore.RunStore["Service"]
 
-/** What a user can do with a running process. */
+/** The operations of a user on a running process. */
 export interface App {
   readonly world: World
   readonly store: Store
-  /** The same on the world's second database, where there is one. */
+  /** The same on the world's second database, if there is one. */
   readonly second: App | undefined
-  /** Does what needs a store. */
+  /** Runs an effect that needs a store. */
   readonly stored: <A, E>(effect: Effect.Effect<A, E, RunStore.RunStore>) => Effect.Effect<A, E>
   readonly start: (input: StoredStartInput) => Effect.Effect<RunResult.RunResult, unknown>
   readonly go: (input: StoredContinueInput) => Effect.Effect<RunResult.RunResult, unknown>
@@ -78,22 +78,22 @@ export interface ProcessOptions {
   readonly definition: Definition
   readonly plan: Plan
   readonly owner?: string
-  /** Breaks the store, or the agent's tools, to see that it is found. */
+  /** Breaks the store or the agent's tools, to test that the campaign finds it. */
   readonly mutate?: (store: Store) => Store
   readonly seed?: number
 }
 
-/** How a process went. */
+/** How a process ended. */
 export interface Lived<A> {
   readonly exit: Exit.Exit<A, unknown>
   readonly crashed: boolean
-  /** What its operations were, in order. */
+  /** Its operations, in order. */
   readonly operations: ReadonlyArray<string>
 }
 
 const crash: Effect.Effect<never> = Effect.suspend(() => Effect.die(new FaultySqlClient.SimulatedCrash()))
 
-/** Lets a process live until it has done what `use` does, or is hit. Its connection is closed then. */
+/** Runs a process until `use` is done or it is hit. Its connection is closed then. */
 export const live = <A>(
   options: ProcessOptions,
   use: (app: App) => Effect.Effect<A, unknown>
@@ -156,7 +156,7 @@ export const live = <A>(
       Effect.scoped,
       Effect.provideService(Clock.Clock, world.clock),
       Effect.provideService(Scrubber.Scrubber, scrubber),
-      // Whatever can have a checkpoint has one.
+      // Every run gets checkpoints as soon as it can have them.
       Effect.provideService(CheckpointEvery, 0),
       Effect.provideService(Random.Random, {
         nextDoubleUnsafe: seeded,
@@ -171,14 +171,14 @@ export const live = <A>(
     )
   })
 
-/** No database refuses to roll back: it does, or the connection is gone, which comes to the same. */
+/** A rollback always succeeds: the database rolls back, or the connection is lost, which has the same effect. */
 const ofRollback = (fault: Fault): Fault =>
   (Points.errors as ReadonlyArray<Fault>).includes(fault) ? "connectionLost" : fault
 
 /** The first words of a statement. */
 const nameOf = (sql: string): string => sql.trim().split(/\s+/).slice(0, 3).join(" ")
 
-/** The run that asked, from the id of its request. */
+/** The run of a request, from the request's id. */
 const runOf = (requestId: string): Id.RunId => requestId.slice(0, requestId.lastIndexOf(".")) as Id.RunId
 
 const appOf = (options: {

@@ -1,15 +1,15 @@
 /**
- * A secret that everybody in the campaign lets slip: people, the model, and tools. It must be found nowhere afterwards.
+ * A secret that people, models and tools of the campaign leak. It must be found nowhere afterwards.
  */
 import { Scrubber } from "@fermata/sdk/tool"
 
 /** The secret. */
 export const canary = "canary-4f1d6c8e27b95a03"
 
-/** Knows it. */
+/** A scrubber that knows the secret. */
 export const scrubber = Scrubber.make({ secrets: [canary] })
 
-/** What to look for, and where. */
+/** The text to search for, and the places to search. */
 export const secretsIn = (texts: ReadonlyArray<string>) => ({
   values: [canary, btoa(canary).replace(/=+$/, "")],
   texts

@@ -1,5 +1,5 @@
 /**
- * Stores in which one row is damaged: each column of each table in turn, and rows that are gone.
+ * Stores with one damaged row: each column of each table in turn, and deleted rows.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -8,16 +8,16 @@ import { write } from "../../packages/node/test/sqlite/damage/story.ts"
 import { complaintsOf, reference } from "../../packages/node/test/sqlite/damage/trial.ts"
 import { fastDirectory } from "./sqliteDatabases.ts"
 
-/** What came out. */
+/** The outcome. */
 interface Damaged {
   readonly violations: ReadonlyArray<string>
-  /** Damaged stores with which everything was done. */
+  /** Damaged stores on which every operation was performed. */
   readonly cases: number
   /** Ways to damage one row of the store. */
   readonly known: number
 }
 
-/** Damages copies of a store, `perColumn` in each column, and does everything with each that a program can do. */
+/** Damages copies of a store, `perColumn` in each column, and performs every operation of a program on each. */
 export const damage = async (options: {
   readonly perColumn: number
   readonly seed: number

@@ -1,5 +1,5 @@
 /**
- * What is left when a simulation is over: collected from the database through the ordinary store, and checked.
+ * The state after a simulation: read from the database through the ordinary store, and checked.
  */
 import { isDeepStrictEqual } from "node:util"
 import { evolveAll, Id, Message, RunEvent, RunState } from "@fermata/sdk/domain"
@@ -12,18 +12,18 @@ import { secretsIn } from "./canary.ts"
 import * as tools from "./tools.ts"
 import type { Database, Moment, World } from "./world.ts"
 
-/** What is wrong, and what the runs came to. */
+/** The violations, and the outcome of the runs. */
 export interface Verdict {
   readonly violations: ReadonlyArray<string>
-  /** The outcome in a form that two executions can be compared by. */
+  /** The outcome in a form in which two executions can be compared. */
   readonly outcome: ReadonlyArray<string>
 }
 
-/** Whether the state that is read from checkpoints is another one than the events come to. */
+/** Whether the state that is read from checkpoints differs from the folded events. */
 const isAstray = ({ events, state }: Collected): boolean =>
   !isDeepStrictEqual(unrevoked(state), unrevoked(evolveAll(undefined, events)))
 
-/** The journals of runs that have ended do not say what was revoked since; the store does. */
+/** Leaves revocations out: the store records those after the end of a run, its journal does not. */
 const unrevoked = (state: RunState.RunState | undefined) => ({
   ...state,
   grants: state?.grants.map((grant) => ({ ...grant, revoked: undefined }))
@@ -67,7 +67,7 @@ const afterStop = ({ effects, stopped }: World): ReadonlyArray<string> =>
 
 const terminal: ReadonlyArray<RunEvent.RunEvent["_tag"]> = ["run.completed", "run.cancelled", "run.failed"]
 
-/** Earlier versions recorded a revocation behind the end of a run. Nothing does today. */
+/** Earlier versions recorded a revocation behind the end of a run. This version must not. */
 const afterEnd = (journals: ReadonlyArray<RunChecker.Journal>): ReadonlyArray<string> =>
   journals.flatMap(({ events, runId, status }) => {
     const last = events.at(-1)?._tag
@@ -76,7 +76,7 @@ const afterEnd = (journals: ReadonlyArray<RunChecker.Journal>): ReadonlyArray<st
       : [`terminal ${runId}: its last event is ${last} and it is ${status}`]
   })
 
-/** Runs whose cancellation was acknowledged, and that came to something else all the same. */
+/** Runs that completed although their cancellation had been acknowledged. */
 const notCancelled = (world: World, journals: ReadonlyArray<RunChecker.Journal>): ReadonlyArray<string> =>
   journals.flatMap(({ runId, status }) =>
     world.cancelled.has(runId) && status === "completed"
@@ -87,7 +87,7 @@ const notCancelled = (world: World, journals: ReadonlyArray<RunChecker.Journal>)
 const stored = ({ open }: Database) =>
   Effect.flatMap(Effect.provideServiceEffect(SqlRunStore.make(), SqlClient.SqlClient, open), collect)
 
-/** Looks at a world from outside. */
+/** Checks a world from outside. */
 export const judge = (world: World): Effect.Effect<Verdict> =>
   Effect.gen(function* () {
     const collected = yield* Effect.forEach(world.databases, (database) => Effect.scoped(stored(database)))
@@ -100,7 +100,7 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
     }
     const { appended, decisions, ended, messages } = world.acknowledged
     const dumps = yield* Effect.forEach(world.databases, ({ dump }) => dump)
-    // Of a run that was removed, and is gone, nothing is expected.
+    // A run that was removed has no expectations.
     const isKept = ({ runId }: { readonly runId: Id.RunId }) =>
       !world.removed.has(runId) || journals.some((journal) => journal.runId === runId)
     const isOfKept = ({ idempotencyKey }: { readonly idempotencyKey: string }) =>
@@ -134,7 +134,7 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
       ...notCancelled(world, journals)
     )
     for (const { journal } of runs.filter(isAstray)) {
-      violations.push(`checkpoint ${journal.runId}: what is read from it is not what the events come to`)
+      violations.push(`checkpoint ${journal.runId}: its state differs from the folded events`)
     }
     for (const { damage } of world.databases) {
       const damaged = yield* damage
@@ -143,7 +143,7 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
     const outcome = runs.map(({ events }) => summary(evolveAll(undefined, events)))
     return { violations, outcome: [...outcome.toSorted(), ...effectsOf(world)] }
   }).pipe(
-    // What the store itself finds to be damaged is found.
+    // The check of the store must report no damage either.
     Effect.catch((error) => Effect.succeed({ violations: [`unreadable: ${error.message}`], outcome: [] }))
   )
 
@@ -159,7 +159,7 @@ const summary = (state: RunState.RunState | undefined): string => {
   return `${state.runId} ${state.status} "${RunState.text(state)}" ${results.join(", ")}`
 }
 
-/** The effects that a person would count: one of a tool that may be repeated is one, however often it was repeated. */
+/** The effects as a person would count them: repetitions of an idempotent call count once. */
 const effectsOf = ({ effects }: World): ReadonlyArray<string> => {
   const seen = new Set<string>()
   const counted = effects.filter(({ idempotencyKey, tool }) => {

@@ -10,12 +10,12 @@ type Paths = ReadonlyArray<string>
 
 /** Another process that reads files for this one. */
 export interface Reader {
-  /** The text of each file that is there, each byte a character. One request at a time. */
+  /** The text of each existing file, each byte a character. One request at a time. */
   readonly read: (paths: Paths) => Promise<ReadonlyArray<string>>
   readonly close: () => Promise<void>
 }
 
-/** Starts a reader. It ends when this process does. */
+/** Starts a reader. It ends with this process. */
 export const startReader = (): Reader => {
   const child = ChildProcess.fork(import.meta.filename, {
     execArgv: process.execArgv,

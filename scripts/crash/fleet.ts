@@ -1,5 +1,5 @@
 /**
- * Worker processes on one store, what they left behind in their log, and whether it agrees with the store.
+ * Worker processes on one store, the log that they left, and whether it agrees with the store.
  */
 import * as ChildProcess from "node:child_process"
 import * as Fs from "node:fs"
@@ -21,17 +21,17 @@ import type { Orders } from "./worker.ts"
 export interface Worker {
   readonly owner: string
   readonly process: ChildProcess.ChildProcess
-  /** It has opened its store, or ended. */
+  /** Resolves when it has opened its store, or has ended. */
   readonly ready: Promise<void>
   readonly exit: Promise<{ readonly code: number | null; readonly output: string }>
 }
 
-/** Marks our processes and everything that they start. */
+/** Marks our processes and all their children. */
 const marker = `FERMATA_CAMPAIGN=${process.pid}`
 
 let spawned = 0
 
-// A campaign that fails itself leaves no worker behind.
+// A campaign that fails leaves no worker behind.
 const children = new Set<ChildProcess.ChildProcess>()
 process.once("exit", () => children.forEach((child) => child.kill("SIGKILL")))
 
@@ -73,7 +73,7 @@ export const spawn = (
   return { owner, process: child, ready, exit }
 }
 
-/** The processes, ours and those that ours have started, that are still there. */
+/** Our processes and their children that still exist. */
 export const survivors = (): ReadonlyArray<number> =>
   Fs.readdirSync("/proc").flatMap((name) => {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) return []
@@ -86,13 +86,13 @@ export const survivors = (): ReadonlyArray<number> =>
     }
   })
 
-/** An effect, whose it was, and when. */
+/** An effect, its owner, and its time. */
 interface Logged extends RunChecker.Effect {
   readonly owner: string
   readonly at: number
 }
 
-/** What the workers wrote down. */
+/** The log of the workers. */
 export interface Log {
   readonly effects: ReadonlyArray<Logged>
   readonly decided: ReadonlyArray<{
@@ -101,19 +101,19 @@ export interface Log {
     readonly decision: Decision.Decision
   }>
   readonly ended: ReadonlyArray<{ readonly runId: Id.RunId; readonly status: "completed" }>
-  /** Tries to decide. */
+  /** Attempts to decide. */
   readonly tries: number
-  /** Tries to resume a run that was held and decided. */
+  /** Attempts to resume a run that was held and decided. */
   readonly resumes: number
   readonly doubts: number
-  /** How often a worker looked at the file of its open store. */
+  /** How often a worker opened the file of its open store again. */
   readonly looks: number
-  /** What a worker itself saw to be wrong. */
+  /** Problems that a worker found itself. */
   readonly problems: ReadonlyArray<string>
   readonly text: string
 }
 
-/** Reads a log; the last line of a worker that was killed may be cut. */
+/** Reads a log; the last line of a killed worker may be cut. */
 export const readLog = (path: string): Log => {
   const effects: Array<Logged> = []
   const decided: Array<Log["decided"][number]> = []
@@ -146,7 +146,7 @@ export const readLog = (path: string): Log => {
   return { effects, decided, ended, tries, resumes, doubts, looks, problems, text }
 }
 
-/** The layer of a store that is named by a file or a URL. */
+/** The layer of a store, by the name of its file or its URL. */
 const layerOf = async (
   store: string
 ): Promise<Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>> => {
@@ -155,7 +155,7 @@ const layerOf = async (
   return PostgresStore.layer({ url: store, maxConnections: 2 })
 }
 
-/** Everything that the store has, as text: the files as they are, or the tables. */
+/** All data of the store, as text: the files as they are, or the tables. */
 const dumpOf = async (store: string): Promise<ReadonlyArray<string>> => {
   if (store.startsWith("postgres")) {
     return Effect.runPromise(Effect.scoped(Effect.flatMap(connect(store, {}), dumpTables)))
@@ -164,7 +164,7 @@ const dumpOf = async (store: string): Promise<ReadonlyArray<string>> => {
   return files.flatMap((file) => (Fs.existsSync(file) ? [Fs.readFileSync(file, "latin1")] : []))
 }
 
-/** What came out of looking at a store and its log. */
+/** The outcome of checking a store against its log. */
 export interface Inspected {
   readonly violations: ReadonlyArray<string>
   /** See {@link lateEffects}. */
@@ -172,7 +172,7 @@ export interface Inspected {
   readonly takeoversMs: ReadonlyArray<number>
 }
 
-/** Checks the store against the log. All runs must be over. */
+/** Checks the store against the log. All runs must have ended. */
 export const inspect = async (store: string, log: Log, runs: number): Promise<Inspected> => {
   const { inbox, runs: stored } = await Effect.runPromise(
     Effect.provide(Effect.flatMap(RunStore.RunStore, collect), await layerOf(store))
@@ -186,7 +186,7 @@ export const inspect = async (store: string, log: Log, runs: number): Promise<In
     acknowledged: {
       ended: log.ended,
       decisions: log.decided.map(({ decision, requestId }) => ({
-        // The root's id, of a request of whichever of its sub-agents.
+        // The root's id, from a request of any of its sub-agents.
         runId: requestId.replace(/(\.t\d+\.\d+)*\.r\d+$/, "") as Id.RunId,
         decision
       }))
@@ -194,7 +194,7 @@ export const inspect = async (store: string, log: Log, runs: number): Promise<In
     secrets: secretsIn([JSON.stringify([journals, inbox]), log.text, ...(await dumpOf(store))])
   }).map(({ detail, invariant, runId }) => `${invariant} ${runId ?? ""}: ${detail}`)
   violations.push(...log.problems)
-  // Stopping a process ends no run.
+  // Ending a process ends no run.
   const others = journals.filter(({ status }) => status !== "completed")
   if (journals.length !== runs) violations.push(`there are ${journals.length} runs instead of ${runs}`)
   for (const { events, runId, status } of others) {
@@ -218,7 +218,7 @@ export const inspect = async (store: string, log: Log, runs: number): Promise<In
   return { violations, late: lateEffects(journals, log), takeoversMs: takeovers(journals) }
 }
 
-/** From the last thing that a process wrote about a run until another one took the run up. */
+/** The time from the last entry of a process about a run until another process took the run up. */
 const takeovers = (journals: ReadonlyArray<RunChecker.Journal>): ReadonlyArray<number> =>
   journals.flatMap(({ events }) =>
     events.flatMap((event, index) =>
@@ -227,8 +227,8 @@ const takeovers = (journals: ReadonlyArray<RunChecker.Journal>): ReadonlyArray<n
   )
 
 /**
- * Effects of an attempt that came after the next attempt had begun: the body was at work when its process was frozen, and went
- * on when it woke. No store can prevent that; anything dispatched later is refused, and would be a violation.
+ * Effects of an attempt after the next attempt had begun: the body was at work when its process was frozen, and continued when the
+ * process woke. No store can prevent that; an effect that is dispatched later is refused, and would be a violation.
  */
 const lateEffects = (journals: ReadonlyArray<RunChecker.Journal>, { effects }: Log): number => {
   const starts = new Map<string, Array<number>>()

@@ -1,5 +1,5 @@
 /**
- * Who meets whom: what the first process works on, and what the second does beside it.
+ * The pairs of the meetings: the work of the first process, and the operation that the second does beside it.
  */
 import { Id } from "@fermata/sdk/domain"
 import { exportRun, importRun } from "@fermata/sdk/durable"
@@ -20,20 +20,20 @@ import { begin, type Choose, decide, granting, honest, settle, unless } from "./
 
 type Use = (app: App) => Effect.Effect<unknown, unknown>
 
-/** Two processes and what was there before them. */
+/** Two processes, and the work before them. */
 export interface Meeting {
-  /** Such as `parks+cancels`. */
+  /** The name, such as `parks+cancels`. */
   readonly name: string
   readonly definition: Definition
-  /** Whether there are two databases; both processes work on the second then. */
+  /** Whether there are two databases; both processes then work on the second. */
   readonly two: boolean
-  /** Done by a process before the two. */
+  /** The work of a process before the two. */
   readonly prepare: Use
-  /** The operation that this process does not survive. */
+  /** The operation of that process at which it crashes. */
   readonly crashesAt: string | undefined
   readonly first: Use
   readonly second: Use
-  /** What is done again afterwards, because a process may have crashed before it was. */
+  /** Work that is repeated afterwards, because a process may have crashed before doing it. */
   readonly again: Use
 }
 
@@ -42,7 +42,7 @@ const earlier = "run-1" as Id.RunId
 const sessionId = "session" as Id.SessionId
 const grantId = (runId: Id.RunId) => Id.grantId(Id.requestId(runId, 1))
 
-/** What the first process does. */
+/** The work of the first process. */
 interface First {
   readonly definition: Definition
   readonly two?: boolean
@@ -50,9 +50,9 @@ interface First {
   readonly crashesAt?: string
   readonly use: Use
   readonly again?: Use
-  /** What the second processes do. */
+  /** The work of the second process. */
   readonly meets: ReadonlyArray<Second>
-  /** The run that was there before, where there is one: that it builds on. */
+  /** The run on which it builds, if there is one before it. */
   readonly before?: Id.RunId
   /** The run that gave the grant. */
   readonly grants?: Id.RunId
@@ -86,13 +86,13 @@ const plain = (...answers: ReadonlyArray<ScriptedModel.ScriptedAnswer>): Definit
   answer: byTurn(...answers)
 })
 
-/** Decides the first request of a run only. */
+/** Decides only the first request of a run. */
 const first =
   (choose: Choose): Choose =>
   (request, app) =>
     request.requestId === Id.requestId(request.runId, 1) ? choose(request, app) : undefined
 
-/** Starts the run, and decides its first request without going on. */
+/** Starts the run and decides its first request, without resuming it. */
 const upToDecision =
   (choose: Choose): Use =>
   (app) =>
@@ -105,7 +105,7 @@ const upToDecision =
           })
     )
 
-/** A run of the session that is over and has left a grant. */
+/** A run of the session that has ended and has left a grant. */
 const afterGrant: Use = (app) =>
   Effect.gen(function* () {
     yield* settle(app, begin(app, { runId: earlier, sessionId, prompt }), granting)
@@ -207,7 +207,7 @@ const firsts: { readonly [name: string]: First } = {
   }
 }
 
-/** Decides about everything that waits; where nothing does, about what the run has asked first, which may be late. */
+/** Decides every open request; without one, the run's first request, for which it may be too late. */
 const deciding = (choose: Choose) => (app: App) =>
   Effect.gen(function* () {
     const pending = yield* app.store.pending({ limit: 1000 })
@@ -221,7 +221,7 @@ const deciding = (choose: Choose) => (app: App) =>
 const stopping: Choose = ({ _tag, requestId }) =>
   _tag === "approval" ? { _tag: "deny", requestId, by: "bob", then: "stop", message: "Stop." } : undefined
 
-/** From now on these runs may be gone, also when the process that removes them is. */
+/** From now on these runs may be missing, also when the process that removes them is. */
 const mayGo = ({ world }: App, ...runs: ReadonlyArray<Id.RunId>) =>
   Effect.sync(() => runs.forEach((runId) => world.removed.add(runId)))
 

@@ -1,10 +1,10 @@
 import type { FaultySqlClient } from "@fermata/sdk/testing"
 /**
- * The meetings: two processes on one database. The first goes up to one of its operations; there the second does all that it does, and then
- * the first goes on, or crashes. Where the second waits for a lock, the first goes on until it has it.
+ * The meetings: two processes on one database. The first runs up to one of its operations; there the second does all its work, and then
+ * the first continues, or crashes. Where the second waits for a lock, the first continues until the second gets it.
  *
- * Every pair in `meetingPairs.ts` meets at every operation, without a crash and with one of the first or the second process. A calm process
- * then takes up what is left, every run must come to an end, and everything is checked.
+ * Every pair in `meetingPairs.ts` meets at every operation, without a crash and with one of the first or the second process. A process
+ * without faults then takes up the remaining runs, every run must end, and everything is checked.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -26,19 +26,19 @@ export interface Place {
   readonly pair: Meeting
   /** The operation of the first process before which they meet, from 1. */
   readonly operation: number
-  /** What becomes of that operation after the meeting. */
+  /** The fault of that operation after the meeting. */
   readonly fault: Fault
-  /** The operation of the second process that it does not survive. */
+  /** The operation of the second process at which it crashes. */
   readonly second?: { readonly operation: number; readonly fault: Fault }
 }
 
-/** A name by which the meeting can be asked for again, such as `parks+cancels:12`, `parks+cancels:12b` or `parks+cancels:12/7a`. */
+/** The meeting's name, by which it can be run again: `parks+cancels:12`, `parks+cancels:12b` or `parks+cancels:12/7a`. */
 const nameOf = ({ fault, operation, pair, second }: Place): string => {
   const other = second === undefined ? "" : `/${second.operation}${letterOf(second.fault)}`
   return `${pair.name}:${operation}${letterOf(fault)}${other}`
 }
 
-/** Reads such a name; `undefined` of another one. */
+/** Parses such a name; `undefined` for another text. */
 export const parse = (text: string): Place | undefined => {
   const [, name, operation, letter, other, otherLetter] =
     /^([^:]+\+[^:]+):(\d+)([ab]?)(?:\/(\d+)([ab]))?$/.exec(text) ?? []
@@ -61,19 +61,19 @@ interface Turn {
   fault: Fault
 }
 
-/** The second process is open, and waits for the meeting. */
+/** The second process is open and waits for the meeting. */
 const gate = "the meeting"
 
 /** A statement that SQLite refuses while another connection writes, instead of waiting. */
 const needsLock = (what: string) => /^(BEGIN IMMEDIATE|INSERT|UPDATE|DELETE)/.test(what)
 
-/** Whose turn it is. */
+/** The process that has the turn. */
 class Stage {
   readonly passed = { first: 0, second: 0 }
   readonly ended = { first: false, second: false }
-  /** The process in the middle of a transaction of SQLite. */
+  /** The process in the middle of a SQLite transaction. */
   writing: Who | undefined
-  /** Whether the second process was let in. */
+  /** Whether the second process was admitted. */
   hasMet = false
   readonly place: Place
 
@@ -100,7 +100,7 @@ class Stage {
     const second = free("second")
     const atGate = waiting.findIndex(({ what }) => what === gate)
     if (!this.hasMet) {
-      // It is opened before they meet.
+      // The second process opens its store before they meet.
       if (atGate === -1 && second !== -1) return second
       const isThere = this.passed.first >= this.place.operation - 1 || this.ended.first
       if (!isThere && first !== -1) return first
@@ -130,13 +130,13 @@ class Stage {
   }
 }
 
-/** How a meeting went. */
+/** The outcome of a meeting. */
 export interface Met {
   readonly complaints: ReadonlyArray<string>
   readonly operations: { readonly [who in Who]: ReadonlyArray<string> }
 }
 
-/** Lets two processes meet. */
+/** Runs a meeting. */
 export const meet = async (
   databases: World.Databases,
   place: Place,
@@ -153,7 +153,7 @@ export const meet = async (
       ...(mutate === undefined ? {} : { mutate: (store: Store) => mutate(store, world) })
     }
     const complain = (who: string, { crashed, exit }: Lived<unknown>) => {
-      // A refusal is an answer.
+      // A refusal is a valid answer.
       if (Exit.isFailure(exit) && !crashed && Cause.hasDies(exit.cause)) {
         complaints.push(`the ${who} process died: ${Cause.pretty(exit.cause)}`)
       }
@@ -214,7 +214,7 @@ export const meet = async (
 
 export interface MeetingsOptions {
   readonly databases: World.Databases
-  /** How many meetings to try at most. */
+  /** The most meetings to run. */
   readonly meetings: number
   readonly progress: (text: string) => void
   readonly only?: string
@@ -223,14 +223,14 @@ export interface MeetingsOptions {
   readonly first?: boolean
 }
 
-/** What the meetings came to. */
+/** The outcome of the meetings. */
 export interface Meetings {
   readonly pairs: number
   readonly meetings: number
   readonly violations: ReadonlyArray<string>
 }
 
-/** Every place where the processes of a pair can meet. The crashes of the second process are spread over its operations. */
+/** Every operation at which the processes of a pair can meet. The crashes of the second process are spread over its operations. */
 const placesOf = (pair: Meeting, { first, second }: Met["operations"]): ReadonlyArray<Place> =>
   first.flatMap((_, index) => {
     const place = { pair, operation: index + 1, fault: "pass" as const }
@@ -246,7 +246,7 @@ const placesOf = (pair: Meeting, { first, second }: Met["operations"]): Readonly
     return places
   })
 
-/** Lets all pairs meet. */
+/** Runs all meetings. */
 export const meetings = async (options: MeetingsOptions): Promise<Meetings> => {
   const { databases, mutate, only, progress } = options
   const violations: Array<string> = []
@@ -281,8 +281,8 @@ export const meetings = async (options: MeetingsOptions): Promise<Meetings> => {
   return { pairs: wanted.length, meetings: done, violations }
 }
 
-/** Many times what two processes that come to an end need. */
+/** Many times the turns of two processes that end. */
 const maxTurns = 5000
 
-/** The second process comes when the first is over. */
+/** The second process comes when the first has ended. */
 const afterTheEnd = 1_000_000

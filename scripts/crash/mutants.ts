@@ -1,7 +1,7 @@
 import type { Decision, Id, RunEvent } from "@fermata/sdk/domain"
 import type { RunStore } from "@fermata/sdk/store"
 /**
- * Stores that are broken on purpose. A campaign that lets one of them through proves nothing.
+ * Stores that are broken on purpose. A campaign that does not find one of them proves nothing.
  */
 import * as Effect from "effect/Effect"
 import type { Store } from "./app.ts"
@@ -11,7 +11,7 @@ import type { World } from "./world.ts"
 /** A broken store. */
 export interface Mutant {
   readonly name: string
-  /** Where it must be found: in the sweep of a scenario, or by the seeds, or where a pair of processes meets. */
+  /** The scenario of the sweep, the seeds, or the pair of processes that must find it. */
   readonly scenario: string | undefined
   readonly pair?: string
   readonly mutate: (store: Store, world: World) => Store
@@ -28,7 +28,7 @@ const execute = (world: World, statement: string, ...parameters: ReadonlyArray<s
 const has = (events: ReadonlyArray<RunEvent.RunEvent>, tag: RunEvent.RunEvent["_tag"]) =>
   events.some((event) => event._tag === tag)
 
-/** Every mutant, with the store's own mistake in its name. */
+/** All mutants; the name says what the store does wrong. */
 export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "writes tool.started only with the result",
@@ -82,7 +82,7 @@ export const mutants: ReadonlyArray<Mutant> = [
           event._tag === "tool.completed" ? [event, event] : [event]
         )
         return Effect.tap(store.append({ ...options, events: twice as unknown as Events }), () =>
-          // The head does not show it.
+          // The head does not show the change.
           execute(
             world,
             "UPDATE fermata_runs SET revision = ? WHERE run_id = ?",
@@ -143,7 +143,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     })
   },
   {
-    name: "forgets what it has asked",
+    name: "forgets its inDoubt requests",
     scenario: "act",
     mutate: (store, world) => ({
       ...store,
@@ -185,7 +185,7 @@ export const mutants: ReadonlyArray<Mutant> = [
       return {
         ...store,
         claim: seize,
-        // Whatever is there by now, this is written behind it.
+        // Writes behind the journal's current end.
         append: (options) =>
           Effect.catchTag(store.append(options), ["LeaseLost", "RunConflict"], () =>
             Effect.gen(function* () {
@@ -255,7 +255,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     })
   },
   {
-    name: "says that a run is parked and writes nothing",
+    name: "reports a run as parked and writes nothing",
     scenario: "approve",
     mutate: (store, world) => ({
       ...store,
@@ -268,7 +268,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     })
   },
   {
-    name: "removes a run and leaves what it asked",
+    name: "removes a run and leaves its requests",
     scenario: "remove",
     mutate: (store, world) => ({
       ...store,
@@ -280,7 +280,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     scenario: "session",
     mutate: (store) => {
       let old: Checkpoint | undefined
-      /** The first one, as that of this revision. */
+      /** The first checkpoint, as that of this revision. */
       const aged = (checkpoint: Checkpoint, revision: number): Checkpoint => {
         old ??= checkpoint
         return { ...old, state: JSON.stringify({ ...JSON.parse(old.state), revision }) }
@@ -328,7 +328,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   }
 ]
 
-/** A store that changes every checkpoint before it keeps it, or leaves it out. */
+/** A store that changes each checkpoint before it writes it, or leaves it out. */
 const keeping =
   (change: (checkpoint: Checkpoint) => Checkpoint | undefined): Mutant["mutate"] =>
   (store) => {
@@ -343,7 +343,7 @@ const keeping =
     }
   }
 
-/** Stores that lose what they may lose, which must make no difference. */
+/** Stores that lose data which they may lose. The outcome must be the same. */
 export const harmless: ReadonlyArray<Mutant> = [
   { name: "keeps no checkpoint", scenario: "long", mutate: keeping(() => undefined) },
   {

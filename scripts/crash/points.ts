@@ -1,13 +1,13 @@
 /**
- * Where a simulated process can be hit: every statement, every effect of a tool and every model call is a numbered operation,
- * and a point says what happens at one of them.
+ * The points at which a simulated process can be hit: every statement, every effect of a tool and every model call is a numbered
+ * operation, and a point gives a fault to one of them.
  */
 import type { FaultySqlClient } from "@fermata/sdk/testing"
 import type { Planned } from "../../packages/sdk/src/testing/internal/simulation/points.ts"
 
 /**
- * Something that happens at an operation, by its number. The place is the process: 0 is the first, each later one was started after a
- * crash.
+ * A fault at an operation, by the operation's number. The place in the list is the process: 0 is the first, each later one was started
+ * after a crash.
  */
 export type Point = Planned<FaultySqlClient.Fault>
 
@@ -27,7 +27,7 @@ export const letterOf = (fault: FaultySqlClient.Fault): string =>
   Object.keys(letters).find((letter) => letters[letter] === fault) ?? "?"
 export const faultOf = (letter: string): FaultySqlClient.Fault | undefined => letters[letter]
 
-/** The faults after which the process goes on. */
+/** The faults after which the process continues. */
 export const errors: ReadonlyArray<FaultySqlClient.Fault> = [
   "busy",
   "full",
@@ -36,11 +36,11 @@ export const errors: ReadonlyArray<FaultySqlClient.Fault> = [
   "lostAcknowledgement"
 ]
 
-/** A name by which the points can be asked for again, such as `37a` or `37a/12b`. */
+/** The name of points, by which they can be run again: `37a` or `37a/12b`. */
 export const print = (points: ReadonlyArray<Point>): string =>
   points.map(({ fault, time }) => `${time}${letterOf(fault)}`).join("/")
 
-/** Reads such a name. */
+/** Parses such a name. */
 export const parse = (text: string): ReadonlyArray<Point> =>
   text.split("/").map((part, process) => {
     const [, time = "", letter = "?"] = /^(\d+)([a-z])$/.exec(part) ?? []

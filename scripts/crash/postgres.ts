@@ -1,6 +1,6 @@
 /**
- * Postgres for the processes: a server of our own, whose connections are ended, cut in the moment of a commit, and which is
- * restarted as if it had crashed.
+ * Postgres for the processes: a server of our own whose connections are ended or cut at a commit, and which is restarted as after a
+ * crash.
  */
 import * as Fs from "node:fs"
 import * as Os from "node:os"
@@ -20,9 +20,9 @@ import { inspect, readLog, spawn } from "./fleet.ts"
 export interface PostgresStores {
   /** An empty database behind a proxy. */
   readonly make: (name: string) => Promise<string>
-  /** How often what was broken. */
+  /** How often each fault happened. */
   readonly counts: () => { readonly commitsCut: number; readonly connectionsEnded: number }
-  /** This many runs while the server is restarted every 5 to 10 seconds; only for a server of our own. */
+  /** Drives this many runs while the server is restarted every 5 to 10 seconds; only on a server of our own. */
   readonly chaos:
     | undefined
     | ((runs: number) => Promise<{
@@ -45,7 +45,7 @@ export const postgres = async (options: {
   const proxies: Array<Proxy> = []
   let connectionsEnded = 0
 
-  /** Ends a connection of some store, whatever it is doing. */
+  /** Ends a connection of any store, in the middle of its work. */
   const endOne = Effect.flatMap(
     SqlClient.SqlClient,
     (sql) => sql<{ readonly ended: boolean }>`SELECT pg_terminate_backend(pid) AS ended FROM pg_stat_activity
@@ -95,7 +95,7 @@ export const postgres = async (options: {
                 if (over) return
                 await own.restart("immediate")
                 restarts += 1
-                // The runs come to an end together: before, their effects say how far they are.
+                // The runs end at about the same time: until then, their effects show the progress.
                 const { effects, ended } = readLog(log)
                 progress(`restarts: ${restarts}, ${effects.length} effects, ${ended.length} of ${runs} runs`)
               }

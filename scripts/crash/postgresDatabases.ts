@@ -21,7 +21,7 @@ import {
 
 const tables = ["fermata_runs", ...runTables]
 
-/** Deleted rows stay where they were until then. */
+/** Worlds between two truncations: deleted rows stay in the tables until then. */
 const worldsUntilTruncate = 100
 
 /** Makes databases on a server of our own, or on the one that `FERMATA_TEST_PG_URL` names. */
@@ -33,7 +33,7 @@ export const postgresDatabases = async (): Promise<Databases> => {
   const scope = await Effect.runPromise(Scope.make())
   const session = (url: string, parameters: Readonly<Record<string, string>>) =>
     Effect.runPromise(Scope.provide(connect(url, parameters), scope))
-  // A session of its own: a simulated process may be in the middle of a statement on the others.
+  // A separate session: a simulated process may be in the middle of a statement on the others.
   const watch = await session(server.url, {})
   const kinds = ["first", "second", "fresh"] as const
   const free: { readonly [kind in (typeof kinds)[number]]: Array<Control> } = {
@@ -69,14 +69,14 @@ export const postgresDatabases = async (): Promise<Databases> => {
   }
 }
 
-/** The sessions of one world wait for the server most of the time. */
+/** The sessions of one world mostly wait for the server. */
 const worlds = 4
 
 /** A session that no process owns, on one of the databases. */
 interface Control {
   readonly name: string
   readonly client: SqlClient.SqlClient
-  /** Those of the processes. */
+  /** The sessions of the processes. */
   readonly sessions: Sessions
   worlds: number
 }

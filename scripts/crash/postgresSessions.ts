@@ -1,9 +1,9 @@
 /**
  * Sessions of a Postgres server for simulated processes.
  *
- * A process that crashes just drops its connection, and the next one begins when the server has noticed and has rolled back what
- * was open. One that ends well leaves its session to the next: that costs the server less than a new one, and nothing that a
- * store does may depend on which session it gets.
+ * A process that crashes drops its connection, and the next process begins when the server has noticed and has rolled back the open
+ * transaction. A process that ends well leaves its session to the next: reusing it costs the server less than a new one, and nothing
+ * that a store does may depend on its session.
  */
 import * as Net from "node:net"
 import * as PgClient from "@effect/sql-pg/PgClient"
@@ -17,11 +17,11 @@ import { withNulText } from "../../packages/node/src/internal/nulText.ts"
 import { mapStatements } from "../../packages/sdk/src/store/internal/sql/lockTimeout.ts"
 import type { Activity, Database } from "./world.ts"
 
-/** A session that some process has, or had. */
+/** A session that a process has, or had. */
 interface Session {
   readonly client: SqlClient.SqlClient
   readonly pid: number
-  /** Pulls the plug. */
+  /** Drops the connection. */
   readonly drop: Effect.Effect<void>
 }
 
@@ -49,7 +49,7 @@ export const connect = (
   )
 }
 
-/** Sessions on a database; `control` is one that no process has. */
+/** Sessions on a database; `control` is a session that no process uses. */
 export const makeSessions = (url: string, control: SqlClient.SqlClient): Sessions => {
   const idle: Array<Session> = []
   const state = (pid: number) =>
@@ -88,10 +88,10 @@ export const makeSessions = (url: string, control: SqlClient.SqlClient): Session
   }
 }
 
-/** Knows what is under way, so that a simulation can wait until it is not. */
+/** Tracks statements under way, so that a simulation can wait for them. */
 export interface Work {
   readonly during: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** The client, whose statements are known. They are not interrupted: before one, or after it, as on SQLite. */
+  /** The client, with its statements tracked. They are not interrupted: a process is hit before or after one, as on SQLite. */
   readonly watched: (client: SqlClient.SqlClient) => SqlClient.SqlClient
   readonly activity: Database["activity"]
 }
@@ -99,7 +99,7 @@ export interface Work {
 /** Statements under way for longer than this may be waiting for a lock. */
 const suspiciousMs = 1
 
-/** `watch` is a session that no simulated process ever uses. */
+/** `watch` is a session that no simulated process uses. */
 export const makeWork = (watch: SqlClient.SqlClient, database: string): Work => {
   let underWay = 0
   let since = 0

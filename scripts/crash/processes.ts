@@ -1,6 +1,6 @@
 /**
- * Real processes: killed at random moments, stopped for longer than their lease, asked to end, with no reader of what they
- * print, on a full disk, and all of them deciding the same requests.
+ * Real processes: killed at random moments, frozen for longer than their lease, terminated, without a reader of their output, on a full
+ * disk, and all of them deciding the same requests.
  */
 import * as ChildProcess from "node:child_process"
 import * as Fs from "node:fs"
@@ -12,51 +12,51 @@ import { canary } from "./canary.ts"
 import { inspect, readLog, spawn, survivors, type Worker } from "./fleet.ts"
 import type { Orders } from "./worker.ts"
 
-/** What the processes went through. */
+/** Counts of the faults and their effects. */
 export type Processed = ReturnType<typeof nothing>
 
 const nothing = () => ({
   kills: 0,
-  /** Of processes that drove a tree of sub-agents. */
+  /** Kills of processes that drove a tree of sub-agents. */
   treeKills: 0,
   stops: 0,
   terminations: 0,
   slowestStopMs: 0,
   runs: 0,
   effects: 0,
-  /** Of bodies that were at work when their process was frozen for longer than its lease. */
+  /** Effects of bodies that were at work when their process was frozen for longer than its lease. */
   lateEffects: 0,
   doubts: 0,
   decideTries: 0,
   resumeTries: 0,
-  /** Of a worker at the file of its open store. */
+  /** How often a worker opened the file of its open store again. */
   looks: 0,
   fullDisks: 0,
   leftOver: 0,
-  /** Until a run whose process was gone was taken up. */
+  /** Time until a run whose process was gone was taken up. */
   medianTakeoverMs: 0,
   slowestTakeoverMs: 0,
   violations: [] as Array<string>
 })
 
 export interface ProcessOptions {
-  /** Makes an empty store and gives its name. */
+  /** Makes an empty store and returns its name. */
   readonly store: (name: string) => Promise<string>
   readonly kills: number
   readonly workers: number
   readonly seed: number
   readonly progress: (text: string) => void
-  /** How many decisions of the same requests, and how many resumes of the same runs, are tried. */
+  /** How many decisions of the same requests, and how many resumes of the same runs, are attempted. */
   readonly doubles: number
   readonly sqlite: boolean
 }
 
 const leaseMs = 400
 
-/** How long a worker that is asked to end may take. */
+/** How long a worker may take to end after SIGTERM. */
 const stopLimitMs = 5000
 
-/** Nothing here takes this long; a worker that does hangs. */
+/** A worker that takes this long hangs. */
 const hangMs = 180_000
 
 export const processes = async (options: ProcessOptions): Promise<Processed> => {
@@ -72,7 +72,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
   let decides = 0
   const takeovers: Array<number> = []
 
-  /** Workers on one store until its runs are over; `trouble` is what happens to each worker that is ready. */
+  /** Runs workers on one store until its runs have ended. `trouble` is the fault of each worker that is ready. */
   const play = async (
     what: {
       readonly name: string
@@ -150,13 +150,13 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     total.terminations += 1
     total.slowestStopMs = Math.max(total.slowestStopMs, took)
     if (took > stopLimitMs) report(`a worker took ${took} ms to end`)
-    // A program that is at its end already has no handler of a signal left.
+    // A program that is already ending has no signal handler left.
     if (code !== 0 && !output.endsWith("over\n"))
       report(`a worker that was asked to end ended with ${code}: ${output.slice(-600)}`)
     return true
   }
 
-  // Killed, frozen, asked to end, in any order.
+  // Kills, freezes and terminations in random order.
   while (total.kills < options.kills) {
     let left = Math.min(60, options.kills - total.kills)
     await play({ name: "killed", runs: 120, work: "mixed" }, async (worker) => {
@@ -177,7 +177,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     })
   }
 
-  // Trees of sub-agents, killed wherever they are.
+  // Kills of processes with trees of sub-agents.
   let inTrees = Math.max(4, Math.floor(options.kills / 10))
   await play(
     { name: "trees", runs: Math.max(2, Math.floor(options.kills / 20)), work: "tree" },
@@ -190,19 +190,19 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     }
   )
 
-  // Everybody decides everything, all at once.
+  // All workers decide all requests at once.
   while (decides < options.doubles) {
     const before = total.decideTries
     await play({ name: "decided", runs: 100, work: "charges" }, () => Promise.resolve("done"))
     decides += total.decideTries - before
   }
 
-  // Everybody resumes everything, all at once and each twice.
+  // All workers resume all runs at once, each twice.
   while (total.resumeTries < options.doubles) {
     await play({ name: "resumed", runs: 200, work: "resumes" }, () => Promise.resolve("done"))
   }
 
-  // Workers check the file of their open store, back it up and open it once more, while they work and others are killed.
+  // Workers check, back up and reopen the file of their open store, while they work and others are killed.
   if (options.sqlite) {
     let left = Math.max(4, Math.floor(options.kills / 10))
     await play({ name: "looked", runs: 60, work: "mixed", looks: true }, async (worker) => {
@@ -213,7 +213,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     if (total.looks === 0) report("no worker looked at the file of its open store")
   }
 
-  // The reader of what it prints is gone: the pipe is closed, and the runs go on in the next worker.
+  // The reader of a worker's output is gone: the pipe is closed, and the next worker takes the runs up.
   let closed = workers
   await play({ name: "unread", runs: 20, work: "mixed", chatty: true }, async (worker) => {
     if (closed-- <= 0) return "done"
@@ -236,7 +236,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
   return total
 }
 
-/** How a worker ended; one that hangs is killed, and its code is then null. */
+/** How a worker ended; a worker that hangs is killed, and its code is then null. */
 const outcomeOf = async (worker: Worker) => {
   const watch = setTimeout(() => worker.process.kill("SIGKILL"), hangMs)
   const outcome = await worker.exit
@@ -244,7 +244,7 @@ const outcomeOf = async (worker: Worker) => {
   return outcome
 }
 
-/** A worker whose tool has started a program is asked to end: nothing of it may stay. */
+/** Terminates a worker whose tool has started a program. No process may stay. */
 const stopWithChildren = async (
   options: ProcessOptions,
   directory: string,
@@ -259,7 +259,7 @@ const stopWithChildren = async (
   await end(worker)
 }
 
-/** The disk fills up under a worker and is freed again: it waits, everything acknowledged is there, and the runs end. */
+/** Fills the disk under a worker and frees it again: the worker waits, everything acknowledged is there, and the runs end. */
 const fullDisk = async (total: Processed, directory: string) => {
   const mount = Path.join(directory, "small")
   Fs.mkdirSync(mount)
@@ -270,7 +270,7 @@ const fullDisk = async (total: Processed, directory: string) => {
   const orders = { store, log, runs: 120, leaseMs, work: "mixed", chatty: false } as const
   const complain = (text: string) => total.violations.push(`full disk: ${text}`)
   try {
-    // Without the right to mount, a limit on the size of a file does the same, and a second worker has no limit.
+    // Without the right to mount, a limit on the size of files has the same effect, and a second worker has no limit.
     let worker = spawn(orders, mounted ? {} : { fileBlocks: 512 })
     await worker.ready
     const ballast = Path.join(mount, "ballast")
@@ -298,7 +298,7 @@ const fullDisk = async (total: Processed, directory: string) => {
   }
 }
 
-/** Runs a program that may not be allowed to us. */
+/** Runs a program that this user may not be allowed to run. */
 const asRoot = (...command: ReadonlyArray<string>): boolean =>
   ChildProcess.spawnSync("/usr/bin/env", command).status === 0
 

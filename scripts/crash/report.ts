@@ -1,6 +1,6 @@
 /**
- * Writes what the campaign found into the page about reliability, between its two markers: one table, a column for each store.
- * What was not measured this time stays as it was.
+ * Writes the results of the campaign into the page about reliability, between its two markers: one table, a column for each store.
+ * Figures that were not measured this time stay unchanged.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -12,15 +12,15 @@ const end = "<!-- campaign:end -->"
 const stores = ["SQLite", "Postgres"] as const
 export type StoreName = (typeof stores)[number]
 
-/** A line's name begins with its part. */
+/** Sorts by the part with which a line's name begins. */
 const parts = ["sweep", "seeds", "meetings", "mutants", "damage", "processes", "restarts"]
 const byPart = ([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number =>
   parts.indexOf(one.split(":")[0] ?? "") - parts.indexOf(other.split(":")[0] ?? "")
 
-/** One line of the table, and where it was measured. */
+/** One line of the table, and the store on which it was measured. */
 export type Figure = readonly [what: string, store: StoreName, figure: string | number]
 
-/** Puts figures into the table. Without a page or markers, they are added at the end. */
+/** Puts figures into the table. Without a page or markers, the table is added at the end. */
 export const write = async (figures: ReadonlyArray<Figure>, command: string, date: Date): Promise<string> => {
   const path = Path.join(root, "docs/reliability.md")
   const page = Fs.existsSync(path) ? Fs.readFileSync(path, "utf8") : "# Reliability\n\n"

@@ -1,5 +1,5 @@
 /**
- * What people do with agents, each as a program that can be repeated from the start after any crash.
+ * What people do with agents, each as a program that can be repeated from its start after any crash.
  */
 import { Id, Message } from "@fermata/sdk/domain"
 import { exportRun, importRun } from "@fermata/sdk/durable"
@@ -33,7 +33,7 @@ import { begin, type Choose, decide, granting, grantingFor, honest, isThere, set
 /** A scenario. */
 export interface Scenario {
   readonly name: string
-  /** Whether pairs of crashes are tried too. */
+  /** Whether pairs of crashes are tried, too. */
   readonly core: boolean
   /** Whether it begins with a database without tables. */
   readonly fresh: boolean
@@ -46,7 +46,7 @@ export interface Scenario {
 const runId = "run" as Id.RunId
 const sessionId = "session" as Id.SessionId
 
-/** What people do, as an effect or as the generator of one. */
+/** The actions of people, as an effect or as the generator of one. */
 type Use = (app: App) => Effect.Effect<unknown, unknown> | Effect.fn.Return<unknown, unknown>
 
 const scenario = (
@@ -94,16 +94,16 @@ const editing: Choose = (request, app) =>
 
 const isHeld = (result: RunResult.RunResult) => result.status === "interrupted"
 
-/** Only calls in doubt, so that whatever else waits goes on waiting. */
+/** Decides only calls in doubt; all other requests stay open. */
 const doubtOnly: Choose = (request, app) => (request._tag === "inDoubt" ? honest(request, app) : undefined)
 
-/** Only what the lead itself asks, and calls in doubt: its sub-agents go on waiting. */
+/** Decides only the lead's own requests and calls in doubt; those of its sub-agents stay open. */
 const ownOnly: Choose = (request, app) =>
   request._tag === "inDoubt" || request.runId === runId ? honest(request, app) : undefined
 
 const firstRequest = Id.requestId(runId, 1)
 
-/** Grants what the run asks first, and revokes that when it asks a question or for a transfer. */
+/** Approves the run's first request with a grant, and revokes it when the run asks a question or for a transfer. */
 const revoking = (grant: Choose): Use =>
   function* (app) {
     const result = yield* settle(app, start(app), (request, app) =>
@@ -126,13 +126,13 @@ const cancelling: Use = function* (app) {
   return yield* app.go({ runId })
 }
 
-/** Another run of the session, until it is over. */
+/** Another run of the session, until it ends. */
 const playNext = (app: App, name: string) =>
   settle(app, begin(app, { runId: name as Id.RunId, sessionId, prompt: "Again." }))
 
 const forkId = "fork" as Id.RunId
 
-/** A fork of the run, until it is over. */
+/** A fork of the run, until it ends. */
 const playFork: Use = function* (app) {
   const forked = (yield* isThere(app, forkId))
     ? app.go({ runId: forkId })
@@ -145,12 +145,12 @@ const playFork: Use = function* (app) {
   return yield* settle(app, forked)
 }
 
-/** Exports a run that is held or over, removes it, imports it into the second database, and goes on there. */
+/** Exports a held or ended run, removes it, imports it into the second database, and continues there. */
 const moving = (upToHold: Use) => (app: App) =>
   Effect.gen(function* () {
     const second = app.second!
     const { notes } = app.world
-    // As long as it is there, it may have gone on.
+    // While it exists, it may have continued.
     if (!notes.has("archive") || (yield* isThere(app, runId))) {
       yield* upToHold(app)
       notes.set("archive", JSON.stringify(yield* app.stored(exportRun(runId))))
@@ -160,7 +160,7 @@ const moving = (upToHold: Use) => (app: App) =>
     return yield* settle(second, second.go({ runId }))
   })
 
-/** Lets runs end, and removes them. They are whole, or gone. */
+/** Lets runs end, and removes them. Each is whole or gone. */
 const removing =
   (
     runs: ReadonlyArray<Id.RunId>,
@@ -180,17 +180,18 @@ const removing =
         notes.set("whole", yield* whole)
       }
       if (yield* isThere(app, runId)) {
-        if ((yield* whole) !== notes.get("whole")) return yield* Effect.die(new Error("It is half there."))
+        if ((yield* whole) !== notes.get("whole"))
+          return yield* Effect.die(new Error("The run is partly removed."))
       }
       yield* remove(app)
       for (const runId of runs) {
-        // A lease that a process could not give back keeps it until it has run out.
+        // A lease that a process could not give back keeps the run until it expires.
         if (yield* isThere(app, runId)) return yield* new StillThere({ runId })
         removed.add(runId)
       }
     })
 
-/** The call of a run that has ended was asked about, and not let through by a grant. */
+/** Fails unless the call of an ended run opened a request, and was not covered by a grant. */
 const hasAsked = (app: App, runId: Id.RunId) =>
   Effect.flatMap(app.store.events(runId), (events) =>
     events.some(({ _tag }) => _tag === "request.opened")
@@ -200,7 +201,7 @@ const hasAsked = (app: App, runId: Id.RunId) =>
 
 class StillThere extends Data.TaggedError("StillThere")<{ readonly runId: Id.RunId }> {}
 
-/** Two runs of a session; the second has the name that the run of other scenarios has. */
+/** Two runs of a session; the second has the id of the run in other scenarios. */
 const firstRun = "run-1" as Id.RunId
 const inSession =
   (choose: Choose) =>
@@ -272,7 +273,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
     return yield* settle(app, app.go({ runId }))
   }),
   scenario("session", byTurn(calls(["charge"], ["note"])), function* (app) {
-    // The grant of the first run lets the second one's call through.
+    // The grant of the first run covers the second one's call.
     yield* settle(app, start(app), granting)
     return yield* playNext(app, "run-2")
   }),
@@ -283,26 +284,26 @@ export const scenarios: ReadonlyArray<Scenario> = [
     return yield* playNext(app, "run-3")
   }),
   scenario("revoke", byTurn(calls(["charge", 1]), question, calls(["charge", 2])), revoking(granting)),
-  // The call that the grant let through waits behind one that a person decides, and the grant is revoked meanwhile.
+  // The granted call waits behind one that a person decides, and the grant is revoked meanwhile.
   scenario(
     "revoke behind",
     byTurn(calls(["charge", 1]), calls(["transfer", 2], ["charge", 3])),
     revoking(granting)
   ),
-  // The grant of a session is revoked where it was given; the next run of the session has a copy that says nothing of it.
+  // The grant of a session is revoked in its first run; the session's next run has a copy without the revocation.
   scenario("revoke elsewhere", byTurn(calls(["charge"])), function* (app) {
     yield* settle(app, start(app), granting)
     yield* app.revoke(runId, Id.grantId(firstRequest))
     return yield* playNext(app, "run-2")
   }),
-  // The fork has what the original was when it had the grant, and the revocation came before the fork.
+  // The fork has the original's state with the grant, which was revoked before the fork.
   scenario("fork after a revocation", byTurn(calls(["charge"])), function* (app) {
     yield* settle(app, start(app), granting)
     yield* app.revoke(runId, Id.grantId(firstRequest))
     yield* playFork(app)
     yield* hasAsked(app, forkId)
   }),
-  // The next run of the session is let through, and the one after the grant has expired asks again.
+  // The grant covers the session's next run; the one after it opens a request, because the grant has expired.
   scenario("expiring grant", byTurn(calls(["charge"])), function* (app) {
     const { clock, notes } = app.world
     const hour = 3_600_000
@@ -317,16 +318,16 @@ export const scenarios: ReadonlyArray<Scenario> = [
     yield* hasAsked(app, result.runId)
     return result
   }),
-  // A sub-agent is held in the background when another agent takes the conversation over; then its call is approved.
+  // A background sub-agent is held when another agent takes the conversation over; then its call is approved.
   scenario("handoff beside a held sub-agent", handingOverAtWork, startAndSettle(), { agent: withNamesakes }),
-  // The grant of the lead covers its sub-agent in the background, until it is revoked while that is held.
+  // The lead's grant covers its background sub-agent, until it is revoked while that is held.
   scenario(
     "background under a grant",
     grantingToHelper,
     revoking(grantingFor({ scope: "run", arguments: {}, inherit: true })),
     { agent: withHelper }
   ),
-  // The archive builds on a run that is here, and that is pruned at the same time: it stays, or comes back with the archive.
+  // The archive builds on a run that exists and is pruned at the same time: it stays, or comes back with the archive.
   scenario(
     "import beside a prune",
     byTurn(calls(["charge"])),
@@ -355,7 +356,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
   ),
   // A grant for one agent's tool, and another agent with a tool of that name that takes the conversation over.
   scenario("handoff", handingOver, startAndSettle(granting), { agent: withBilling }),
-  // The lead fails while a sub-agent in its background waits; resumed, the sub-agent can be decided.
+  // The lead fails beside a held background sub-agent; after the lead is resumed, the sub-agent can be decided.
   scenario(
     "failed lead",
     failingUntilMended,
@@ -364,7 +365,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
       const result = yield* start(app)
       if (!notes.has(mended)) {
         const failed = yield* settle(app, result, ownOnly)
-        if (failed.status !== "error") return yield* Effect.die(new Error(`It is ${failed.status}.`))
+        if (failed.status !== "error") return yield* Effect.die(new Error(`The run is ${failed.status}.`))
         notes.set(mended, "")
       }
       return yield* settle(app, app.go({ runId }))
@@ -407,7 +408,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
     byTurn(calls(["note", 1], ["charge", 2]), calls(["charge", 3])),
     moving(function* (app) {
       const result = yield* settle(app, start(app), doubtOnly)
-      // The decision goes along.
+      // The decision is passed to `resume`.
       if (isHeld(result)) {
         for (const request of result.interruptions) yield* decide(app, honest(request, app)!)
       }

@@ -2,9 +2,9 @@ import { Agent } from "@fermata/sdk/agent"
 import type { Decision, Id, Interruption } from "@fermata/sdk/domain"
 import type { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
 /**
- * Random stories: for each seed a made-up model, several workers on one database, people who decide, send, revoke, fork, repeat
- * themselves, change their minds and disagree, failing statements, crashes, leases that run out under a worker, and a clock that jumps. In the end
- * one calm worker takes up what is left, every run must come to an end, and everything is checked.
+ * Random stories: for each seed a generated model, several workers on one database, people who decide, send, revoke, fork, repeat
+ * themselves, change their minds and disagree, failing statements, crashes, leases that expire under a worker, and a clock that jumps. In
+ * the end a worker without faults takes up the remaining runs, every run must end, and everything is checked.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -45,7 +45,7 @@ const names = [
   "nothing_such"
 ]
 
-/** What the model of a seed says: the same to the same request of any worker. */
+/** The model of a seed: the same request of any worker gets the same answer. */
 const answerOf =
   (seed: number): Definition["answer"] =>
   ({ agentPath, runId, turn }) => {
@@ -75,10 +75,10 @@ const answerOf =
     return { text: `Let me see ${canary}.`, calls }
   }
 
-/** Whether the agents of a seed leave others at work in the background. */
+/** Whether the agents of a seed start background sub-agents. */
 const isDelegating = (seed: number): boolean => hash(`delegation ${seed}`) % 3 === 0
 
-/** Whether another agent, with tools of the same names, can take a conversation of a seed over. */
+/** Whether another agent, with tools of the same names, can take over a conversation of a seed. */
 const isHandingOver = (seed: number): boolean => hash(`handoff ${seed}`) % 3 === 0
 
 const agentOf =
@@ -108,7 +108,7 @@ const faults: ReadonlyArray<FaultySqlClient.Fault> = [
   "lostAcknowledgement"
 ]
 
-/** Faults are most telling around commits and effects. */
+/** Faults are most effective around commits and effects. */
 const weight = (what: string): number => {
   if ((tools.effectTools as ReadonlyArray<string>).includes(what)) return 12
   return what === "COMMIT" ? 3 : 1
@@ -116,7 +116,7 @@ const weight = (what: string): number => {
 
 const hour = 3_600_000
 
-/** What the actions of a worker are drawn from. */
+/** The inputs from which a worker's actions are drawn. */
 interface Story {
   readonly random: Random
   /** Forks are added. */
@@ -124,7 +124,7 @@ interface Story {
   readonly turnstile: Turnstile.Turnstile<void>
 }
 
-/** A program that is stopped in the middle. */
+/** A program that is interrupted at a random moment. */
 const interrupted = (work: Effect.Effect<unknown, unknown>, { random, turnstile }: Story) =>
   Effect.gen(function* () {
     const fiber = yield* Effect.forkChild(work)
@@ -159,7 +159,7 @@ const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
     case 7:
       return random() < 0.5 ? app.go({ runId, message: "And then?" }) : Effect.void
     case 8:
-      // A worker that is only slow: its lease runs out while it works.
+      // A slow worker: its lease expires while it works.
       return random() < 0.6 ? app.world.expireLeases : Effect.void
     case 9:
       return revokeSomething(random, app, runId)
@@ -175,7 +175,7 @@ const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
     case 14:
       return random() < 0.5 ? forkSomething(story, app, runId) : Effect.void
     case 15:
-      // What waits for an hour at most has waited too long.
+      // Open requests with an hour to live expire.
       return Effect.andThen(
         Effect.sync(() => clock.jump(1.1 * hour)),
         random() < 0.5 ? app.recover : app.go({ runId })
@@ -185,7 +185,7 @@ const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
   }
 }
 
-/** Says something, now and then twice: of one id, there is one message. */
+/** Sends a message, sometimes twice: one id gives one message. */
 const sendSomething = (random: Random, app: App, runId: Id.RunId) =>
   Effect.gen(function* () {
     const messageId = one(random, ["m1", "m2", "m3"])
@@ -195,7 +195,7 @@ const sendSomething = (random: Random, app: App, runId: Id.RunId) =>
     if (random() < 0.3) yield* app.go({ runId })
   })
 
-/** Goes on from an earlier moment of a run, in a session of its own. */
+/** Forks a run at an earlier revision, into a session of its own. */
 const forkSomething = ({ random, runs }: Story, app: App, runId: Id.RunId) => {
   const newRunId = `fork-${1 + below(random, 2)}` as Id.RunId
   const sessionId = `session-${newRunId}` as Id.SessionId
@@ -225,7 +225,7 @@ const decideSomething = (random: Random, app: App) =>
     const decision = whim(random, request, app)
     if (decision === undefined) return
     yield* decide(app, decision)
-    // Twice, by the same person or another one.
+    // Twice, by the same or another person.
     if (random() < 0.3) yield* decide(app, random() < 0.5 ? decision : { ...decision, by: "bob" })
     if (random() < 0.5) yield* app.go({ runId })
   })
@@ -270,7 +270,7 @@ export const play = async ({ databases, mutate, seed }: SeedOptions): Promise<Re
   const runs = Array.from({ length: 1 + below(random, 3) }, (_, index) => `run-${index + 1}` as Id.RunId)
   const trouble = one(random, [0, 0.01, 0.02, 0.04, 0.1])
   const defects: Array<string> = []
-  // Nothing ensures that owners have different names.
+  // Owners may have the same name.
   const isAnonymous = random() < 0.2
   const mutated = mutate === undefined ? {} : { mutate: (store: Store) => mutate(store, world) }
 
@@ -294,16 +294,16 @@ export const play = async ({ databases, mutate, seed }: SeedOptions): Promise<Re
             })
         )
         if (Exit.isFailure(lived.exit) && !lived.crashed) {
-          // A database that cannot be opened just now is tried again.
+          // A database that cannot be opened for the moment is opened again.
           if (Cause.hasDies(lived.exit.cause)) defects.push(`died: ${Cause.pretty(lived.exit.cause)}`)
           left -= 1
         }
-        // What it held is taken over at once, or only later.
+        // Its runs are taken over at once, or later.
         if (lived.crashed && mine() < 0.5) yield* world.expireLeases
       }
     })
 
-  /** Nothing fails any more. Only what `recover` finds is driven: a run that it does not find is lost. */
+  /** Drives the runs without faults, and only those that `recover` finds: a run that it does not find is lost. */
   const calm = Effect.gen(function* () {
     if (!(yield* world.expireLeases)) return yield* Effect.die(new Error("A process still writes."))
     const plan: Plan = () => Effect.as(turnstile.pass(), "pass" as const)

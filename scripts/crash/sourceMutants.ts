@@ -1,8 +1,8 @@
 /**
- * Lines of the sources that keep a promise, each broken in a copy of the tree: the campaign, or the tests named, must fail there.
+ * Mutants of the sources: lines that keep a promise, each broken in a copy of the tree, where the campaign or the named tests must fail.
  *
- * `mutants.ts` breaks the store from outside; these break the library itself. A mutant that can lose or double something has to be found by
- * the campaign; for the others the tests that find it are named.
+ * `mutants.ts` breaks the store from outside; these break the library itself. A mutant that can lose or repeat something must be found by
+ * the campaign; the others by the tests that they name.
  */
 import * as Fs from "node:fs"
 import * as Os from "node:os"
@@ -11,9 +11,9 @@ import { root, run, sourceCondition } from "../internal/run.ts"
 
 interface SourceMutant {
   readonly name: string
-  /** Below `packages/sdk/src`. */
+  /** A path below `packages/sdk/src`. */
   readonly file: string
-  /** Text that occurs once in the file, and what stands in its place. */
+  /** Text that occurs once in the file, and its replacement. */
   readonly line: string
   readonly broken: string
   /** A scenario of the sweep, a meeting of two processes, a number of seeds, or test files below `packages`. */
@@ -83,7 +83,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { meeting: "completes+cancels" }
   },
   {
-    name: "believes in a lease for ever",
+    name: "trusts a lease for ever",
     file: "durable/internal/storeJournal.ts",
     line: "isStale: () => owned.clock.monotonicTimeNanosUnsafe() >= owned.goodUntil,",
     broken: "isStale: () => owned.goodUntil < 0n,",
@@ -147,7 +147,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { meeting: "releases+stops" }
   },
   {
-    name: "goes on under a run that a decision has stopped",
+    name: "continues under a run that a decision has stopped",
     file: "domain/internal/constraints.ts",
     line: "  state.stop !== undefined || constraints.isStopped === true",
     broken: "  state.stop !== undefined",
@@ -175,14 +175,14 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["node/test/SqliteStore.test.ts"] }
   },
   {
-    name: "takes the end of a body that was left behind",
+    name: "records the end of an abandoned body",
     file: "run/internal/Supervisor.ts",
     line: "    // It was abandoned.\n    if (this.running === undefined) return\n",
     broken: "",
     finder: { tests: ["sdk/test/run/leftBehind.test.ts"] }
   },
   {
-    name: "looks a sub-agent up in the agent that the run was started with",
+    name: "resolves a sub-agent in the agent with which the run was started",
     file: "agent/internal/definitions.ts",
     line: "holderOf(first, { name: starterName(child), peers: child.agent.starterPeers })",
     broken: "starterName(child) === '' ? undefined : first",
@@ -204,7 +204,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
   },
   {
-    name: "does not store what a run that goes on begins with",
+    name: "does not store the first events of a resumed run",
     file: "durable/internal/continueStored.ts",
     line: "if (Arr.isReadonlyArrayNonEmpty(events)) yield* journal.append(events, state)",
     broken: "",
@@ -225,21 +225,21 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["node/test/sqlite", "node/test/SqliteStore.test.ts"] }
   },
   {
-    name: "shows a sub-agent that waits as at work",
+    name: "reports a waiting sub-agent as running",
     file: "dispatch/internal/handle/SubAgentHandle.ts",
     line: 'return open > 0 ? "held" : "running"',
     broken: 'return open < 0 ? "held" : "running"',
     finder: { tests: ["sdk/test/dispatch"] }
   },
   {
-    name: "asks no tool what became of a call",
+    name: "reconciles no call in doubt",
     file: "run/steps/reconcile.ts",
     line: "if (reconcile === undefined) return unknown",
     broken: "if (reconcile !== undefined) return unknown",
     finder: { tests: ["sdk/test/run/reconcile.test.ts"] }
   },
   {
-    name: "runs calls that have to be asked about",
+    name: "runs calls that need approval",
     file: "run/internal/judge.ts",
     line: 'if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })',
     broken:
@@ -276,7 +276,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   }
 ]
 
-/** A tree like this one, whose `@fermata` packages are its own. */
+/** Makes a copy of this tree whose `@fermata` packages are its own. */
 const copyTree = (): string => {
   const tree = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-mutant-"))
   for (const name of ["packages", "scripts"]) {
@@ -307,7 +307,7 @@ const commandOf = ({ finder }: SourceMutant): readonly [string, ...ReadonlyArray
   return ["vitest", "run", "--config=vitest.workspace.ts", ...finder.tests.map((test) => `packages/${test}`)]
 }
 
-/** Whether what is to find a mutant passes on sources that are as they are, and fails on the broken ones. */
+/** Checks that the finder of a mutant passes on unchanged sources and fails on the broken ones. */
 export const findSourceMutants = async (options: {
   readonly only: string | undefined
   readonly progress: (text: string) => void

@@ -1,5 +1,5 @@
 /**
- * SQLite databases for simulated processes: each is a file of its own.
+ * SQLite databases for simulated processes: each is a file.
  */
 import * as Fs from "node:fs"
 import * as Os from "node:os"
@@ -18,10 +18,10 @@ import { type Databases, endLeases, everyStatus, lostRows, runTables, startingBa
 /** SQLITE_BUSY */
 const busy = 5
 
-/** Where files are that need not survive a power cut. */
+/** The directory for files that need not survive a power cut. */
 export const fastDirectory = Fs.existsSync("/dev/shm") ? "/dev/shm" : Os.tmpdir()
 
-/** A connection like the one that `SqliteStore` opens, but for the disk, which no killed process can lose. */
+/** A connection like that of `SqliteStore`, except that it does not wait for the disk, which a killed process cannot lose. */
 const connect = (filename: string): Effect.Effect<SqlClient.SqlClient, never, Scope.Scope> =>
   SqliteClient.make({
     filename,
@@ -99,7 +99,7 @@ export const sqliteDatabases = async (): Promise<Databases> => {
   }
 }
 
-/** Writes, unless another connection does; then false. */
+/** Writes, unless another connection does; then returns false. */
 const unlessBusy = (write: () => unknown): Effect.Effect<boolean> =>
   Effect.sync(() => {
     try {

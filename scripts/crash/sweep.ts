@@ -1,6 +1,6 @@
 /**
- * The sweep: every scenario is hit at every operation, before and after, and at pairs of operations; then it is recovered, the
- * user finishes, and everything is checked, also that it came to what it would have come to without the crash.
+ * The sweep: every scenario is hit at every operation, before and after, and at pairs of operations. Then it is recovered, the user
+ * finishes, and everything is checked, including that the outcome is the one without the crash.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -14,14 +14,14 @@ import * as World from "./world.ts"
 
 /** One execution of a scenario under a plan. */
 export interface Execution extends Verdict {
-  /** What each process did. */
+  /** The operations of each process. */
   readonly operations: ReadonlyArray<ReadonlyArray<string>>
 }
 
-/** After this many processes a scenario has no excuse for not being over. */
+/** A scenario that needs more processes than this does not end. */
 const maxProcesses = 12
 
-/** Runs a scenario to its end, whatever hits it. */
+/** Runs a scenario to its end under any faults. */
 export const execute = (
   databases: World.Databases,
   scenario: Scenario,
@@ -59,8 +59,8 @@ export const execute = (
       outcome,
       violations: [
         ...violations,
-        ...(failure === undefined ? [] : [`it does not come to an end: ${failure}`]),
-        // A broken store may come to its end sooner.
+        ...(failure === undefined ? [] : [`it does not end: ${failure}`]),
+        // A scenario on a broken store may end earlier.
         ...(mutate === undefined ? plans.planned() : []).map((point) => `${point} was never passed`)
       ],
       operations
@@ -93,7 +93,7 @@ const failures = (operations: ReadonlyArray<string>): ReadonlyArray<Points.Point
       : []
   )
 
-/** What the sweep found. */
+/** The results of the sweep. */
 export interface Swept {
   readonly points: number
   readonly singles: number
@@ -104,7 +104,7 @@ export interface Swept {
 export interface SweepOptions {
   readonly databases: World.Databases
   readonly scenarios: ReadonlyArray<Scenario>
-  /** How many points to try at most. */
+  /** The most points to try. */
   readonly points: number
   readonly progress: (text: string) => void
   readonly mutate?: (store: Store, world: World.World) => Store
@@ -112,7 +112,7 @@ export interface SweepOptions {
   readonly first?: boolean
 }
 
-/** How one place went. */
+/** The outcome of one place. */
 interface Visit {
   readonly execution: Execution
   readonly complaints: ReadonlyArray<string>
@@ -136,7 +136,7 @@ export const visit = (
     return { execution, complaints: complaints.map((complaint) => `${nameOf(place)} ${complaint}`) }
   })
 
-/** Sweeps. */
+/** Sweeps all scenarios. */
 export const sweep = (options: SweepOptions): Effect.Effect<Swept> =>
   Effect.gen(function* () {
     const { databases, mutate, progress, scenarios } = options

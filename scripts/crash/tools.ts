@@ -1,6 +1,6 @@
 import { Tool, type ToolContext } from "@fermata/sdk/tool"
 /**
- * The tools of the scenarios. Each writes down what it does to the world at the moment it does it.
+ * The tools of the scenarios. Each records its effect in the world when it happens.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -22,7 +22,7 @@ const options = {
   transfer: { safety: "privileged", approval: { expiresIn: "1 hour" } },
   /** May be repeated. */
   put: { needsApproval: false, idempotent: true },
-  /** Can be asked what became of it. */
+  /** Its outcome can be reconciled. */
   book: { needsApproval: false }
 } as const satisfies { readonly [name in EffectTool]: Partial<Tool.ToolOptions<Arguments, unknown>> }
 

@@ -1,8 +1,8 @@
 /**
  * Lets fibers take turns in an order that the caller chooses, so that a race can be played again.
  *
- * Every fiber that comes to the turnstile waits there. When nothing in the program can go on by itself any more, one of those
- * that wait is chosen and let through.
+ * Every fiber that comes to the turnstile waits there. When nothing in the program can continue by itself, one of the waiting fibers is
+ * chosen and admitted.
  */
 import { createHash } from "node:crypto"
 import * as Cause from "effect/Cause"
@@ -12,7 +12,7 @@ import { MixedScheduler } from "effect/Scheduler"
 import type { Activity, Database } from "./world.ts"
 
 export interface Turnstile<Label> {
-  /** Waits for its turn. The label tells the choice what waits. */
+  /** Waits for its turn. The label describes the fiber for the choice. */
   readonly pass: (label: Label) => Effect.Effect<void>
   /** Runs a program whose fibers take turns. */
   readonly run: <A>(program: Effect.Effect<A>) => Promise<A>
@@ -24,16 +24,16 @@ interface Waiting<Label> {
   readonly enter: () => void
 }
 
-/** Which of those that wait is next: its index. They are in an order that no answer's delay decides. */
+/** Chooses the next of the waiting fibers, by its index. Their order does not depend on the delay of any answer. */
 export type Choose<Label> = (waiting: ReadonlyArray<Label>) => number
 
-/** Any of them, as a seed says. */
+/** A choice by a seed. */
 export const randomly =
   (random: () => number): Choose<unknown> =>
   ({ length }) =>
     Math.floor(random() * length)
 
-/** Fibers that are not over after `maxTurns` are taken to turn for ever. */
+/** Makes a turnstile. A program that has not ended after `maxTurns` fails. */
 export const make = <Label = void>(
   choose: Choose<Label>,
   activity: Database["activity"],
@@ -62,7 +62,7 @@ export const make = <Label = void>(
       })
     )
 
-  /** Until the database has answered a session, or it is time to ask what it does. */
+  /** Resolves when the database has answered a session, or when it is time to query its activity. */
   const answer = () =>
     new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, 1)
@@ -72,7 +72,7 @@ export const make = <Label = void>(
       }
     })
 
-  /** Runs everything that can go on by itself, the database included. Promises settle in between. */
+  /** Runs everything that can continue by itself, the database included. Promises settle in between. */
   const settle = async (): Promise<Activity> => {
     let doing: Activity
     do {
@@ -97,10 +97,10 @@ export const make = <Label = void>(
     for (let turn = 0; end === undefined; turn++) {
       const doing = await settle()
       if (end !== undefined) break
-      if (turn > maxTurns) throw new Error(`It is not over after ${maxTurns} turns.`)
+      if (turn > maxTurns) throw new Error(`The program has not ended after ${maxTurns} turns.`)
       // Sessions that wait for each other: the database ends one of them.
       if (waiting.length === 0 && doing === "blocked") continue
-      if (waiting.length === 0) throw new Error("Nothing can go on, and no fiber waits for a turn.")
+      if (waiting.length === 0) throw new Error("Nothing can continue, and no fiber waits for a turn.")
       waiting.sort((one, other) => one.fiber - other.fiber)
       const [next] = waiting.splice(choose(waiting.map(({ label }) => label)), 1)
       next?.enter()
@@ -111,7 +111,7 @@ export const make = <Label = void>(
   return { pass, run }
 }
 
-/** The platform hashes on another thread, whose timing no seed decides; here it is done at once. */
+/** Hashes synchronously: the platform hashes on another thread, whose timing no seed decides. */
 export const hashAtOnce = (): void => {
   const digest = (_: unknown, data: Uint8Array) =>
     Promise.resolve(new Uint8Array(createHash("sha256").update(data).digest()).buffer)

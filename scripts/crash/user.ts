@@ -1,6 +1,6 @@
 /**
- * The people of the scenarios. They do not know whether what they asked for has happened when a process dies, so they look,
- * and ask again: everything here may be done any number of times.
+ * The people of the scenarios. After a crash they do not know whether their request took effect, so they look and ask again: every
+ * function here may be repeated any number of times.
  */
 import type { Decision, Grant, Id, Interruption } from "@fermata/sdk/domain"
 import type { StoredStartInput } from "@fermata/sdk/durable"
@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import type { App } from "./app.ts"
 import { canary } from "./canary.ts"
 
-/** What a user decides about a request; `undefined` to leave it. */
+/** A user's decision on a request; `undefined` leaves it open. */
 export type Choose = (request: Interruption.Interruption, app: App) => Decision.DecisionInput | undefined
 
 const hasTag = (error: unknown, ...tags: ReadonlyArray<string>): boolean =>
@@ -21,7 +21,7 @@ export const isThere = ({ store }: App, runId: Id.RunId): Effect.Effect<boolean,
     hasTag(error, "RunNotFound") ? Effect.succeed(false) : Effect.fail(error)
   )
 
-/** Does not mind an error: what was asked for has been done. */
+/** Ignores the errors that show that an operation had taken effect before. */
 export const unless =
   (...tags: ReadonlyArray<string>) =>
   <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A | void, E> =>
@@ -33,7 +33,7 @@ export const begin = (app: App, input: StoredStartInput & { readonly runId: Id.R
     hasTag(error, "RunExists") ? app.go({ runId: input.runId }) : Effect.fail(error)
   )
 
-/** Approves, answers, tops up; says of a call in doubt what really became of it. */
+/** Approves, answers and tops up; for a call in doubt, reports its real outcome. */
 export const honest: Choose = (request, { world }) => {
   const { requestId } = request
   const by = "ann"
@@ -67,7 +67,7 @@ export const grantingFor =
         }
       : honest(request, app)
 
-/** For how long a request can be granted: a sub-agent's for its run only. */
+/** The scope in which a request can be granted: a sub-agent's for its run only. */
 export const scopeFor = (
   { agentPath }: Interruption.Interruption,
   scope: Grant.GrantRequest["scope"]
@@ -76,11 +76,11 @@ export const scopeFor = (
 /** Approves with a grant for the session. */
 export const granting = grantingFor({ scope: "session", arguments: {} })
 
-/** Takes a decision, unless it was taken, perhaps by the same person, before the crash. */
+/** Makes a decision, unless it was made before the crash, perhaps by the same person. */
 export const decide = (app: App, decision: Decision.DecisionInput) =>
   unless("AlreadyDecided", "RequestSuperseded")(app.decide(decision))
 
-/** Decides and continues until the run is over, or waits for something that `choose` leaves. */
+/** Decides and resumes until the run ends, or has only requests that `choose` leaves open. */
 export const settle = (
   app: App,
   running: RunResult.RunResult | Effect.Effect<RunResult.RunResult, unknown>,
@@ -98,12 +98,12 @@ export const settle = (
       }
       current = yield* app.go({ runId: current.runId })
     }
-    return yield* Effect.die(new Error("The run asks for ever."))
+    return yield* Effect.die(new Error("The run opens requests for ever."))
   })
 
 /**
- * Takes up whatever `recover` finds, and decides whatever it asks, until nothing is left. A run that it does not find is lost: those that
- * have not ended are returned.
+ * Drives the runs that `recover` finds and decides their requests, until none is left. A run that it does not find is lost: returns the
+ * runs that have not ended.
  */
 export const finish = (app: App): Effect.Effect<ReadonlyArray<string>, unknown> =>
   Effect.gen(function* () {

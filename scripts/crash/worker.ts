@@ -1,7 +1,7 @@
 /**
- * A worker of the campaign with real processes: it starts runs, decides what is pending and drives what it can claim, until all
- * runs are over. It may be killed, stopped for a while or asked to end at any moment. Its tools append what they do to a file,
- * and so does the worker with what the store acknowledged, which is how the campaign knows what really happened.
+ * A worker of the campaign with real processes: it starts runs, decides pending requests and drives the runs that it can claim, until all
+ * have ended. It may be killed, frozen or terminated at any moment. Its tools append their effects to a file, and the worker appends the
+ * acknowledgements of the store, which the campaign compares with the store.
  */
 import { spawn } from "node:child_process"
 import * as Fs from "node:fs"
@@ -29,18 +29,18 @@ import * as Schema from "effect/Schema"
 import { ownLocks } from "../../packages/node/test/locks.ts"
 import { canary, scrubber } from "./canary.ts"
 
-/** What the campaign tells a worker. */
+/** The arguments of a worker. */
 export interface Orders {
   readonly store: string
   readonly log: string
   readonly runs: number
   readonly owner: string
   readonly leaseMs: number
-  /** What each run does. */
+  /** The work of each run. */
   readonly work: "mixed" | "charges" | "resumes" | "child" | "tree"
-  /** Says something on stdout for every run. */
+  /** Prints a line for every run. */
   readonly chatty: boolean
-  /** Looks at the file of its open store meanwhile: checks it, backs it up, opens and closes it a second time. */
+  /** Opens the file of its open store again meanwhile: checks it, backs it up, opens and closes a second store. */
   readonly looks?: boolean
 }
 
@@ -57,7 +57,7 @@ interface Context {
   readonly attempt: number
 }
 
-/** The gaps are where a kill leaves doubt: before the effect, and between the effect and its record. */
+/** The gaps let a kill cause doubt: before the effect, and between the effect and its record. */
 const acting =
   (name: string) =>
   async (args: Arguments, { attempt, idempotencyKey }: Context) => {
@@ -100,7 +100,7 @@ const stories: { readonly [work in Orders["work"]]: ReadonlyArray<ScriptedModel.
   child: [{ calls: [call("child")] }],
   tree: []
 }
-/** A tree: four branches of four leaves, all at work beside each other, and each level held at something. */
+/** A tree of four branches with four leaves each, all at work beside each other, each level with a held call. */
 const tree = (name: string | undefined, turn: number): ScriptedModel.ScriptedAnswer | undefined => {
   if (name === "leaf") return turn === 1 ? { calls: [call("charge", 3)] } : undefined
   const story: ReadonlyArray<ScriptedModel.ScriptedAnswer> = [
@@ -126,7 +126,7 @@ const layerOf = async () => {
   return PostgresStore.layer({ url: store, maxConnections: 4 })
 }
 
-/** Another worker was faster, or owns the lease, or will when this one is gone: not this worker's turn. A store that is away comes back. */
+/** Errors after which another worker goes on: it was faster, owns the lease, or will own it. An unreachable store comes back. */
 const isPassing = (error: unknown) =>
   isRunBusy(error) ||
   isRunConflict(error) ||
@@ -191,11 +191,11 @@ const shuffled = <A>(items: ReadonlyArray<A>): ReadonlyArray<A> =>
 
 const decideAll = async () => {
   const pending = (await attempt(() => fermata.pending({ limit: 200 }))) ?? []
-  // In whatever order they come to mind, and not all at once.
+  // In random order, and not all at once.
   const chosen = orders.work === "tree" ? shuffled(pending).slice(0, 7) : pending
   for (const { request } of chosen) {
     if (leaving) return
-    // Doubt is asked about; here the answer can be looked up.
+    // A call in doubt is looked up in the log.
     const answer =
       request._tag === "inDoubt"
         ? happened(request.idempotencyKey)
@@ -209,7 +209,7 @@ const decideAll = async () => {
   }
 }
 
-/** Resumes every run that is held and decided, each twice at once. So does every other worker. */
+/** Resumes every run that is held and decided, twice at once. Every other worker does the same. */
 const resumeAll = async () => {
   const held = (await attempt(() => fermata.runs({ status: "held", limit: 200 }))) ?? []
   const undecided = (await attempt(() => fermata.pending({ limit: 1000 }))) ?? []
@@ -248,7 +248,7 @@ const reopened = () =>
 const looks = [checked, twice, backedUp, reopened]
 let looked = Number(/\d+$/.exec(owner)?.[0] ?? 0)
 
-/** Looks at the file, each time in another way. The locks of the open store must be there afterwards. */
+/** Opens the file again, each time in another way. The locks of the open store must be there afterwards. */
 const look = async () => {
   if (orders.looks !== true) return
   const way = looks[looked++ % looks.length]!
@@ -262,11 +262,11 @@ const look = async () => {
   }
 }
 
-/** Looks now and then for as long as the work goes on. */
+/** Opens the file again from time to time while the work goes on. */
 const keepLooking = async (work: Promise<void>) => {
   let over = false
   const end = work.finally(() => (over = true))
-  // It may fail while a look goes on.
+  // The work may fail during a look.
   end.catch(() => {})
   while (orders.looks === true && !over && !leaving) {
     await look()
@@ -286,14 +286,14 @@ const work = async () => {
       const exists =
         typeof error === "object" && error !== null && "_tag" in error && error._tag === "RunExists"
       if (!exists && !isPassing(error)) throw error
-      // Whether it was stored before the store failed is found out by starting it again.
+      // A second start finds out whether the run was stored before the store failed.
       if (!exists) starting.push(runId)
       if (isRunStoreError(error)) await new Promise((resolve) => setTimeout(resolve, 50))
     }
     if (orders.chatty) say(runId)
     if (starting.length % 20 === 0) await decideAll()
   }
-  // Every second worker leaves the looking to `work`.
+  // Every second worker leaves the search for ready runs to `work`.
   const isStanding = orders.work !== "resumes" && Number(/\d+$/.exec(owner)?.[0] ?? 0) % 2 === 0
   if (isStanding) fermata.work({ pollInterval: 100 }).catch(() => {})
   while (!leaving) {

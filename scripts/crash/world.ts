@@ -1,5 +1,5 @@
 /**
- * What stays when a process is gone: the database, what the tools did to the outside world, and what the store acknowledged.
+ * What outlives a process: the database, the effects of the tools, and the acknowledgements of the store.
  */
 import { type Id, RunEvent } from "@fermata/sdk/domain"
 import type { RunChecker } from "@fermata/sdk/testing"
@@ -9,56 +9,56 @@ import type * as SqlClient from "effect/sql/SqlClient"
 import * as SimulatedClock from "../../packages/sdk/src/testing/internal/simulation/clock.ts"
 import * as Simulated from "../../packages/sdk/src/testing/internal/simulation/world.ts"
 
-/** A database, and what stands beside it. */
+/** A database outside of its processes. */
 export interface Database {
-  /** A connection of a new process. When it closes, nothing that was open on it is left. */
+  /** A connection of a new process. When it closes, nothing is left open. */
   readonly open: Effect.Effect<SqlClient.SqlClient, never, Scope.Scope>
   /**
-   * Makes every lease end: the clock is set back to before they were given, or, every second time, time passes. False when
-   * a process is writing just now.
+   * Ends every lease: sets the clock back to before they were given or, every second time, advances it. False while a process is
+   * writing.
    */
   readonly expireLeases: Effect.Effect<boolean>
-  /** The batches of events that are committed now, as they are stored. Read beside every process. */
+  /** The committed batches of events, as they are stored. Read beside all processes. */
   readonly batches: Effect.Effect<ReadonlyArray<string>>
-  /** The status of every run that is committed now. */
+  /** The committed status of every run. */
   readonly statuses: Effect.Effect<ReadonlyMap<string, string>>
-  /** Runs a statement beside every process, unless a process is writing just now. */
+  /** Runs a statement beside all processes, unless a process is writing. */
   readonly execute: (statement: string, parameters: ReadonlyArray<string | number>) => Effect.Effect<void>
-  /** What is wrong with the database, in its own words. */
+  /** The problem that the database itself reports. */
   readonly damage: Effect.Effect<string | undefined>
-  /** Everything that is in it, as text. */
+  /** All its data, as text. */
   readonly dump: Effect.Effect<ReadonlyArray<string>>
-  /** What it does just now. */
+  /** Its current activity. */
   readonly activity: () => Activity | Promise<Activity>
   readonly close: Effect.Effect<void>
 }
 
-/** Nothing; something; or everything that it was asked for waits for a lock. */
+/** No statement; some statement; or only statements that wait for a lock. */
 export type Activity = "idle" | "working" | "blocked"
 
 /** Makes databases. */
 export interface Databases {
   readonly make: (name: "first" | "second", options: { readonly empty: boolean }) => Effect.Effect<Database>
-  /** How many worlds there can be at a time. */
+  /** The most worlds at a time. */
   readonly worlds: number
   readonly close: () => Promise<void>
 }
 
-/** The moment of an acknowledgement that something ends: a call that had started by then may go on. */
+/** The moment of an acknowledgement that ends something: a call that had started by then may continue. */
 export interface Moment {
-  /** How many effects there were. */
+  /** The number of effects. */
   readonly effects: number
   /** The calls whose start was committed. */
   readonly started: ReadonlySet<string>
 }
 
-/** What stays. */
+/** What outlives a process. */
 export interface World extends Simulated.World {
   readonly databases: ReadonlyArray<Database>
   readonly expireLeases: Effect.Effect<boolean>
-  /** What its databases do just now. */
+  /** The current activity of its databases. */
   readonly activity: () => Promise<Activity>
-  /** What tools did that have nothing to do in a scenario. */
+  /** Effects of tools that must not run in the scenario. */
   readonly strays: Array<RunChecker.Effect>
   /** Runs whose removal was acknowledged. */
   readonly removed: Set<Id.RunId>
@@ -68,7 +68,7 @@ export interface World extends Simulated.World {
   readonly stopped: Map<Id.RunId, Moment>
   /** Runs whose cancellation was acknowledged before they had ended. */
   readonly cancelled: Set<Id.RunId>
-  /** What a user keeps for after a crash. */
+  /** The notes of a user for after a crash. */
   readonly notes: Map<string, string>
 }
 
@@ -123,7 +123,7 @@ export const startingBatches = "SELECT events FROM fermata_journal WHERE events 
 /** Reads the status of every run. */
 export const everyStatus = "SELECT run_id, status FROM fermata_runs"
 
-/** What makes leases end, the `count`-th time. */
+/** The statement that ends leases, for the `count`-th time. */
 export const endLeases = (count: number): string =>
   `UPDATE fermata_runs SET lease_until = ${count % 2 === 1 ? "lease_until + 2220000" : "0"} WHERE lease_until IS NOT NULL`
 
@@ -137,6 +137,6 @@ export const runTables = [
   "fermata_grants"
 ] as const
 
-/** The rows that belong to no run, which there must not be. */
+/** The rows that belong to no run, of which there must be none. */
 export const lostRows = (table: string): string =>
   `SELECT run_id FROM ${table} WHERE run_id NOT IN (SELECT run_id FROM fermata_runs)`
