@@ -171,6 +171,27 @@ describe("the state of a dispatched run", () => {
     }
   })
 
+  it("releases its slot in every transition out of a drive, and one that it starts with too late", () => {
+    const atWork = [begin, slotGranted]
+    assert.strictEqual(
+      last(conducted, ...atWork, driven(elsewhere)),
+      "elsewhere running park leaveGate notify"
+    )
+    assert.strictEqual(last(conducted, ...atWork, lost), "over error cleanUp leaveGate notify")
+    assert.strictEqual(last(conducted, ...atWork, finish), "over completed cleanUp leaveGate notify")
+    assert.strictEqual(
+      last(conducted, ...atWork, cancel, driven(interrupted)),
+      "driving running drive leaveGate notify"
+    )
+    assert.strictEqual(
+      last({ ...conducted, isRestarted: true }, ...atWork, driven(failed)),
+      "backingOff queued backOff leaveGate notify"
+    )
+    const withSlot: Event = { ...begin, hasSlot: true }
+    assert.strictEqual(last(conducted, cancel, withSlot), "driving running leaveGate", "it needs none")
+    assert.strictEqual(last(conducted, finish, withSlot), "over completed leaveGate")
+  })
+
   it("has at most one drive for random events", () => {
     const events = [
       begin,

@@ -144,11 +144,12 @@ export const transition = <Output, E>(
   event: HandleEvent<Output, E>
 ): Transition<Output, E> => {
   const { phase } = state
+  // It was cancelled or finished before it started.
+  if (event._tag === "begin" && phase._tag !== "new")
+    return [state, event.hasSlot ? [{ _tag: "leaveGate" }] : none]
   if (phase._tag === "over") return [state, none]
   switch (event._tag) {
     case "begin": {
-      // It was cancelled before, and is at work on that.
-      if (phase._tag !== "new") return [state, none]
       const begun = { ...state, cancelReason: event.cancelReason }
       return event.hasSlot ? drive(begun, "goOn", true) : enterGate(begun, "goOn", false)
     }
@@ -180,7 +181,7 @@ export const transition = <Output, E>(
     case "retry":
       return phase._tag === "backingOff" ? enterGate(state, "goOn", true) : [state, none]
     case "finish":
-      return over(state, event.exit)
+      return leaveGate(phase, over(state, event.exit))
   }
 }
 
