@@ -19,7 +19,7 @@ import { stateOf, type AgentRun } from "./AgentRun.ts"
 import { approvalDigest } from "./digest.ts"
 import { now } from "./Drive.ts"
 import { findGrant } from "./findGrant.ts"
-import { needsOf, strictest } from "./judge.ts"
+import { askRule, strictest } from "./judge.ts"
 import { shownOf } from "./openRequest.ts"
 import { type ToolEntry } from "./userCalls.ts"
 
@@ -77,7 +77,18 @@ export function* authorize(
   if (release?.decision._tag === "approve") return yield* authorizeApproved(judging, release)
   // A retry is a decision of its own, about the arguments that it was asked with.
   if (release !== undefined) return authorizeRetried(call, entry, release.request)
-  return call.grantId === undefined ? yield* authorizeUnasked(judging, value) : authorizeGranted(judging)
+  if (call.grantId !== undefined) return authorizeGranted(judging)
+  const { tool } = entry
+  // Let through without a person: by the tool, by its rule, or by the policy.
+  const needsApproval = tool.options.needsApproval ?? tool.safety !== "readOnly"
+  if (typeof needsApproval !== "function") return standingOf(judging, needsApproval)
+  if (strictest(run, tool.name, true)._tag === "run") return holds
+  if (run.drive.justAllowed?.has(call.id) === true && !isTimed(run)) return standingOf(judging, false)
+  const decoded = yield* run.supervisor.run(value())
+  // Arguments that cannot be read again have no value for the body either: `prepare` says so.
+  if (Exit.isFailure(decoded)) return holds
+  const need = yield* askRule(run, call, tool, needsApproval, decoded.value)
+  return need === undefined ? undefined : standingOf(judging, need.needed)
 }
 
 /** Whether the schema of today is the one that took the arguments of an approval that edited them. */
@@ -165,25 +176,6 @@ const authorizeGranted = (judging: Judging): Standing => {
     return lapsed(sentence`The grant ${grantId} does not cover this call.`)
   }
   return policyStanding(judging, true) ?? holds
-}
-
-/** A call that was let through without a person: by the tool, by a rule, by the policy. */
-function* authorizeUnasked(
-  judging: Judging,
-  value: () => Effect.Effect<unknown, unknown>
-): Effect.fn.Return<Standing | undefined> {
-  const { call, entry, run } = judging
-  const { tool } = entry
-  const { needsApproval } = tool.options
-  if (typeof needsApproval !== "function")
-    return standingOf(judging, needsApproval ?? tool.safety !== "readOnly")
-  if (strictest(run, tool.name, true)._tag === "run") return holds
-  if (run.drive.justAllowed?.has(call.id) === true && !isTimed(run)) return standingOf(judging, false)
-  const decoded = yield* run.supervisor.run(value())
-  // Arguments that cannot be read again have no value for the body either: `prepare` says so.
-  if (Exit.isFailure(decoded)) return holds
-  const need = yield* needsOf(run, call, entry, decoded.value)
-  return need === undefined ? undefined : standingOf(judging, need.needed)
 }
 
 const standingOf = (judging: Judging, needed: boolean): Standing => {

@@ -10,6 +10,7 @@ import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
 import { type ToolCall, policiesAbove, policiesOf } from "../../domain/RunState.ts"
 import type { DecodedArguments } from "../../tool/internal/decodedArguments.ts"
+import type { AnyTool } from "../../tool/Tool.ts"
 import { stateOf, type AgentRun } from "./AgentRun.ts"
 import { classifyTool, deny } from "./classifyCall.ts"
 import { now } from "./Drive.ts"
@@ -33,7 +34,11 @@ export function* judge(
 ): Effect.fn.Return<void> {
   const { drive } = run
   const { tool } = entry
-  const need = yield* needsOf(run, call, entry, value)
+  const needsApproval = tool.options.needsApproval ?? tool.safety !== "readOnly"
+  const need =
+    typeof needsApproval === "boolean"
+      ? { needed: needsApproval }
+      : yield* askRule(run, call, tool, needsApproval, value)
   if (need === undefined) return
   const verdict = strictest(run, tool.name, need.needed)
   if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })
@@ -65,18 +70,19 @@ interface Need {
   readonly reason?: string
 }
 
+type Rule = Exclude<AnyTool["options"]["needsApproval"], boolean | undefined>
+
 /** What the tool's own rule says about a call; `undefined` if the run was stopped meanwhile. A rule that fails asks. */
-export function* needsOf(
+export function* askRule(
   run: AgentRun,
   call: ToolCall,
-  { tool }: ToolEntry,
+  tool: AnyTool,
+  rule: Rule,
   value: unknown
 ): Effect.fn.Return<Need | undefined> {
-  const needs = tool.options.needsApproval ?? tool.safety !== "readOnly"
-  if (typeof needs === "boolean") return { needed: needs }
   const { runId, sessionId, agentPath } = stateOf(run)
   const answer = yield* askTool(run, call, tool, "needsApproval", () =>
-    needs(value, { runId, sessionId, agentPath })
+    rule(value, { runId, sessionId, agentPath })
   )
   if (answer === undefined) return undefined
   return Exit.isSuccess(answer)

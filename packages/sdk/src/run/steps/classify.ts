@@ -7,8 +7,7 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type * as Schema from "effect/Schema"
-import type { Delegate, Entry } from "../../agent/Entry.ts"
+import type { Delegate } from "../../agent/Entry.ts"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
@@ -52,33 +51,12 @@ function* classify(run: AgentRun, call: ToolCall): Effect.fn.Return<void> {
   }
   const decoding = decodeArguments(entry, stateOf(run).limits, json)
   const decoded = yield* run.supervisor.run<unknown, unknown>(decoding)
-  if (Exit.isSuccess(decoded)) return yield* understand(run, call, entry, json, decoded.value)
-  if (isStopped(run, decoded.cause)) return
-  const why = describe(run.drive.runtime, Cause.squash(decoded.cause))
-  refuse(run, call, `${call.name} does not take these arguments: ${why}`)
-}
-
-const refuseUnknown = (run: AgentRun, call: ToolCall): undefined => {
-  const names = run.bound.definitions.map(({ name }) => name)
-  return refuse(
-    run,
-    call,
-    names.length === 0
-      ? `There is no tool "${call.name}", and no other. Answer without calling one.`
-      : `There is no tool "${call.name}". The tools are: ${names.join(", ")}.`
-  )
-}
-
-const refuse = (run: AgentRun, call: ToolCall, message: string): undefined =>
-  emitIfOpen(run, { _tag: "tool.failed", at: now(run.drive), callId: call.id, content: [text(message)] })
-
-function* understand(
-  run: AgentRun,
-  call: ToolCall,
-  entry: Entry,
-  json: Schema.Json,
-  value: unknown
-): Effect.fn.Return<void> {
+  if (Exit.isFailure(decoded)) {
+    if (isStopped(run, decoded.cause)) return
+    const why = describe(run.drive.runtime, Cause.squash(decoded.cause))
+    return refuse(run, call, `${call.name} does not take these arguments: ${why}`)
+  }
+  const { value } = decoded
   const args = describeArguments(run, entry, json, value)
   switch (entry.target) {
     case "agent":
@@ -101,6 +79,20 @@ function* understand(
       return yield* judge(run, call, entry, { args, value })
   }
 }
+
+const refuseUnknown = (run: AgentRun, call: ToolCall): undefined => {
+  const names = run.bound.definitions.map(({ name }) => name)
+  return refuse(
+    run,
+    call,
+    names.length === 0
+      ? `There is no tool "${call.name}", and no other. Answer without calling one.`
+      : `There is no tool "${call.name}". The tools are: ${names.join(", ")}.`
+  )
+}
+
+const refuse = (run: AgentRun, call: ToolCall, message: string): undefined =>
+  emitIfOpen(run, { _tag: "tool.failed", at: now(run.drive), callId: call.id, content: [text(message)] })
 
 const askQuestion = (run: AgentRun, call: ToolCall, entry: ToolEntry, args: DecodedArguments): undefined => {
   classifyTool(run, call, entry, args, {})
