@@ -97,6 +97,7 @@ const app = await Application.bootstrap({
   disableSources: true,
   logLevel: LogLevel.Warn,
   searchInComments: true,
+  navigation: { excludeReferences: true },
   useFirstParagraphOfCommentAsSummary: true,
   // Knip's, for two names of one thing.
   blockTags: [...OptionDefaults.blockTags, "@alias"],
