@@ -48,7 +48,7 @@ const program = Effect.gen(function* () {
   const held = yield* runPromptStored(ana, { prompt: "Mr. Olsen wants his money back." })
   const store = yield* RunStore.RunStore
   const [asked] = yield* store.pending({ runId: held.runId })
-  if (asked === undefined) return yield* Effect.die("Nobody is asked.")
+  if (asked === undefined) return yield* Effect.die("There is no open request.")
   const { requestId } = asked.request
   const edited = approve({ arguments: { customer: "Mr. Olsen", euros: 50 } })
   yield* decideStored([ana], { ...edited, requestId, by: "ana" })
