@@ -2,7 +2,7 @@
  * The crash campaign: breaks everything that can break, and checks the invariants from outside.
  *
  * - `sweep`: scenarios that are hit at every statement, effect and model call, before and after, and at pairs of them.
- * - `seeds`: random stories of several workers on one database; a seed always gives the same story.
+ * - `seeds`: random scenarios of several workers on one database; a seed always gives the same story.
  * - `meetings`: two processes on one database; the work of one meets every operation of the other, with and without a crash.
  * - `mutants`: stores that are broken on purpose, each of which the parts above must find.
  * - `damage`: every operation on SQLite stores with one damaged row, for each column in turn.
@@ -184,7 +184,11 @@ const runMeetings = async ({ databases, store }: Simulated, meetings: number, on
   counted(part, met.meetings, 1)
   result[part] = { pairs: met.pairs, meetings: met.meetings }
   figures.push(["meetings: pairs of processes", store, met.pairs])
-  figures.push(["meetings: operations at which they met, with and without a crash", store, met.meetings])
+  figures.push([
+    "meetings: operations at which two processes met, with and without a crash",
+    store,
+    met.meetings
+  ])
   figures.push(["meetings: violations", store, met.violations.length])
 }
 
@@ -207,7 +211,7 @@ const runSweep = async (
   counted(part, swept.points, 1)
   result[part] = { points: swept.points, singles: swept.singles, pairs: swept.pairs }
   figures.push(["sweep: scenarios", store, scenarios.length])
-  figures.push(["sweep: points at which a process was hit, one by one and in pairs", store, swept.points])
+  figures.push(["sweep: points at which a process was killed, one by one and in pairs", store, swept.points])
   figures.push(["sweep: violations", store, swept.violations.length])
 }
 
@@ -227,8 +231,8 @@ const runSeeds = async ({ databases, store }: Simulated, seeds: number) => {
   }
   await Promise.all(Array.from({ length: databases.worlds }, playAll))
   result[part] = { seeds, bad }
-  figures.push(["seeds: random stories", store, seeds])
-  figures.push(["seeds: stories with a violation", store, bad])
+  figures.push(["seeds: random scenarios", store, seeds])
+  figures.push(["seeds: scenarios with a violation", store, bad])
 }
 
 /** A mutant that is not found is a violation. */
@@ -287,7 +291,7 @@ const runMutants = async ({ databases, store }: Simulated) => {
   }
   result[part] = { mutants: mutants.length, killed: killed.length, harmless: harmless.length }
   figures.push([
-    "mutants: broken stores that the campaign found",
+    "mutants: broken stores that the campaign detected",
     store,
     `${killed.length} of ${mutants.length}`
   ])
@@ -313,16 +317,16 @@ const runProcesses = async (server: PostgresStores | undefined, store: Report.St
   figure("killed with SIGKILL", counts.kills)
   figure("killed while they drove trees of sub-agents, three levels of four", counts.treeKills)
   figure("frozen for longer than their lease", counts.stops)
-  figure("asked to end with SIGTERM", counts.terminations)
-  figure("slowest end after SIGTERM", `${counts.slowestStopMs} ms`)
-  figure("left over", counts.leftOver)
-  figure("run without its process until another took it up, median", `${counts.medianTakeoverMs} ms`)
-  figure("run without its process until another took it up, slowest", `${counts.slowestTakeoverMs} ms`)
-  figure("decisions of the same requests by several at once", counts.decideTries)
-  figure("resumes of the same runs by several at once", counts.resumeTries)
+  figure("asked to stop with SIGTERM", counts.terminations)
+  figure("longest time to stop after SIGTERM", `${counts.slowestStopMs} ms`)
+  figure("left running", counts.leftOver)
+  figure("time until another process claimed an orphaned run, median", `${counts.medianTakeoverMs} ms`)
+  figure("time until another process claimed an orphaned run, longest", `${counts.slowestTakeoverMs} ms`)
+  figure("concurrent decisions of the same requests", counts.decideTries)
+  figure("concurrent resumes of the same runs", counts.resumeTries)
   if (server === undefined) figure("second openings of the file of a worker's store", counts.looks)
-  figure("effects of tools, checked one by one", counts.effects)
-  figure("effects of a body that was at work when its process was frozen, seen late", counts.lateEffects)
+  figure("tool effects, checked individually", counts.effects)
+  figure("effects of bodies in frozen processes, recorded late", counts.lateEffects)
   figure("calls in doubt that opened a request", counts.doubts)
   figure("violations", violations.length)
 }
@@ -337,7 +341,7 @@ const runRestarts = async (server: PostgresStores) => {
   counted("Postgres restarts", chaos.runs, restartRuns())
   result["restarts"] = { runs: chaos.runs, restarts: chaos.restarts }
   figures.push(["restarts: crashes of the server", "Postgres", chaos.restarts])
-  figures.push(["restarts: runs meanwhile", "Postgres", chaos.runs])
+  figures.push(["restarts: runs during the crashes", "Postgres", chaos.runs])
   figures.push(["restarts: violations", "Postgres", chaos.violations.length])
 }
 
@@ -380,8 +384,8 @@ const runAll = async (
     await runProcesses(server, store, scale.real)
     const counts = server.counts()
     result["connections"] = counts
-    figures.push(["processes: connections cut in the moment of a commit", store, counts.commitsCut])
-    figures.push(["processes: connections ended by the server", store, counts.connectionsEnded])
+    figures.push(["processes: connections cut during a commit", store, counts.commitsCut])
+    figures.push(["processes: connections closed by the server", store, counts.connectionsEnded])
   }
   if (wants("restarts") && !isCi) await runRestarts(server)
   await server.close()
@@ -394,7 +398,7 @@ if (values.mutants !== undefined) {
   found("source mutants", broken.violations)
   counted("source mutants", broken.found.length + broken.violations.length, 1)
   result["source mutants"] = { found: broken.found.length }
-  figures.push(["mutants: lines of the sources that were broken and found", store, broken.found.length])
+  figures.push(["mutants: broken source lines that the campaign detected", store, broken.found.length])
 } else if (wanted === "damage" && only !== undefined) await runDamage(only)
 else if (only !== undefined) await simulated(store, (simulated) => runOnly(only, simulated))
 else {
