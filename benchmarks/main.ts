@@ -1,11 +1,12 @@
 /**
- * Side by side: what the same scripted work costs Fermata, every comparable system, and the least that it can cost.
+ * Compares the cost of the same scripted work on Fermata and on every comparable system with the least that it can cost.
  *
- * `npm run bench` runs all of it, `npm run bench -- --only step --systems fermata,floor,ai --rounds 5 --json out.json` a part. What
- * is measured is what would be published: the packages are built first. `--write` puts the tables into `docs/performance.md`; so does
- * `--from out.json`, with what was measured before. `--profile folder` writes CPU profiles.
+ * `npm run bench` runs all of it, `npm run bench -- --only step --systems fermata,floor,ai --rounds 5 --json out.json` a part. The
+ * packages are built first, so that the published files are measured. `--write` puts the tables into `docs/performance.md`; so does
+ * `--from out.json`, with earlier results. `--profile folder` writes CPU profiles.
  *
- * `--draw` draws the tables of the page anew. `--smoke` is what CI runs. `--check` checks the types of the adapters, for which all systems have to be installed.
+ * `--draw` draws the tables of the page anew. `--smoke` runs the checks of CI. `--check` checks the types of the adapters, for which all
+ * systems have to be installed.
  */
 import * as ChildProcess from "node:child_process"
 import * as Fs from "node:fs"
@@ -37,7 +38,7 @@ const { values } = parseArgs({
   }
 })
 
-/** The chosen ones of a list, in its order. */
+/** The chosen items of a list, in its order. */
 const choose = <A extends { readonly name: string }>(
   all: ReadonlyArray<A>,
   given: string | undefined,
@@ -74,7 +75,7 @@ if (!Number.isInteger(rounds) || rounds < 1) {
   process.exit(2)
 }
 
-/** Runs a program and shows what it says only if it fails. */
+/** Runs a program and prints its output only if it fails. */
 const run = (command: string, args: ReadonlyArray<string>, cwd: string): void => {
   const { error, status, stderr, stdout } = ChildProcess.spawnSync(command, args, { cwd, encoding: "utf8" })
   if (status === 0) return
@@ -101,7 +102,7 @@ if (values.check) {
   process.exit(0)
 }
 
-// On the disk of this workspace: the system's folder for temporary files may be memory.
+// On the disk of this workspace: the system's folder for temporary files may be in memory.
 const place = Path.join(root, ".tmp")
 Fs.mkdirSync(place, { recursive: true })
 const folder = Fs.mkdtempSync(Path.join(place, "bench-"))
@@ -142,7 +143,7 @@ for (const workload of work) {
   progress("")
   console.log(asText(workload, results, systems))
   all.push({ workload: workload.name, results })
-  // After each: what was measured is not lost when the rest is stopped.
+  // After each workload, so that its results are not lost when the rest is stopped.
   if (values.json !== undefined)
     Fs.writeFileSync(values.json, `${JSON.stringify({ machine, results: all } satisfies Report, null, 2)}\n`)
 }

@@ -1,8 +1,8 @@
 /**
- * One system and one workload, in a process of its own: `node benchmarks/worker.ts fermata step ["50 turns"]`. Writes one line of
+ * One system and one workload in a process of its own: `node benchmarks/worker.ts fermata step ["50 turns"]`. Writes one line of
  * JSON to its third output for each case, as soon as it is measured.
  *
- * The floor is measured before and after the system, in the same process: what slows the one down slows the other down.
+ * The floor is measured before and after the system, in the same process, so that the same conditions slow both.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"

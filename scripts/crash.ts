@@ -13,7 +13,7 @@
  * CI, on both stores; `--mutants source` breaks lines of the sources, one at a time, and needs the campaign or a test to find each
  * (`--only revoked` those with that word); `--part damage --only fermata_grants` the damages with that text in their names;
  * `--only move` one scenario, `--only mixed:37a/12b`, `--only parks+cancels:12b` or `--only 4711` one point, meeting or seed
- * again; `--first` ends a sweep, or meetings, at the first violation. `--report` writes what came out into docs/reliability.md.
+ * again; `--first` ends a sweep, or meetings, at the first violation. `--report` writes the figures into docs/reliability.md.
  * Progress goes to stderr; the last line of stdout is the result as JSON. A violation ends it with 1.
  */
 import * as Fs from "node:fs"

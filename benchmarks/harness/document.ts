@@ -1,6 +1,6 @@
 /**
  * Puts the tables into `docs/performance.md`, between the markers of each workload, and draws them. A table that was not measured this
- * time stays as it is, so each says when and where it was.
+ * time stays unchanged, so each names its time and machine.
  */
 import * as ChildProcess from "node:child_process"
 import * as Fs from "node:fs"
@@ -11,7 +11,7 @@ import { stalePlots, writePlots } from "./plots.ts"
 import { asMarkdown } from "./report.ts"
 import type { Result } from "./rounds.ts"
 
-/** Where and when something was measured. */
+/** The machine and the time of a measurement. */
 export interface Machine {
   readonly date: string
   readonly cpu: string
@@ -19,12 +19,12 @@ export interface Machine {
   readonly system: string
   readonly node: string
   readonly rounds: number
-  /** What others had the machine do before: the mean number of threads at work over five minutes. */
+  /** The load of the machine before: the mean number of threads at work over five minutes. */
   readonly load?: number
   readonly versions: Readonly<Record<string, string>>
 }
 
-/** What a run of the benchmarks found; the form of `--json`. */
+/** The results of a run of the benchmarks; the form of `--json`. */
 export interface Report {
   readonly machine: Machine
   readonly results: ReadonlyArray<{ readonly workload: string; readonly results: ReadonlyArray<Result> }>
@@ -33,7 +33,7 @@ export interface Report {
 const root = Path.join(import.meta.dirname, "../..")
 const path = Path.join(root, "docs/performance.md")
 
-/** Writes what was measured. */
+/** Writes the measured tables. */
 export const writeTables = (machine: Machine, all: Report["results"]): void => {
   let text = Fs.readFileSync(path, "utf8")
   for (const { results, workload: name } of all) {
@@ -53,7 +53,7 @@ export const writeTables = (machine: Machine, all: Report["results"]): void => {
       `${workload.what}\n\n${asMarkdown(workload, results, systems)}\n\n_${caption}._`
     )
   }
-  // Of a part, the versions of the rest are not known.
+  // A partial run does not know the versions of the other systems.
   const isAll = systems.every(({ packages }) =>
     packages.every((name) => machine.versions[name] !== undefined)
   )
@@ -65,10 +65,10 @@ export const writeTables = (machine: Machine, all: Report["results"]): void => {
   drawTables()
 }
 
-/** Draws the tables that the page has. */
+/** Draws the tables of the page. */
 export const drawTables = (): void => writePlots(Fs.readFileSync(path, "utf8"))
 
-/** The pictures that do not show what the page's tables say. */
+/** The pictures that do not match the page's tables. */
 export const staleDrawings = (): ReadonlyArray<string> => stalePlots(Fs.readFileSync(path, "utf8"))
 
 const between = (text: string, name: string, content: string): string => {

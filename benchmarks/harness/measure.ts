@@ -1,20 +1,20 @@
 /**
- * Taking times: CPU time of the whole process (user and system, with the compiler and the garbage collector), wall time, and the
- * bytes handed to the operating system.
+ * Measures CPU time of the whole process (user and system, with the compiler and the garbage collector), wall time, and the bytes
+ * handed to the operating system.
  */
 import * as Fs from "node:fs"
 
-/** What something took. */
+/** The cost of some work. */
 export interface Spent {
   /** Microseconds. */
   readonly cpu: number
   /** Microseconds. */
   readonly wall: number
-  /** Bytes that the process has written, to files for nearly all of it. Not a number where the system does not tell. */
+  /** Bytes that the process has written, nearly all of them to files. NaN where the system does not count them. */
   readonly bytes: number
 }
 
-/** What this process has read and written, in bytes, by Linux' own count of its calls; also what never reached the disk. */
+/** Bytes that this process has read and written, as Linux counts its calls, whether or not they reached the disk. */
 export const traffic = (): { readonly read: number; readonly written: number } => {
   try {
     const text = Fs.readFileSync("/proc/self/io", "utf8")
@@ -25,7 +25,7 @@ export const traffic = (): { readonly read: number; readonly written: number } =
   }
 }
 
-/** Starts a watch; the function returned says what was spent since. */
+/** Starts a watch; the returned function gives the cost since then. */
 export const watch = (): (() => Spent) => {
   const { written } = traffic()
   const wall = process.hrtime.bigint()
@@ -37,17 +37,17 @@ export const watch = (): (() => Spent) => {
   }
 }
 
-/** Until when something is repeated. */
+/** The end of a repetition. */
 export interface Effort {
-  /** Milliseconds of CPU time to spend on it; at most twelve times as many may pass by the clock. */
+  /** Milliseconds of CPU time to spend on it; at most twelve times as many may pass on the clock. */
   readonly ms: number
-  /** At least so often. Default: 3. */
+  /** Least number of repetitions. Default: 3. */
   readonly least?: number
-  /** At most so often. Default: 1,000. */
+  /** Greatest number of repetitions. Default: 1,000. */
   readonly most?: number
 }
 
-/** Whether there is time for once more. */
+/** Whether there is time for one more repetition. */
 const budget = ({ least = 3, most = 1000, ms }: Effort): ((times: number) => boolean) => {
   const cpu = process.cpuUsage()
   const until = performance.now() + ms * 12
@@ -60,12 +60,12 @@ const budget = ({ least = 3, most = 1000, ms }: Effort): ((times: number) => boo
 }
 
 /**
- * Lets the event loop turn, as it does in a program that waits for a network now and then: what systems put off until then is done,
- * and let go of.
+ * Lets the event loop turn, as it does in a program that waits for a network now and then, so that systems run the work that they have
+ * deferred until then.
  */
 export const idle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-/** Repeats the work and returns what each time took. What `work` does outside of `timed` is not counted. */
+/** Repeats the work and returns the cost of each repetition. What `work` does outside of `timed` is not counted. */
 export const repeat = async (
   effort: Effort,
   work: (timed: <A>(part: () => Promise<A>) => Promise<A>) => Promise<unknown>
@@ -87,7 +87,7 @@ export const repeat = async (
   return all
 }
 
-/** What one of many takes that follow each other under one watch: the clock of CPU time is too coarse for a short one. */
+/** The cost of one of many repetitions under one watch: the clock of CPU time is too coarse for a short one. */
 export const sustained = async (effort: Effort, work: () => Promise<unknown>): Promise<Spent> => {
   let times = 0
   let turned = performance.now()
@@ -96,7 +96,7 @@ export const sustained = async (effort: Effort, work: () => Promise<unknown>): P
   while (again(times)) {
     await work()
     times += 1
-    // Not after each: a short run takes less than this.
+    // Not after each repetition: a short run takes less time than this.
     if (performance.now() - turned > 5) {
       await idle()
       turned = performance.now()
@@ -106,11 +106,11 @@ export const sustained = async (effort: Effort, work: () => Promise<unknown>): P
   return { cpu: cpu / times, wall: wall / times, bytes: bytes / times }
 }
 
-/** The middle one; the higher of two. */
+/** The median; the higher one of two. */
 export const median = (numbers: ReadonlyArray<number>): number =>
   numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN
 
-/** Fails with what was expected and what came out instead. */
+/** Fails with the expected and the actual value. */
 export const demand = (is: unknown, expected: unknown, what: string): void => {
   if (is !== expected)
     throw new Error(`${what} should be ${JSON.stringify(expected)} and is ${JSON.stringify(is)}.`)

@@ -1,5 +1,5 @@
 /**
- * The packages that are installed: their versions, and what they bring along.
+ * The installed packages: their versions, sizes and dependencies.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -15,7 +15,7 @@ interface Manifest {
 
 const here = Path.join(import.meta.dirname, "..")
 
-/** Where a package lies, as Node looks for it from a folder; links are followed. */
+/** The folder of a package, as Node resolves it from another folder; links are followed. */
 const find = (name: string, from: string): string | undefined => {
   for (let folder = from; ; folder = Path.dirname(folder)) {
     const place = Path.join(folder, "node_modules", name)
@@ -38,7 +38,7 @@ const bytesOf = (folder: string): number => {
   return bytes
 }
 
-/** A package of this workspace is more than what is published of it. */
+/** A package of this workspace has more files than are published. */
 const publishedBytesOf = (folder: string, { files }: Manifest): number => {
   if (folder.includes(`${Path.sep}node_modules${Path.sep}`) || files === undefined) return bytesOf(folder)
   let bytes = Fs.statSync(Path.join(folder, "package.json")).size
@@ -50,7 +50,7 @@ const publishedBytesOf = (folder: string, { files }: Manifest): number => {
   return bytes
 }
 
-/** What comes with these packages: they, what they depend on, and the peers that they cannot do without. */
+/** These packages with their dependencies and required peers. */
 export const closureOf = (
   names: ReadonlyArray<string>
 ): { readonly installed: number; readonly packages: number } => {
@@ -72,7 +72,7 @@ export const closureOf = (
   return { installed: bytes / 1e6, packages: seen.size }
 }
 
-/** The versions that are installed; `undefined` for what is not. */
+/** The installed versions; `undefined` for a package that is not installed. */
 export const versionOf = (name: string): string | undefined => {
   const folder = find(name, here)
   return folder === undefined ? undefined : manifestOf(folder).version

@@ -1,6 +1,6 @@
 /**
- * Draws the main tables of `docs/performance.md` as SVG files in `docs/images`. The numbers are those of the page, so a picture never says
- * anything else than its table.
+ * Draws the main tables of `docs/performance.md` as SVG files in `docs/images`. The numbers are those of the page, so that a picture
+ * always matches its table.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -13,7 +13,7 @@ interface Plot {
   readonly title: string
   readonly column: string
   readonly unit: string
-  /** The case whose systems are compared as bars. Left out: a line for each system, over all cases. */
+  /** The case whose systems are compared as bars. Without it: a line for each system, over all cases. */
   readonly of?: string
 }
 
@@ -75,7 +75,7 @@ export const writePlots = (page: string): void => {
   }
 }
 
-/** The pictures that do not show what the tables of the page say. */
+/** The pictures that do not match the tables of the page. */
 export const stalePlots = (page: string): ReadonlyArray<string> =>
   [...drawn(page)]
     .filter(([path, svg]) => !Fs.existsSync(path) || Fs.readFileSync(path, "utf8") !== svg)
@@ -150,7 +150,7 @@ const lines = (plot: Plot, rows: ReadonlyArray<Row>): string => {
       .toSorted((a, b) => sizeOf(a.name) - sizeOf(b.name))
     return { system, points: own.map(({ name, value }) => [across.at(sizeOf(name)), up.at(value)] as const) }
   })
-  // Labels keep a line's distance from each other.
+  // Keeps the labels a line apart.
   let last = Number.POSITIVE_INFINITY
   const labels = series
     .map(({ points, system }) => ({ system, y: points.at(-1)![1] + 4 }))
@@ -173,7 +173,7 @@ const lines = (plot: Plot, rows: ReadonlyArray<Row>): string => {
   ])
 }
 
-/** How many, of a case's name. */
+/** The number in a case's name. */
 const sizeOf = (name: string): number => Number.parseInt(name.replaceAll(",", ""), 10)
 
 /** A logarithmic scale from `from` to `to`, with a tick at each power of ten. */
@@ -209,7 +209,7 @@ const escaped = (value: string): string => value.replaceAll("&", "&amp;").replac
 const text = (x: number, y: number, value: string, anchor: string, kind = "note"): string =>
   `<text class="${kind}" x="${x}" y="${round(y)}" text-anchor="${anchor}">${escaped(value)}</text>`
 
-/** Its own background, so that it can be read on any page; the colours follow the reader's. */
+/** A background of its own, so that the picture can be read on any page; the colours follow the reader's scheme. */
 const style = `
 text { font: 13px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #57606a }
 text.head { font-size: 15px; font-weight: 600; fill: #1f2328 }

@@ -25,7 +25,7 @@ const titleOf = (systems: ReadonlyArray<System>, name: string): string =>
 
 const failureOf = ({ cannot, failed }: Result): string => cannot ?? (failed ?? "").split("\n")[0]!
 
-/** One line a system and case, best first within a case. */
+/** One line for each system and case, best first within a case. */
 const rowsOf = (
   workload: Workload,
   results: ReadonlyArray<Result>,
@@ -42,7 +42,7 @@ const rowsOf = (
       ])
   )
 
-/** What did not come to figures, with the reason. */
+/** The cases without figures, with the reason. */
 const failuresOf = (
   results: ReadonlyArray<Result>,
   systems: ReadonlyArray<System>
@@ -57,7 +57,7 @@ const failuresOf = (
   return [...reasons].map(([reason, cases]) => `${reason} (${cases.join("; ")})`)
 }
 
-/** Each target, with what was reached. */
+/** Each target, with the value that was reached. */
 const targetsOf = (
   workload: Workload,
   results: ReadonlyArray<Result>

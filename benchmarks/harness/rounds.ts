@@ -1,5 +1,5 @@
 /**
- * Rounds: in each, every system is measured once, in a process of its own and in turn; the order moves on by one each round.
+ * Rounds: in each, every system is measured once, in its own process; the order of the systems rotates with each round.
  */
 import { spawn } from "node:child_process"
 import * as Path from "node:path"
@@ -11,7 +11,7 @@ import type { Figures, Medians, Workload } from "./Workload.ts"
 export interface Measured {
   readonly name: string
   readonly figures?: Figures
-  /** Of the floor in the same process. */
+  /** The figures of the floor in the same process. */
   readonly floor?: Figures
   readonly cannot?: string
   readonly failed?: string
@@ -30,14 +30,14 @@ export interface Result {
   readonly failed?: string
 }
 
-/** How it is measured. */
+/** How to measure. */
 export interface Options {
   readonly rounds: number
-  /** For what the processes write. */
+  /** The folder for files of the processes. */
   readonly folder: string
-  /** Where to put CPU profiles of the systems, which are then measured without the floor. */
+  /** The folder for CPU profiles of the systems, which are then measured without the floor. */
   readonly profile?: string | undefined
-  /** Told what is going on. */
+  /** Receives the progress. */
   readonly say: (text: string) => void
 }
 
@@ -49,7 +49,7 @@ export const measure = async (
 ): Promise<ReadonlyArray<Result>> => {
   const chosen = systems.filter(({ name }) => workload.systems?.includes(name) !== false)
   const all = new Map<string, Array<Measured>>()
-  // What a system cannot do in the first round is not tried again.
+  // A task that a system cannot do in the first round is not tried again.
   const given = new Set<string>()
   for (let round = 0; round < Math.min(rounds, workload.rounds ?? rounds); round++) {
     for (let place = 0; place < chosen.length; place++) {
@@ -77,7 +77,7 @@ export const measure = async (
   )
 }
 
-/** Runs a process; what it did not come to has failed. */
+/** Runs a process; its cases without a result have failed. */
 const runWorker = (
   workload: Workload,
   system: System,
@@ -126,7 +126,7 @@ const runWorker = (
     }, patience * 1000)
     child.stdio[3]!.on("data", (data: Buffer) => (lines += String(data)))
     child.stderr!.on("data", (data: Buffer) => (errors = (errors + String(data)).slice(-4000)))
-    // Nobody is left at work when this process is stopped.
+    // Stopping this process must leave no child at work.
     const stop = () => child.kill("SIGKILL")
     process.once("exit", stop)
     child.on("close", () => {
@@ -138,7 +138,7 @@ const runWorker = (
         .map((line) => JSON.parse(line) as Measured)
       const missing = cases.filter((name) => found.every((measured) => measured.name !== name))
       const told = errors.split("\n").filter((text) => text.trim() !== "")
-      // Of a crash of Node itself the last lines are addresses.
+      // The last lines of a crash of Node itself are addresses.
       const problem = told.find((text) => /error/i.test(text)) ?? told.at(-1) ?? "it said nothing."
       const failed = late ? `It took more than ${patience} s.` : `The process ended: ${problem.trim()}`
       resolve([...found, ...missing.map((name) => ({ name, failed }))])
@@ -174,7 +174,7 @@ const summary = (system: string, name: string, all: ReadonlyArray<Measured>): Re
   }
 }
 
-/** The results, to be looked up. */
+/** The results, for lookup. */
 export const mediansOf = (results: ReadonlyArray<Result>): Medians => {
   const find = (system: string, name: string) =>
     results.find((result) => result.system === system && result.name === name)

@@ -1,6 +1,6 @@
 /**
- * What CI checks: that the work of every workload is done, and that nothing grows faster than it may. Counted in statements, rows and
- * bytes, which are the same on every machine; never in time.
+ * The benchmark checks of CI: every workload does its work, and no cost grows faster than it may. Costs are counted in statements, rows
+ * and bytes, which are the same on every machine; never in time.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -10,7 +10,7 @@ import { demand, traffic } from "./measure.ts"
 import { counted, countStatements } from "./statements.ts"
 import { offered } from "./Workload.ts"
 
-/** What one unit of work took, at some size. */
+/** The cost of one unit of work, at some size. */
 interface Counts {
   readonly statements: number
   readonly rows: number
@@ -30,7 +30,7 @@ const counting = async (work: () => Promise<unknown>, units = 1): Promise<Counts
   }
 }
 
-/** Runs all checks of these systems and returns how many failed. */
+/** Runs all checks of these systems and returns the number of failures. */
 export const smoke = async (systems: ReadonlyArray<System>, place: string): Promise<number> => {
   countStatements()
   let failed = 0
@@ -42,9 +42,9 @@ export const smoke = async (systems: ReadonlyArray<System>, place: string): Prom
   }
   for (const { module, title } of systems) {
     const { adapter } = (await import(`.${module}`)) as { readonly adapter: Adapter }
-    /** `large` may be at most so many times `small`, and a little: what is counted is a few pages, or a few rows. */
+    /** Allows `large` a multiple of `small`, and a few pages or rows more. */
     const check = (what: string, small: number, large: number, times: number, slack = 0): void => {
-      // Where the system does not tell bytes, there are none to compare.
+      // Where the system does not count bytes, there are none to compare.
       const ok = Number.isNaN(small) || large <= small * times + slack
       if (!ok) failed += 1
       const numbers = `${small.toFixed(1)} → ${large.toFixed(1)}`
@@ -64,7 +64,7 @@ const pages = 4 * 4120
 
 type Check = (what: string, small: number, large: number, times: number, slack?: number) => void
 
-/** The work is done; whether it was cheap is not for CI. */
+/** The work is done; CI does not check its cost. */
 const inMemory = async (adapter: Adapter): Promise<void> => {
   const turns = adds(50)
   demand(await (await offered(adapter.step)(turns.script))(), done, "The final text")
@@ -86,7 +86,7 @@ const inMemory = async (adapter: Adapter): Promise<void> => {
   demand(seen.characters, deltas.join("").length, "The number of characters")
 }
 
-/** A step of a long run costs what a step of a short one costs. */
+/** A step of a long run costs as much as a step of a short one. */
 const steps = async (adapter: Adapter, folder: () => string, check: Check): Promise<void> => {
   const of = async (turns: number): Promise<Counts> => {
     const { calls, script } = adds(turns)
@@ -108,7 +108,7 @@ const history = (messages: number): ReadonlyArray<PastMessage> =>
     text: prose(at, 400)
   }))
 
-/** A hold writes what is new, and reads the conversation a bounded number of times. */
+/** A hold writes only new data, and reads the conversation a bounded number of times. */
 const holds = async (adapter: Adapter, folder: () => string, check: Check): Promise<void> => {
   const task = offered(adapter.hold)
   const of = async (messages: number): Promise<Counts> => {
@@ -138,7 +138,7 @@ const holds = async (adapter: Adapter, folder: () => string, check: Check): Prom
   )
 }
 
-/** Of many held runs, the first page and one of them cost what they cost among few. */
+/** The first page and one run cost as much among many held runs as among few. */
 const inboxes = async (adapter: Adapter, folder: () => string, check: Check): Promise<void> => {
   const of = async (runs: number) => {
     const place = folder()
@@ -170,7 +170,7 @@ const inboxes = async (adapter: Adapter, folder: () => string, check: Check): Pr
   check("bytes read to release one", few.release.read, many.release.read, 1.5, 65_536)
 }
 
-/** An exchange late in a conversation writes what an early one writes, and reads no more than the conversation. */
+/** A late exchange in a conversation writes as much as an early one, and reads no more than the conversation. */
 const conversations = async (adapter: Adapter, folder: () => string, check: Check): Promise<void> => {
   const answer = prose(7, 400)
   const conversation = await offered(adapter.conversation)(folder(), answer)

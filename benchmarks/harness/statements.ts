@@ -1,5 +1,5 @@
 /**
- * Counts what is asked of SQLite in this process, through Node's own driver: statements, and rows that came back or were changed.
+ * Counts the use of SQLite in this process, through Node's own driver: statements, and rows that were returned or changed.
  */
 import { StatementSync } from "node:sqlite"
 
@@ -27,5 +27,5 @@ export const countStatements = (): void => {
   counting("get", (result) => (result === undefined ? 0 : 1))
 }
 
-/** What was counted so far. */
+/** The counts so far. */
 export const counted = (): { readonly statements: number; readonly rows: number } => ({ statements, rows })

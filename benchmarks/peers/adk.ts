@@ -63,7 +63,7 @@ export class Scripted extends BaseLlm {
   }
 }
 
-/** What the user says has text; what a tool gave has none. */
+/** A user's text; the result of a tool has none. */
 const roleOf = ({ parts, role }: Contents[number]) =>
   role === "model" ? "assistant" : parts?.[0]?.text === undefined ? "other" : "user"
 
@@ -81,7 +81,7 @@ export const scripted = ({ answer, pause }: Script): Scripted =>
 const appName = "bench"
 const userId = "user"
 
-/** A runner; confirmation is asked for what is gated. */
+/** A runner that asks for confirmation of gated tools. */
 export const runnerOf = (
   { tools }: Pick<Script, "tools">,
   model: BaseLlm,
@@ -126,11 +126,11 @@ export const storeIn = (folder: string): DatabaseSessionService =>
     }
   })
 
-/** It has no method for it. */
+/** ADK has no method for it. */
 export const close = (service: DatabaseSessionService): Promise<void> =>
   (service as unknown as { readonly orm: { readonly close: () => Promise<void> } }).orm.close()
 
-/** Goes on until it stops by itself; gives the last text, and what it waits for. */
+/** Runs until the agent stops by itself; returns the last text, and the pending confirmations. */
 export const drive = async (runner: Runner, sessionId: string, newMessage: Content) => {
   let text = ""
   const waiting: Array<string> = []
@@ -150,7 +150,7 @@ export const drive = async (runner: Runner, sessionId: string, newMessage: Conte
 
 export const saying = (text: string): Content => ({ role: "user", parts: [{ text }] })
 
-/** A confirmation, by the ids of the calls that ask for it. */
+/** A confirmation, by the ids of the calls that request it. */
 export const confirming = (ids: ReadonlyArray<string>): Content => ({
   role: "user",
   parts: ids.map((id) => ({

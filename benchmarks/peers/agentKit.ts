@@ -1,6 +1,5 @@
 /**
- * Inngest's AgentKit: a network of one agent, in memory. Its models are HTTP endpoints only; the script answers in the place of
- * `fetch`.
+ * Inngest's AgentKit: a network of one agent, in memory. Its models are HTTP endpoints only, so the script replaces `fetch`.
  */
 import { createAgent, createNetwork, createTool, openai } from "@inngest/agent-kit"
 import { z } from "zod"
@@ -39,7 +38,7 @@ globalThis.fetch = async (input, init) => {
 
 const roleOf = ({ role }: Message) => (role === "user" || role === "assistant" ? role : "other")
 
-/** The script as a model, at a host of its own that does not exist. */
+/** The script as a model, at a host that does not exist. */
 const modelOf = ({ answer, pause }: Script) => {
   const host = `script-${answers.size + 1}.invalid`
   answers.set(host, async (messages) => {
@@ -67,7 +66,7 @@ const inMemory = async (script: Script) => {
     agents: [agent],
     defaultModel: modelOf(script),
     maxIter: 1_000_000,
-    // The agent goes on until it answers with text.
+    // The agent continues until it answers with text.
     router: ({ lastResult }) => (lastResult?.output.at(-1)?.type === "text" ? undefined : agent)
   })
   return async () => {

@@ -1,5 +1,5 @@
 /**
- * AI SDK by `ToolLoopAgent`. Its state is the list of messages, which the program keeps: here as JSON in one row of a table.
+ * AI SDK with `ToolLoopAgent`. Its state is the list of messages, which the program keeps: here as JSON in one row of a table.
  */
 import { isStepCount, type LanguageModel, type ModelMessage, tool, ToolLoopAgent } from "ai"
 import { z } from "zod"
@@ -69,7 +69,7 @@ const turnInMemory = (prompt: Asked): number => (prompt.length + 1) / 2
 const turnInHistory = (prompt: Asked): number =>
   turnByRoles(prompt, ({ role }) => (role === "user" || role === "assistant" ? role : "other"))
 
-/** Approval is asked for what is gated. */
+/** Gated tools need approval. */
 export const agentWith = (
   tools: Script["tools"],
   answer: (prompt: Asked) => Answer | Promise<Answer>,
@@ -126,7 +126,7 @@ const parse = (text: string | undefined): Array<ModelMessage> =>
 
 type Agent = ReturnType<typeof agentOf>
 
-/** Until a call needs approval; returns all messages. */
+/** Runs until a call needs approval; returns all messages. */
 const untilHeld = async (
   agent: Agent,
   history: ReadonlyArray<ModelMessage>,
@@ -139,7 +139,7 @@ const untilHeld = async (
   return [...messages, ...result.response.messages]
 }
 
-/** The messages with an approval of what the last one asks for. */
+/** The messages with an approval of the last message's requests. */
 const approved = (messages: ReadonlyArray<ModelMessage>): Array<ModelMessage> => {
   const last = messages.at(-1)
   if (last?.role !== "assistant" || typeof last.content === "string") throw new Error("Nothing is held.")

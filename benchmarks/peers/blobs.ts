@@ -1,6 +1,6 @@
 /**
- * A table of texts, for systems that leave it to the program to keep their state: the whole state in one row, written anew each
- * time. WAL and `synchronous=FULL`, and no fence: the systems' own documentation shows none.
+ * A table of texts, for systems that leave it to the program to keep their state: the whole state in one row, which is rewritten each
+ * time. WAL and `synchronous=FULL`, without a fence, as in the systems' own documentation.
  */
 import * as Path from "node:path"
 import { DatabaseSync } from "node:sqlite"
@@ -37,6 +37,6 @@ export const openBlobs = (folder: string): Blobs => {
   }
 }
 
-/** In the order of time. */
+/** An id; ids sort by time. */
 export const numbered = (prefix: string, number: number): string =>
   `${prefix}${String(number).padStart(8, "0")}`

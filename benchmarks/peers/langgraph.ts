@@ -1,5 +1,5 @@
 /**
- * LangGraph by `createAgent` of `langchain`, with its SQLite saver and its middleware for approvals.
+ * LangGraph with `createAgent` of `langchain`, its SQLite saver and its middleware for approvals.
  */
 import * as Path from "node:path"
 import type { CallbackManagerForLLMRun } from "@langchain/core/callbacks/manager"
@@ -67,7 +67,7 @@ export class Scripted extends BaseChatModel<BaseChatModelCallOptions, AIMessageC
 const roleOf = (message: BaseMessage) =>
   message.getType() === "human" ? "user" : message.getType() === "ai" ? "assistant" : "other"
 
-/** The script as a model; it tells the turn by the length of the history, or by its roles where there was a conversation before. */
+/** The script as a model. It finds the turn by the length of the history, or by the roles when there was an earlier conversation. */
 const scripted = (script: Script, conversation = false): Scripted => {
   const turnOf = turnByLength(script)
   const { answer, pause } = script
@@ -83,7 +83,7 @@ const scripted = (script: Script, conversation = false): Scripted => {
   )
 }
 
-/** The agent of a script. What is gated is approved by the middleware that LangChain has for it. */
+/** The agent of a script. LangChain's own middleware approves gated calls. */
 export const agentOf = (
   { tools }: Pick<Script, "tools">,
   model: BaseChatModel,
@@ -140,7 +140,7 @@ const inMemory = async (script: Script) => {
 
 const conversation = thread("conversation")
 
-/** What the agent waits for. */
+/** The requests that the agent waits for. */
 const waiting = (state: { readonly tasks: ReadonlyArray<{ readonly interrupts: ReadonlyArray<unknown> }> }) =>
   state.tasks.flatMap(({ interrupts }) => interrupts)
 

@@ -81,7 +81,7 @@ export const scripted = ({ answer, pause }: Script): Model =>
     return answer(turnByRoles(prompt, roleOf))
   })
 
-/** Approval is asked for what is gated. Without a store the agent stands alone, in memory. */
+/** Gated tools need approval. Without a store the agent works in memory. */
 export const agentOf = ({ tools }: Pick<Script, "tools">, model: Model, memory?: Memory): Agent =>
   new Agent({
     id: "worker",
@@ -103,11 +103,11 @@ export const agentOf = ({ tools }: Pick<Script, "tools">, model: Model, memory?:
     ...(memory === undefined ? {} : { memory })
   })
 
-/** A store with its own settings, except that it is as durable as those of the others. */
+/** A store with its default settings, except that it is as durable as those of the others. */
 export const storeIn = async (folder: string): Promise<LibSQLStore> => {
   const store = new LibSQLStore({ id: "store", url: `file:${Path.join(folder, "mastra.db")}` })
   await store.init()
-  // It sets NORMAL when it is made, and has no option for it.
+  // Mastra sets NORMAL when the store is made, and has no option for it.
   const { client } = store as unknown as {
     readonly client: { readonly execute: (sql: string) => Promise<unknown> }
   }
@@ -115,7 +115,7 @@ export const storeIn = async (folder: string): Promise<LibSQLStore> => {
   return store
 }
 
-/** As many steps as it takes. */
+/** No limit of steps. */
 const steps = { maxSteps: 1_000_000 }
 
 interface Output {
@@ -140,7 +140,7 @@ const inMemory = async (script: Script) => {
   return async () => finished(await agent.generate(script.prompt, steps))
 }
 
-/** An agent with a store; `thread` is where it remembers, if it is to. */
+/** An agent with a store; `thread` is the thread of its memory, if it has one. */
 export const opened = async (folder: string, tools: Script["tools"], model: Model, remembers = false) => {
   const storage = await storeIn(folder)
   const memory = remembers ? new Memory({ storage, options: { lastMessages: 1_000_000 } }) : undefined
@@ -163,7 +163,7 @@ export const adapter: Adapter = {
       maxSteps: steps.maxSteps,
       cache: false
     })
-    // This gives the agent its store. Without `recovery` only what is suspended is stored.
+    // Gives the agent its store. Without `recovery` only suspended runs are stored.
     new Mastra({ storage, agents: { worker: agent }, logger: false, recovery: { durableAgents: "auto" } })
     return {
       run: async () => {
@@ -246,7 +246,7 @@ export const adapter: Adapter = {
       list: async (limit) =>
         (await agent.listSuspendedRuns({ perPage: limit, page: 0 })).runs.map(
           ({ runId, toolCalls }): Held => ({
-            // It approves and goes on in one call; nothing is stored in between.
+            // Approves and continues in one call; nothing is stored in between.
             approve: async () => {},
             resume: async () =>
               finished(

@@ -1,5 +1,5 @@
 /**
- * OpenAI Agents by `run`. Its state is the text of a `RunState`, or the list of items after a run, which the program keeps: here in
+ * OpenAI Agents with `run`. Its state is the text of a `RunState`, or the list of items after a run, which the program keeps: here in
  * one row of a table.
  */
 import {
@@ -62,7 +62,7 @@ const turnInHistory = (input: ModelRequest["input"]): number =>
             : "other"
       )
 
-/** Approval is asked for what is gated. */
+/** Gated tools need approval. */
 export const agentWith = (
   tools: Script["tools"],
   answer: (input: ModelRequest["input"]) => Answer | Promise<Answer>
@@ -102,7 +102,7 @@ const inMemory = async (script: Script) => {
 
 type Worker = ReturnType<typeof agentOf>
 
-/** Until a call needs approval; returns the text of its state. */
+/** Runs until a call needs approval; returns the text of its state. */
 const untilHeld = async (
   agent: Worker,
   history: ReadonlyArray<AgentInputItem>,

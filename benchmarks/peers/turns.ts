@@ -4,8 +4,8 @@
 import type { Script } from "../System.ts"
 
 /**
- * By the number of messages, where a run begins with one message and every answer and every result of a call is one more. Costs a
- * look into a table, however long the history is.
+ * By the number of messages, where a run begins with one message and every answer and every result of a call is one more. Costs one
+ * lookup in a table for any length of the history.
  */
 export const turnByLength = ({ answer }: Script): ((messages: number) => number) => {
   const turns = new Map([[1, 1]])
@@ -22,7 +22,7 @@ export const turnByLength = ({ answer }: Script): ((messages: number) => number)
   }
 }
 
-/** By the roles, from the end back to what the user said last. For a history with an earlier conversation in it. */
+/** By the roles, from the end back to the last message of the user. For a history that contains an earlier conversation. */
 export const turnByRoles = <Message>(
   messages: ReadonlyArray<Message>,
   roleOf: (message: Message) => "user" | "assistant" | "other"

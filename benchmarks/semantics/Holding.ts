@@ -1,7 +1,7 @@
 /**
- * What a system is asked to do when its runs are held, approved, killed and approved again: {@link Holding}, implemented by each
- * system in terms of its public API, as its documentation shows it. Every operation is called in a process of its own, which knows
- * nothing of the others but the folder.
+ * The operations of a system whose runs are held, approved, killed and approved again: {@link Holding}, implemented by each system in
+ * terms of its public API, as its documentation shows it. Every operation runs in a process of its own, which shares only the folder
+ * with the others.
  */
 import type { Answer, Tool } from "../System.ts"
 
@@ -21,7 +21,7 @@ export interface Waiting {
   readonly handle: unknown
 }
 
-/** How far a run has come. */
+/** The progress of a run. */
 export interface Outcome {
   /** `asks`: the system requests the outcome of a call. */
   readonly status: "held" | "finished" | "asks"
@@ -32,20 +32,20 @@ export interface Outcome {
 export interface Holding {
   /** Starts the run. Returns when it is held, and is on disk. */
   readonly start: () => Promise<void>
-  /** What waits for an approval, as the store has it. */
+  /** The calls that wait for an approval, read from the store. */
   readonly waiting: () => Promise<ReadonlyArray<Waiting>>
-  /** Approves these, and nothing else, and goes on. */
+  /** Approves these calls alone, and resumes the run. */
   readonly approve: (these: ReadonlyArray<Waiting>) => Promise<Outcome>
-  /** The user says something to the run, or in its conversation. */
+  /** Sends a user's message to the run, or in its conversation. */
   readonly say: (text: string) => Promise<Outcome>
-  /** Goes on where a process has died. `held` where an approval is needed again. */
+  /** Resumes a run whose process has died. `held` when it needs an approval again. */
   readonly recover: () => Promise<Outcome>
-  /** Tells the system that the call it asks about was done, and goes on. For those that ask. */
+  /** Reports that the call in doubt was done, and resumes the run. For systems that ask. */
   readonly supply?: (result: string) => Promise<Outcome>
-  /** The final text, if the run is over, as the store has it. */
+  /** The final text of an ended run, read from the store. */
   readonly ended: () => Promise<string | undefined>
   readonly close: () => Promise<void>
 }
 
-/** Makes new objects on what is in the folder. */
+/** Makes new objects on the folder. */
 export type OpenHolding = (folder: string, script: HeldScript) => Promise<Holding>

@@ -1,6 +1,6 @@
 /**
- * What happens to a held run: each cell is played with real processes on a real store, and what is said of it is derived from what
- * was observed, by the same rules for every system.
+ * The fate of a held run: each cell runs with real processes on a real store, and its outcome is derived from the observations, by the
+ * same rules for every system.
  */
 import * as ChildProcess from "node:child_process"
 import { once } from "node:events"
@@ -10,24 +10,24 @@ import { done, effectsFile, message, type ModelCall, modelFile, type Order, type
 import type { Outcome, Waiting } from "./Holding.ts"
 
 /**
- * What came out:
+ * The outcome of a cell:
  *
- * - `right`: every approved call has run once, nothing else has, and the run came to its end.
+ * - `right`: every approved call has run once, no other call has, and the run ended.
  * - `runs twice`: a call has run more than once.
  * - `runs unasked`: a call ran without approval.
  * - `too soon`: the model was called while a call in its history had no result, which providers refuse.
- * - `lost`: an approved call has not run, the message was never heard, or the run cannot be brought to its end.
- * - `refused`: the system refused what it was asked, left the run as it was, and came to the right end by another way.
+ * - `lost`: an approved call has not run, the model never received the message, or the run cannot be brought to its end.
+ * - `refused`: the system refused the operation, left the run unchanged, and came to the right end by another way.
  */
 export type Word = "right" | "runs twice" | "runs unasked" | "too soon" | "lost" | "refused"
 
-/** A cell, with what was seen. */
+/** A cell, with its observations. */
 export interface Seen {
   readonly word: Word
   readonly detail: string
 }
 
-/** What an operation came to. */
+/** The result of an operation. */
 type Came<A> = { readonly value: A } | { readonly error: string } | { readonly died: true }
 
 const processOf = (module: string, folder: string, calls: number, environment: NodeJS.ProcessEnv) => {
@@ -42,7 +42,7 @@ const processOf = (module: string, folder: string, calls: number, environment: N
   return { child, errors: () => /^.*Error.*$/m.exec(errors)?.[0] ?? errors.trim() }
 }
 
-/** Plays one cell in a folder of its own. */
+/** Runs one cell in a folder of its own. */
 const stage = (module: string, folder: string, calls: number) => {
   /** A process that is ready; the function returned sends it the order. */
   const ready = async (dies?: "tool" | "model") => {
@@ -72,7 +72,7 @@ const stage = (module: string, folder: string, calls: number) => {
   }
   const act = async <A>(order: Order, dies?: "tool" | "model"): Promise<Came<A>> =>
     (await ready(dies))<A>(order)
-  /** For what has to work, or there is nothing to see. */
+  /** For an operation that must work for the cell to show anything. */
   const must = async <A>(order: Order): Promise<A> => {
     const came = await act<A>(order)
     if ("value" in came) return came.value
@@ -92,7 +92,7 @@ const stage = (module: string, folder: string, calls: number) => {
       throw new Error(`${these.length} calls wait for an approval, not ${expected}.`)
     return these
   }
-  /** Brings the run to its end as a careful operator would: approves what waits, answers what is asked. */
+  /** Brings the run to its end as a careful operator would: approves waiting calls and answers requests. */
   const finish = async (): Promise<string | undefined> => {
     for (let attempt = 0; attempt < 4; attempt++) {
       const text = await must<string | undefined>({ do: "ended" })
@@ -116,7 +116,7 @@ const resultOf = (came: Came<Outcome>): string =>
 const times = (effects: ReadonlyArray<number>, build: number): number =>
   effects.filter((one) => one === build).length
 
-/** What every cell has in common at its end. */
+/** The observations that all cells share. */
 const judge = (
   effects: ReadonlyArray<number>,
   builds: ReadonlyArray<number>,
@@ -134,7 +134,7 @@ type Play = (module: string, folder: string) => Promise<Seen>
 const ran = (effects: ReadonlyArray<number>): string =>
   `the tool ran ${effects.length === 1 ? "once" : `${effects.length} times`}`
 
-/** Two processes approve the same call, so many milliseconds apart, and go on with the run. */
+/** Two processes approve the same call, this many milliseconds apart, and resume the run. */
 const twoAtOnce =
   (gap: number): Play =>
   async (module, folder) => {
@@ -153,7 +153,7 @@ const twoAtOnce =
     }
   }
 
-/** The approval is sent once more when the run is over. */
+/** The approval is sent again after the run has ended. */
 const again: Play = async (module, folder) => {
   const { act, asked, begin, effects, finish } = stage(module, folder, 1)
   const these = await begin(1)
@@ -169,7 +169,7 @@ const again: Play = async (module, folder) => {
   }
 }
 
-/** The process is killed after the effect, and another one goes on. */
+/** The process is killed after the effect, and another one continues. */
 const killed =
   (where: "tool" | "model"): Play =>
   async (module, folder) => {
@@ -212,7 +212,7 @@ const oneOfTwo: Play = async (module, folder) => {
   }
 }
 
-/** The user says something while the call waits; then it is approved. */
+/** The user sends a message while the call waits; then the call is approved. */
 const messageMeanwhile: Play = async (module, folder) => {
   const { act, asked, begin, effects, finish, waiting } = stage(module, folder, 1)
   const these = await begin(1)

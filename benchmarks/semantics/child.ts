@@ -1,38 +1,38 @@
 /**
- * One process of a cell: `child.ts <module> <folder> <calls>`. It loads the system and makes its objects, says that it is ready, does
- * the operation that it is sent, and reports what came out. With `FERMATA_BENCH_DIES` it kills itself: `tool` right after the effect
+ * One process of a cell: `child.ts <module> <folder> <calls>`. It loads the system and makes its objects, reports that it is ready, does
+ * the operation that it is sent, and reports the result. With `FERMATA_BENCH_DIES` it kills itself: `tool` right after the effect
  * of the gated tool, `model` when the model is called again.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import type { HeldScript, OpenHolding, Outcome, Waiting } from "./Holding.ts"
 
-/** What a process is to do. */
+/** The order for a process. */
 export type Order =
   | { readonly do: "start" | "waiting" | "recover" | "ended" }
   | { readonly do: "approve"; readonly these: ReadonlyArray<Waiting> }
   | { readonly do: "say" | "supply"; readonly text: string }
 
-/** What a process says. */
+/** A report of a process. */
 export type Report =
   | { readonly ready: true }
   | { readonly value?: Outcome | ReadonlyArray<Waiting> | string }
   | { readonly error: string }
 
-/** One line for each time that the tool did what it does. */
+/** The file with one line for each effect of the tool. */
 export const effectsFile = "effects.txt"
-/** One line of JSON for each time that the model was called. */
+/** The file with one line of JSON for each call of the model. */
 export const modelFile = "model.txt"
 
 /** A call of the model. */
 export interface ModelCall {
-  /** Calls in the history that have no result. */
+  /** Calls in the history without a result. */
   readonly open: number
   /** Whether the later message of the user was in the history. */
   readonly heard: boolean
 }
 
-/** Long enough for a second process to come in between. */
+/** Long enough for a second process to act in between. */
 const toolMs = 300
 export const done = "done"
 export const message = "Tell the others before you go on."
@@ -109,7 +109,7 @@ const main = async ([module, folder, calls]: ReadonlyArray<string>): Promise<voi
     }
     process.exit(0)
   })
-  // Whoever plays the cell is gone.
+  // The parent process is gone.
   process.once("disconnect", () => process.exit(1))
   await report({ ready: true })
 }

@@ -1,5 +1,5 @@
 /**
- * Fermata by `createFermata` with a SQLite file.
+ * Fermata with `createFermata` and a SQLite file.
  */
 import * as Path from "node:path"
 import {
@@ -103,7 +103,7 @@ export const open: OpenHolding = async (folder, script) => {
         try {
           return outcomeOf(await fermata.resume(runId))
         } catch (error) {
-          // The dead process has the run until its lease is over.
+          // The dead process keeps the run until its lease expires.
           if (!isRunBusy(error)) throw error
           await new Promise((resolve) => setTimeout(resolve, Math.max(error.until - Date.now(), 10)))
         }

@@ -1,6 +1,6 @@
 /**
- * `effect/ai` by `Chat` and a toolkit. It has no loop of its own: the adapter asks until an answer has no calls. Its state is the
- * exported chat, which the program keeps: here in one row of a table.
+ * `effect/ai` with `Chat` and a toolkit. It has no loop of its own: the adapter calls the model until an answer has no calls. Its state
+ * is the exported chat, which the program keeps: here in one row of a table.
  */
 import * as Chat from "effect/ai/Chat"
 import * as LanguageModel from "effect/ai/LanguageModel"
@@ -69,7 +69,7 @@ const toolkitOf = (tools: Script["tools"]) => {
   )
 }
 
-/** What a run needs, made once. Approval is asked for what is gated. */
+/** The parts of a run that are made once. Gated tools need approval. */
 export const bindWith = async (
   tools: Script["tools"],
   answer: (prompt: Prompt.Prompt) => Answer,
@@ -77,7 +77,7 @@ export const bindWith = async (
 ) => {
   const toolkit = await toolkitOf(tools)
   const model = await modelOf(answer, pause)
-  /** Asks until an answer has no calls, or one of them needs approval. */
+  /** Calls the model until an answer has no calls, or one of them needs approval. */
   const ask = (chat: Chat.Chat, prompt: Prompt.RawInput, onTurn: Effect.Effect<void> = Effect.void) =>
     Effect.gen(function* () {
       for (let next = prompt; ; next = []) {
@@ -121,7 +121,7 @@ const chatOf = (history: ReadonlyArray<PastMessage>) =>
     )
   )
 
-/** Until a call needs approval: the text of the chat, with what it asks for. */
+/** Runs until a call needs approval; returns the text of the chat, with the requests. */
 const untilHeld = (ask: Ask, chat: Chat.Chat, prompt: string) =>
   Effect.gen(function* () {
     const { asked } = yield* ask(chat, prompt)

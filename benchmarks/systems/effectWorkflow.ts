@@ -15,7 +15,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import * as Activity from "effect/workflow/Activity"
 import * as Workflow from "effect/workflow/Workflow"
 import * as WorkflowEngine from "effect/workflow/WorkflowEngine"
-// oxlint-disable-next-line no-restricted-imports -- What is measured is not Fermata, and Effect has no client that fits it yet.
+// oxlint-disable-next-line no-restricted-imports -- This measures another system than Fermata, and Effect has no client of this version yet.
 import * as SqliteClient from "../../packages/node/src/internal/sqlite/client.ts"
 import type { Adapter, Script } from "../System.ts"
 
@@ -78,7 +78,7 @@ const open = async (script: Script, engine: Engine) => {
 
 const inMemory = async (script: Script) => (await open(script, WorkflowEngine.layerMemory)).run
 
-/** Fermata's own client: Effect's has no release for this Effect yet. */
+/** Fermata's own client: Effect's has no release for this version of Effect yet. */
 const sqlite = (filename: string) =>
   Layer.provide(
     Layer.effect(

@@ -1,5 +1,5 @@
 /**
- * Fermata: in memory by `runPrompt`, stored by `createFermata` with a SQLite file, as `@fermata/node` gives it to a program.
+ * Fermata: in memory with `runPrompt`, stored with `createFermata` and a SQLite file, as `@fermata/node` provides them.
  */
 import * as Path from "node:path"
 import {
@@ -115,7 +115,7 @@ export const adapter: Adapter = {
         if (message.role !== "user") continue
         said = history[at + 1]?.text ?? ""
         textOf(await fermata.runPrompt("worker", message.text, { sessionId }))
-        // A person takes longer than that to say the next thing.
+        // A person takes longer than this until the next message.
         await idle()
       }
       await fermata.close()

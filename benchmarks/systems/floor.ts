@@ -1,8 +1,8 @@
 /**
- * The least that each workload can cost: a hand-written loop, one fenced append of what is new, an async generator.
+ * The least that each workload can cost: a hand-written loop, one fenced append of the new data, an async generator.
  *
- * It gives up nothing that the workload asks for: with a store, every write is compared with the head's revision and epoch, a
- * decision is taken once, and a call that was started is written down before its body runs.
+ * It fulfils every requirement of the workload: with a store, every write compares the head's revision and epoch, a decision is made
+ * once, and the start of a call is written before its body runs.
  */
 import * as Path from "node:path"
 import { DatabaseSync, type StatementSync } from "node:sqlite"
@@ -21,7 +21,7 @@ const ask = async (script: Script, turn: number): Promise<Answer> => {
 
 const bodies = (script: Script) => new Map(script.tools.map((tool) => [tool.name, tool]))
 
-/** Turns until the model answers with text; `onTurn` receives what each turn added. */
+/** Turns until the model answers with text; `onTurn` receives the new messages of each turn. */
 const loop = async (
   script: Script,
   tools: ReturnType<typeof bodies>,
@@ -57,8 +57,8 @@ const inMemory = async (script: Script) => {
 const room = 2 ** 24
 
 /**
- * The tables, and one statement for each thing that is done to them. Keys are integers, since SQLite writes about a quarter less for
- * an append to such a table than to one with a key of text and a number.
+ * The tables, and one statement for each operation on them. Keys are integers, since SQLite writes about a quarter less for an append
+ * to such a table than to one with a key of text and a number.
  */
 const openStore = (folder: string) => {
   const database = new DatabaseSync(Path.join(folder, "floor.db"))
@@ -83,7 +83,7 @@ const openStore = (folder: string) => {
   )
   const settle = database.prepare("DELETE FROM requests WHERE request = ? AND decision IS NOT NULL")
   const once = (statement: StatementSync, ...values: ReadonlyArray<string | number>): void => {
-    if (statement.run(...values).changes !== 1) throw new Error("Somebody else was first.")
+    if (statement.run(...values).changes !== 1) throw new Error("Another writer was first.")
   }
   const commit = (work: () => void): void => {
     database.exec("BEGIN IMMEDIATE")
@@ -138,7 +138,7 @@ const hold = async (store: Store, run: number, script: Script): Promise<void> =>
   })
 }
 
-/** Says that the call is begun, runs it, asks the model, and writes both results. */
+/** Records the start of the call, runs it, calls the model, and writes both results. */
 const release = async (store: Store, { call, request, run }: Pending, script: Script): Promise<string> => {
   const messages = store.load(run)
   const { arguments: json, id, name } = JSON.parse(call) as NonNullable<Answer["calls"]>[number]

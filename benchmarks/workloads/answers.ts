@@ -1,7 +1,7 @@
 import { Id } from "@fermata/sdk"
 import { AnthropicMessages, type ModelRequest, OpenAiChat, OpenAiResponses } from "@fermata/sdk/model"
 /**
- * Answers in the form of each protocol, and what reads them. Apart from the workload's own module, which every process loads.
+ * Answers in the form of each protocol, and their readers. Apart from the workload's own module, which every process loads.
  */
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
@@ -59,7 +59,7 @@ export const answers = {
   )
 }
 
-/** The answer as a network brings it, 4 kB at a time. */
+/** The answer in network chunks of 4 kB. */
 const body = (answer: Uint8Array) =>
   new ReadableStream<Uint8Array>({
     start: (controller) => {
@@ -69,7 +69,7 @@ const body = (answer: Uint8Array) =>
     }
   })
 
-/** The data of each event, and nothing made of it. */
+/** The data of each event, unparsed. */
 export const splitEvents = async (answer: Uint8Array): Promise<void> => {
   const decoder = new TextDecoder()
   let rest = ""

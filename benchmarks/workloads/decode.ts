@@ -1,10 +1,10 @@
 /**
- * Reading a streamed answer in the form in which a provider sends it. The floor splits it into its events and makes nothing of them.
+ * Reading a streamed answer in a provider's form. The floor only splits it into its events.
  */
 import { sustained } from "../harness/measure.ts"
 import type { Medians, Workload } from "../harness/Workload.ts"
 
-/** Loaded where it is measured: Fermata must not be in the processes of the others. */
+/** Loaded when it is measured: Fermata must not be in the processes of the others. */
 const load = () => import("./answers.ts")
 
 type Protocol = keyof Awaited<ReturnType<typeof load>>["answers"]

@@ -1,5 +1,5 @@
 /**
- * Many runs at the same time, of which each waits for its model most of the time.
+ * Many concurrent runs, each of which mostly waits for its model.
  */
 import { demand, repeat, watch } from "../harness/measure.ts"
 import { offered, type Workload } from "../harness/Workload.ts"
@@ -10,7 +10,7 @@ const modelCalls = 3
 const ideal = pauseMs * modelCalls
 const sizes = ["100 runs", "1,000 runs", "10,000 runs"]
 
-/** A way to wait, for everybody at once. */
+/** A barrier at which all runs wait. */
 const gate = (runs: number) => {
   const all = Promise.withResolvers<void>()
   const opened = Promise.withResolvers<void>()
@@ -21,7 +21,7 @@ const gate = (runs: number) => {
       if (waiting === runs) all.resolve()
       return opened.promise
     },
-    /** Whether all came to wait, within 20 seconds. */
+    /** Whether all runs reached the barrier within 20 seconds. */
     allWait: () =>
       Promise.race([
         all.promise.then(() => true),
@@ -88,13 +88,13 @@ export const fanOut: Workload = {
       demand(texts.filter((text) => text === done).length, count, "The number of runs that came to the end")
       demand(calls() - before, count * (modelCalls - 1), "The number of calls")
     }
-    // No more than are measured: the most that the process had is a figure.
+    // No more runs than are measured: the process's maximum is a figure.
     await repeat({ ms: ms(400) }, () => all(Math.min(runs, 1000)))
 
     const spent = watch()
     await all(runs)
     const { cpu, wall } = spent()
-    // Before anything else: the floor, which follows in the same process, must not count.
+    // First of all: the floor, which follows in the same process, must not count.
     const rss = (process.resourceUsage().maxRSS * 1024) / 1e6
 
     const empty = await usedHeap()

@@ -1,5 +1,5 @@
 /**
- * What becomes of cost and size when a run, a conversation or an inbox grows.
+ * Cost and size of a run, a conversation and an inbox that grow.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -11,13 +11,13 @@ import { adds, done, gated, prose } from "./scripts.ts"
 const messages = 20_000
 const held = 100_000
 
-/** Bytes of what is in a folder. */
+/** The size of a folder's files in bytes. */
 const sizeOf = (folder: string): number =>
   Fs.readdirSync(folder, { withFileTypes: true, recursive: true })
     .filter((entry) => entry.isFile())
     .reduce((sum, { name, parentPath }) => sum + Fs.statSync(Path.join(parentPath, name)).size, 0)
 
-/** Bytes of a message in the form in which a provider is sent it. */
+/** Bytes of a message in the form in which a provider receives it. */
 const transcriptBytes = (message: object): number => Buffer.byteLength(JSON.stringify(message)) + 1
 
 /** One run of 10,000 turns, each with 1 kB of result: cost of a turn early and late, and what is stored in the end. */
@@ -96,7 +96,7 @@ const longConversation = async ({ adapter, folder, system }: Bench): Promise<Fig
   }
 }
 
-/** 100,000 held runs: the first page, a decision, and going on with one. */
+/** 100,000 held runs: the first page, a decision, and the resumption of one. */
 const fullInbox = async ({ adapter, folder, system }: Bench): Promise<Figures> => {
   if (isRefusal(adapter.inbox)) return { note: adapter.inbox.cannot }
   const place = folder()
@@ -135,7 +135,7 @@ const fullInbox = async ({ adapter, folder, system }: Bench): Promise<Figures> =
   }
 }
 
-/** Fermata is to come to the end; of the others it is enough to see where they go. */
+/** Fermata must finish; the trend of the other systems is enough. */
 const patienceMs = ({ name }: System): number => (name === "fermata" || name === "floor" ? 240_000 : 30_000)
 
 const cases: Readonly<Record<string, (bench: Bench) => Promise<Figures>>> = {

@@ -1,5 +1,5 @@
 /**
- * A run that is held on disk on top of a long conversation, and released by objects that know nothing of it.
+ * A run that is held on disk on top of a long conversation, and released by objects that share only the store.
  */
 import { demand, median, repeat } from "../harness/measure.ts"
 import { offered, type Workload } from "../harness/Workload.ts"
@@ -8,7 +8,7 @@ import { done, gated, prose } from "./scripts.ts"
 
 const lengths = ["10 messages", "100 messages", "1,000 messages", "5,000 messages"]
 
-/** What user and model have said before, about 400 characters each. */
+/** The earlier messages of user and model, about 400 characters each. */
 const conversation = (messages: number): ReadonlyArray<PastMessage> =>
   Array.from({ length: messages }, (_, at) => ({
     role: at % 2 === 0 ? "user" : "assistant",
@@ -21,7 +21,7 @@ export const hold: Workload = {
   what: "A hold cycle after a conversation of the given number of messages of 400 characters: a prompt leads to a call that needs approval, and the run is held on disk; a second client on the same store finds the run, approves the call, and completes the run on disk. Opening the first client and closing both are not counted; opening the second one is.",
   cases: lengths,
   task: "hold",
-  // The long conversations are made first, by real prompts.
+  // Real prompts make the long conversations first.
   patience: 600,
   primary: "cpu",
   columns: [

@@ -1,5 +1,5 @@
 /**
- * What it costs to have a system: the cold import of its main entry, and what an installation brings.
+ * The cost of having a system: the cold import of its main entry, and the size of its installation.
  */
 import * as ChildProcess from "node:child_process"
 import { closureOf } from "../harness/packages.ts"
@@ -28,7 +28,7 @@ const cold = (specifier: string | undefined): Cost => {
     cwd: `${import.meta.dirname}/..`,
     encoding: "utf8"
   })
-  // What a package says while it is loaded comes before.
+  // Output of a package while it loads comes before.
   return JSON.parse(out.trimEnd().split("\n").at(-1)!) as Cost
 }
 
@@ -66,7 +66,7 @@ export const imports: Workload = {
   measure: async ({ system }, name) => {
     const entry = system.entries[name === "main entry" ? 0 : 1]
     if (entry === undefined) return {}
-    // Once for the caches of the system.
+    // Once to fill the operating system's caches.
     cold(entry)
     const bare = cold(undefined)
     const { cpu, rss, wall } = cold(entry)

@@ -1,5 +1,5 @@
 /**
- * The scripted runs that several workloads share, with a count of what their tools were really asked to do.
+ * The scripted runs that several workloads share, with a count of the calls of their tools.
  */
 import type { Answer, Script, Tool } from "../System.ts"
 
@@ -41,7 +41,7 @@ const counted = (
 
 const adding = { name: "add", description: "Adds two numbers.", parameters: ["a", "b"], gated: false }
 
-/** So many turns with one call each, then the end. */
+/** This many turns with one call each, then the end. */
 export const adds = (
   turns: number,
   pause?: () => Promise<void>,
@@ -56,7 +56,7 @@ export const adds = (
     pause
   )
 
-/** One turn with so many calls that wait for a while, then the end. */
+/** One turn with this many calls that wait for a while, then the end. */
 export const waits = (calls: number, ms: number): Counted =>
   counted(
     { name: "look", description: "Looks something up.", parameters: ["at"], gated: false },
@@ -83,7 +83,7 @@ export const gated = (): Counted =>
     ({ build }) => `deployed ${build}`
   )
 
-/** A text of about so many characters, never twice the same. */
+/** A text of about this many characters, never twice the same. */
 export const prose = (seed: number, characters: number): string => {
   let text = `Note ${seed}:`
   for (let word = 0; text.length < characters; word++)

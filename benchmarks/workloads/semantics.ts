@@ -1,11 +1,11 @@
 /**
- * What becomes of a held run when things do not go as planned.
+ * The behaviour of a held run under faults.
  */
 import * as Path from "node:path"
 import type { Workload } from "../harness/Workload.ts"
 import { cells, type Seen } from "../semantics/cells.ts"
 
-/** Where a system's runs are held, from this folder; or why there is nothing to see. */
+/** The module of a system's holding, from this folder; or the reason why it has none. */
 const modules: Readonly<Record<string, string | { readonly cannot: string }>> = {
   fermata: "../semantics/fermata.ts",
   ai: "../peers/semantics/aiSdk.ts",
@@ -41,7 +41,7 @@ export const semantics: Workload = {
     ...Object.entries(cells).map(([key, { title }]) => ({ key, title })),
     { key: "wrong", title: "not right", digits: 0 }
   ],
-  // The other cells speak for themselves.
+  // The other cells need no note.
   note: (figures) =>
     Object.entries(cells)
       .filter(([key]) => ["again", "oneOfTwo", "message"].includes(key) && figures[key] !== "right")

@@ -46,7 +46,7 @@ export const step: Workload = {
       demand(await run(), done, "The final text")
       demand(calls() - before, turns, "The number of calls")
     }
-    // The compiler takes its time, and is done when the second case begins.
+    // The compiler takes its time, and has finished when the second case begins.
     await sustained({ ms: ms(turns === 50 ? 1800 : 300), most: 100_000 }, once)
     const { cpu, wall } = await sustained({ ms: ms(300), most: 100_000 }, once)
     return { cpu: cpu / turns, wall: wall / turns }

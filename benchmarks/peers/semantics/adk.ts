@@ -51,7 +51,7 @@ export const open: OpenHolding = async (folder, script) => {
     say: (text) => goOn(saying(text)),
     recover: async () => {
       if ((await unanswered(service, id)).length > 0) return { status: "held" }
-      // There is no other way to go on than to send the confirmation again.
+      // The only way to continue is to send the confirmation again.
       const given = (await sessionIn(service, id))
         .flatMap(getFunctionResponses)
         .filter(({ name }) => name === REQUEST_CONFIRMATION_FUNCTION_CALL_NAME)

@@ -1,5 +1,5 @@
 /**
- * LangGraph: the run is a thread. What is decided about a turn is decided in one list, in the order of the calls.
+ * LangGraph: the run is a thread. All decisions about a turn are one list, in the order of the calls.
  */
 import { type AIMessage, type BaseMessage, isAIMessage, isToolMessage } from "@langchain/core/messages"
 import { Command } from "@langchain/langgraph"
@@ -41,7 +41,7 @@ export const open: OpenHolding = async (folder, script) => {
     },
     waiting,
     approve: async (these) => {
-      // There is no id: a decision is about the call at its place in the list.
+      // There is no id: a decision belongs to the call at its place in the list.
       const decisions = these.map(() => ({ type: "approve" as const }))
       await agent.invoke(new Command({ resume: { decisions } }), thread)
       return outcome()

@@ -1,5 +1,5 @@
 /**
- * Mastra: the run is what its store has suspended; what is said belongs to a thread of its memory.
+ * Mastra: the run is a suspended run in its store; messages belong to a thread of its memory.
  */
 import type { OpenHolding, Outcome, Waiting } from "../../semantics/Holding.ts"
 import { type Asked, modelOf, opened } from "../mastra.ts"
@@ -55,7 +55,7 @@ export const open: OpenHolding = async (folder, script) => {
       return outcome
     },
     say,
-    // What is not suspended is not in its store.
+    // The store holds only suspended runs.
     recover: async () => ({ status: "held" }),
     ended: async () => {
       if ((await waiting()).length > 0) return undefined

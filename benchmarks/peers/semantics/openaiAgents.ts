@@ -48,7 +48,7 @@ export const open: OpenHolding = async (folder, script) => {
       state.addInput(text)
       return goOn(state)
     },
-    // What was written last is from before the approval.
+    // The last write is from before the approval.
     recover: async () =>
       (await read()).getInterruptions().length > 0 ? { status: "held" } : goOn(await read()),
     ended: async () => blobs.read("ended"),

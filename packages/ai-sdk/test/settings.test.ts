@@ -26,8 +26,8 @@ const all: ModelRequest.ModelSettings = {
   parallelToolCalls: false,
   extra: { own: { user: "u1" } }
 }
+
 /** The value of an effect, and the lines that it logs. */
-/** What is logged while this is done. */
 const logged = <A, E>(effect: Effect.Effect<A, E>) => {
   const lines: Array<string> = []
   const logger = Logger.make(({ message }) => {
