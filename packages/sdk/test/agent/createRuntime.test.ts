@@ -42,41 +42,39 @@ const logging = (
 const liveRun = (runId: string, isMidTurn = () => false) => ({ runId, isMidTurn, cancel: () => {} })
 
 describe("createRuntime", () => {
-  it.effect(
-    "releases the resources of an extension after its runs and its onClose",
-    () =>
-      Effect.gen(function* () {
-        const log: Array<string> = []
-        const note = (line: string) =>
-          Effect.sync(() => {
-            log.push(line)
-          })
-        const begun = yield* Deferred.make<void>()
-        const slow = safe("slow", {
-          handler: () =>
-            Effect.onInterrupt(Effect.andThen(Deferred.succeed(begun, undefined), Effect.never), () =>
-              note("interrupted")
-            )
+  it.effect("releases the resources of an extension after its runs and its onClose", () =>
+    Effect.gen(function* () {
+      const log: Array<string> = []
+      const note = (line: string) =>
+        Effect.sync(() => {
+          log.push(line)
         })
-        const scope = yield* Scope.make()
-        const runtime = yield* createRuntime({
-          agent: Agent.make("a", { tools: [slow.tool] }),
-          extensions: [
-            RuntimeExtension_.make("db", {
-              onStart: () => Effect.asVoid(Effect.acquireRelease(note("opened"), () => note("released"))),
-              onClose: () => note("closed")
-            })
-          ]
-        }).pipe(
-          Effect.provideService(ModelClient, ScriptedModel.make([{ calls: [call("slow", "1")] }]).client),
-          Scope.provide(scope)
-        )
-        const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
-        yield* Deferred.await(begun)
-        yield* Scope.close(scope, Exit.void)
-        expect(yield* Fiber.join(running), "cancelled")
-        assert.deepStrictEqual(log, ["opened", "interrupted", "closed", "released"])
+      const begun = yield* Deferred.make<void>()
+      const slow = safe("slow", {
+        handler: () =>
+          Effect.onInterrupt(Effect.andThen(Deferred.succeed(begun, undefined), Effect.never), () =>
+            note("interrupted")
+          )
       })
+      const scope = yield* Scope.make()
+      const runtime = yield* createRuntime({
+        agent: Agent.make("a", { tools: [slow.tool] }),
+        extensions: [
+          RuntimeExtension_.make("db", {
+            onStart: () => Effect.asVoid(Effect.acquireRelease(note("opened"), () => note("released"))),
+            onClose: () => note("closed")
+          })
+        ]
+      }).pipe(
+        Effect.provideService(ModelClient, ScriptedModel.make([{ calls: [call("slow", "1")] }]).client),
+        Scope.provide(scope)
+      )
+      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
+      yield* Deferred.await(begun)
+      yield* Scope.close(scope, Exit.void)
+      expect(yield* Fiber.join(running), "cancelled")
+      assert.deepStrictEqual(log, ["opened", "interrupted", "closed", "released"])
+    })
   )
 
   it.effect("starts with the given profile, and runs prompts", () =>

@@ -100,38 +100,35 @@ describe("a live runtime", () => {
     })
   )
 
-  it.effect(
-    "is reconfigured between turns, and not during a call or a model call",
-    () =>
-      Effect.gen(function* () {
-        const { began, gate, tool } = yield* gated
-        const { runtime } = yield* runtimeOf(Agent.make("a", { tools: [tool, probe("write").tool] }), [
-          { calls: [call("wait", "1")] },
-          { hang: true }
-        ])
-        const token = Cancellation.make()
-        const asked = yield* Deferred.make<void>()
-        const onUpdate = () => {
-          if (runtime.runs.values().next().value?.isMidTurn() === false)
-            Deferred.doneUnsafe(asked, Effect.void)
-        }
-        const running = yield* Effect.forkChild(
-          runPrompt(runtime, { prompt: "go", runId }, { cancellation: token, onUpdate }),
-          { startImmediately: true }
-        )
-        yield* Deferred.await(began)
-        const error = yield* Effect.flip(reconfigureRuntime(runtime, { profile: "plan" }))
-        assert.deepInclude({ ...error }, { _tag: "RuntimeBusy", runs: ["run-1"] })
-        yield* Deferred.succeed(gate, undefined)
-        // The turn has ended, and the next model call hangs.
-        yield* Deferred.await(asked)
-        yield* Effect.yieldNow
-        const again = yield* Effect.flip(reconfigureRuntime(runtime, { profile: "plan" }))
-        assert.strictEqual(again._tag, "RuntimeBusy")
-        token.cancel("enough")
-        yield* Fiber.join(running)
-        yield* reconfigureRuntime(runtime, { profile: "plan" })
-      })
+  it.effect("is reconfigured between turns, and not during a call or a model call", () =>
+    Effect.gen(function* () {
+      const { began, gate, tool } = yield* gated
+      const { runtime } = yield* runtimeOf(Agent.make("a", { tools: [tool, probe("write").tool] }), [
+        { calls: [call("wait", "1")] },
+        { hang: true }
+      ])
+      const token = Cancellation.make()
+      const asked = yield* Deferred.make<void>()
+      const onUpdate = () => {
+        if (runtime.runs.values().next().value?.isMidTurn() === false) Deferred.doneUnsafe(asked, Effect.void)
+      }
+      const running = yield* Effect.forkChild(
+        runPrompt(runtime, { prompt: "go", runId }, { cancellation: token, onUpdate }),
+        { startImmediately: true }
+      )
+      yield* Deferred.await(began)
+      const error = yield* Effect.flip(reconfigureRuntime(runtime, { profile: "plan" }))
+      assert.deepInclude({ ...error }, { _tag: "RuntimeBusy", runs: ["run-1"] })
+      yield* Deferred.succeed(gate, undefined)
+      // The turn has ended, and the next model call hangs.
+      yield* Deferred.await(asked)
+      yield* Effect.yieldNow
+      const again = yield* Effect.flip(reconfigureRuntime(runtime, { profile: "plan" }))
+      assert.strictEqual(again._tag, "RuntimeBusy")
+      token.cancel("enough")
+      yield* Fiber.join(running)
+      yield* reconfigureRuntime(runtime, { profile: "plan" })
+    })
   )
 
   it.effect("shows a working run its new tools at the next turn", () =>

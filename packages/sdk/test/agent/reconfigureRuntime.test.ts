@@ -53,25 +53,23 @@ const changing = ({ bound, choice, mode, model, profileName, services }: Runtime
 })
 
 describe("reconfigureRuntime", () => {
-  it.effect(
-    "switches profile, tools, model and mode, and returns the new configuration",
-    () =>
-      Effect.gen(function* () {
-        const { runtime } = yield* make()
-        const now = yield* reconfigureRuntime(runtime, { profile: "plan" })
-        assert.deepStrictEqual(now, { profile: "plan", mode: "plan", model: "large", tools: ["read"] })
-        assert.strictEqual(runtime.profileName, "plan")
-        assert.strictEqual(runtime.mode, "plan")
-        assert.strictEqual(runtime.bound.agent.options.profile, "large")
-        const back = yield* reconfigureRuntime(runtime, { profile: "default" })
-        assert.deepStrictEqual(back, {
-          profile: "default",
-          mode: "default",
-          model: "small",
-          tools: ["read", "write"]
-        })
-        assert.strictEqual(runtime.bound.agent, agent)
+  it.effect("switches profile, tools, model and mode, and returns the new configuration", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* make()
+      const now = yield* reconfigureRuntime(runtime, { profile: "plan" })
+      assert.deepStrictEqual(now, { profile: "plan", mode: "plan", model: "large", tools: ["read"] })
+      assert.strictEqual(runtime.profileName, "plan")
+      assert.strictEqual(runtime.mode, "plan")
+      assert.strictEqual(runtime.bound.agent.options.profile, "large")
+      const back = yield* reconfigureRuntime(runtime, { profile: "default" })
+      assert.deepStrictEqual(back, {
+        profile: "default",
+        mode: "default",
+        model: "small",
+        tools: ["read", "write"]
       })
+      assert.strictEqual(runtime.bound.agent, agent)
+    })
   )
 
   it.effect("applies the new tools to the next run of the session", () =>

@@ -39,18 +39,10 @@ describe("the definition of a tool", () => {
   const wrong: ReadonlyArray<readonly [string, object, string]> = [
     ["an unknown key", { idempotant: true }, 'did you mean "idempotent"?'],
     ["an unknown key", { needsApprovals: true }, 'did you mean "needsApproval"?'],
-    [
-      "an unknown key in its approval",
-      { approval: { expireIn: "1 hour" } },
-      'did you mean "expiresIn"?'
-    ],
+    ["an unknown key in its approval", { approval: { expireIn: "1 hour" } }, 'did you mean "expiresIn"?'],
     ["an approval that is not an object", { approval: "1 second" }, "has to be a plain object"],
     ["an unknown onExpiry", { approval: { onExpiry: "approve" } }, '"deny" or "stay"'],
-    [
-      "a non-boolean idempotent",
-      { idempotent: "no" },
-      '"idempotent" of its definition takes true or false'
-    ],
+    ["a non-boolean idempotent", { idempotent: "no" }, '"idempotent" of its definition takes true or false'],
     ["an invalid needsApproval", { needsApproval: "yes" }, "true or false or a function"],
     ["an unknown safety", { safety: "harmless" }, '"readOnly"'],
     ["a timeout of NaN", { timeout: Number.NaN }, '"timeout" of its definition takes a duration'],
@@ -223,41 +215,39 @@ describe("options with an unknown key", () => {
 })
 
 describe("a decision with an unknown key", () => {
-  it.effect(
-    "is refused with and without a store, by the store and from the approval callback",
-    () =>
-      Effect.gen(function* () {
-        const pay = probe("pay")
-        const agent = Agent.make("a", { tools: [pay.tool] })
-        const script = [{ calls: [call("pay", "1")] }, "done"]
-        const { runtime } = yield* bind(agent, script)
-        const unstored = yield* runPrompt(runtime, { prompt: "go" })
-        const bad = (requestId: string) =>
-          ({ _tag: "approve", requestId, by: "ana", grant: { scope: "run", expiresIn: 1 } }) as never
-        const { requestId } = only(unstored, "approval")
-        const refused = yield* Effect.flip(
-          runPrompt(runtime, { state: unstored.state, decisions: [bad(requestId)] })
-        )
-        assert.strictEqual(refused._tag, "DecisionMalformed")
+  it.effect("is refused with and without a store, by the store and from the approval callback", () =>
+    Effect.gen(function* () {
+      const pay = probe("pay")
+      const agent = Agent.make("a", { tools: [pay.tool] })
+      const script = [{ calls: [call("pay", "1")] }, "done"]
+      const { runtime } = yield* bind(agent, script)
+      const unstored = yield* runPrompt(runtime, { prompt: "go" })
+      const bad = (requestId: string) =>
+        ({ _tag: "approve", requestId, by: "ana", grant: { scope: "run", expiresIn: 1 } }) as never
+      const { requestId } = only(unstored, "approval")
+      const refused = yield* Effect.flip(
+        runPrompt(runtime, { state: unstored.state, decisions: [bad(requestId)] })
+      )
+      assert.strictEqual(refused._tag, "DecisionMalformed")
 
-        const stored = only(
-          yield* runPromptStored((yield* bind(agent, script)).runtime, { prompt: "go" }),
-          "approval"
-        )
-        assert.strictEqual(
-          (yield* Effect.flip(decideStored([runtime], bad(stored.requestId))))._tag,
-          "DecisionMalformed"
-        )
-        const store = yield* RunStore
-        const direct = yield* Effect.flip(store.decide(bad(stored.requestId)))
-        assert.include(direct.message, 'did you mean "expiresAt"?')
-        const several = yield* Effect.flip(store.decideAll([bad(stored.requestId)]))
-        assert.include(several.message, 'did you mean "expiresAt"?')
+      const stored = only(
+        yield* runPromptStored((yield* bind(agent, script)).runtime, { prompt: "go" }),
+        "approval"
+      )
+      assert.strictEqual(
+        (yield* Effect.flip(decideStored([runtime], bad(stored.requestId))))._tag,
+        "DecisionMalformed"
+      )
+      const store = yield* RunStore
+      const direct = yield* Effect.flip(store.decide(bad(stored.requestId)))
+      assert.include(direct.message, 'did you mean "expiresAt"?')
+      const several = yield* Effect.flip(store.decideAll([bad(stored.requestId)]))
+      assert.include(several.message, 'did you mean "expiresAt"?')
 
-        const called = yield* bind(agent, script, { approvalCallback: (request) => bad(request.requestId) })
-        const held = yield* runPrompt(called.runtime, { prompt: "go" })
-        assert.strictEqual(held.status, "interrupted")
-        assert.deepStrictEqual(pay.ran, [])
-      }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+      const called = yield* bind(agent, script, { approvalCallback: (request) => bad(request.requestId) })
+      const held = yield* runPrompt(called.runtime, { prompt: "go" })
+      assert.strictEqual(held.status, "interrupted")
+      assert.deepStrictEqual(pay.ran, [])
+    }).pipe(Effect.provide(Layer.fresh(layerMemory)))
   )
 })

@@ -575,32 +575,30 @@ describe("Conductor.make's limits", () => {
     })
   )
 
-  it.effect(
-    "apply beside the caller's limits, which alone pass to a fork and the next run",
-    () =>
-      Effect.gen(function* () {
-        const agent = Agent.make("a", { tools: [probe("write").tool] })
-        const writes = { calls: [call("write", "1")] }
-        const { runtime } = yield* bind(agent, [writes, writes, "done"])
-        const limits = { maxTokens: 700, maxTurns: 5 }
-        const conductor = yield* Conductor.make({ concurrency: 4, limits: { maxTokens: 1000 } })
-        const handle = yield* conductor.dispatch(runtime, { prompt: "go", limits })
-        const held = yield* handle.wait
-        assert.strictEqual(held.state.limits.maxTokens, 700)
-        assert.deepStrictEqual(held.state.startedWith, { limits })
-        yield* handle.cancel()
-        const again = yield* conductor.dispatch(runtime, { state: held.state })
-        assert.deepStrictEqual((yield* again.wait).state.startedWith, { limits })
-        const fork = yield* again.send("or else?", { whenHeld: "fork" })
-        const forked = yield* fork.wait
-        assert.deepStrictEqual(forked.state.startedWith, { limits })
-        // The fork asks for 700 like its original, and gets the rest of 1,000.
-        const { maxTokens, maxTurns } = forked.state.limits
-        assert.deepStrictEqual([maxTokens, maxTurns], [300, 5])
-        const ended = yield* fork.cancel()
-        const alone = yield* runPrompt(runtime, { state: ended.state, prompt: "again" })
-        assert.deepStrictEqual(alone.state.limits.maxTokens, 700)
-      })
+  it.effect("apply beside the caller's limits, which alone pass to a fork and the next run", () =>
+    Effect.gen(function* () {
+      const agent = Agent.make("a", { tools: [probe("write").tool] })
+      const writes = { calls: [call("write", "1")] }
+      const { runtime } = yield* bind(agent, [writes, writes, "done"])
+      const limits = { maxTokens: 700, maxTurns: 5 }
+      const conductor = yield* Conductor.make({ concurrency: 4, limits: { maxTokens: 1000 } })
+      const handle = yield* conductor.dispatch(runtime, { prompt: "go", limits })
+      const held = yield* handle.wait
+      assert.strictEqual(held.state.limits.maxTokens, 700)
+      assert.deepStrictEqual(held.state.startedWith, { limits })
+      yield* handle.cancel()
+      const again = yield* conductor.dispatch(runtime, { state: held.state })
+      assert.deepStrictEqual((yield* again.wait).state.startedWith, { limits })
+      const fork = yield* again.send("or else?", { whenHeld: "fork" })
+      const forked = yield* fork.wait
+      assert.deepStrictEqual(forked.state.startedWith, { limits })
+      // The fork asks for 700 like its original, and gets the rest of 1,000.
+      const { maxTokens, maxTurns } = forked.state.limits
+      assert.deepStrictEqual([maxTokens, maxTurns], [300, 5])
+      const ended = yield* fork.cancel()
+      const alone = yield* runPrompt(runtime, { state: ended.state, prompt: "again" })
+      assert.deepStrictEqual(alone.state.limits.maxTokens, 700)
+    })
   )
 
   it.effect("refuse further runs after a run of unknown cost when money is limited", () =>

@@ -63,149 +63,143 @@ const hanging = Effect.gen(function* () {
 })
 
 describe("the cancellation of 1,000 runs", () => {
-  it.live(
-    "takes less than a second, ends each run once, aborts every signal and leaves no fiber",
-    () =>
-      countingFibers((alive) =>
-        Effect.gen(function* () {
-          const { runtime, signals } = yield* hanging
-          const ends: Array<string> = []
-          const scope = yield* Scope.make()
-          const conductor = yield* Effect.provideService(
-            Conductor.make({ concurrency: 1000 }),
-            Scope.Scope,
-            scope
-          )
-          const before = alive()
-          const handles = yield* Effect.forEach(Array.from({ length: 1000 }), (_, i) =>
-            conductor.dispatch(
-              runtime,
-              { prompt: ["model", "hang", "write"][i % 3]! },
-              {
-                name: `tree/${i % 7}/${i}`,
-                onUpdate: (update) => {
-                  if (
-                    update._tag === "event" &&
-                    /^run\.(completed|cancelled|failed)$/.test(update.event._tag)
-                  ) {
-                    ends.push(`${update.runId} ${update.event._tag}`)
-                  }
+  it.live("takes less than a second, ends each run once, aborts every signal and leaves no fiber", () =>
+    countingFibers((alive) =>
+      Effect.gen(function* () {
+        const { runtime, signals } = yield* hanging
+        const ends: Array<string> = []
+        const scope = yield* Scope.make()
+        const conductor = yield* Effect.provideService(
+          Conductor.make({ concurrency: 1000 }),
+          Scope.Scope,
+          scope
+        )
+        const before = alive()
+        const handles = yield* Effect.forEach(Array.from({ length: 1000 }), (_, i) =>
+          conductor.dispatch(
+            runtime,
+            { prompt: ["model", "hang", "write"][i % 3]! },
+            {
+              name: `tree/${i % 7}/${i}`,
+              onUpdate: (update) => {
+                if (
+                  update._tag === "event" &&
+                  /^run\.(completed|cancelled|failed)$/.test(update.event._tag)
+                ) {
+                  ends.push(`${update.runId} ${update.event._tag}`)
                 }
               }
-            )
+            }
           )
-          // The `write` runs are held, and the others hang.
-          while (
-            signals.length < 333 ||
-            handles.filter(({ status }) => status.current() === "held").length < 333
-          ) {
-            yield* Effect.yieldNow
-          }
-          assert.isAbove(alive(), before + 600)
-          const spent = timeSpent()
-          assert.strictEqual(yield* conductor.cancel("tree", "enough"), 1000)
-          const { cpuMs, waitedMs } = spent()
-          assert.isBelow(cpuMs, 1000)
-          assert.isBelow(waitedMs, 1000)
-          for (const { done, status } of handles) {
-            assert.strictEqual(status.current(), "cancelled")
-            assert.strictEqual(expect(yield* done, "cancelled").reason, "enough")
-          }
-          assert.strictEqual(new Set(ends).size, 1000)
-          assert.strictEqual(ends.length, 1000)
-          assert.isTrue(signals.every(({ aborted }) => aborted))
-          assert.strictEqual(signals.length, 333)
-          assert.strictEqual(alive(), before)
-          assert.deepStrictEqual(conductor.handles(), [])
-          yield* Scope.close(scope, Exit.void)
-        })
-      )
+        )
+        // The `write` runs are held, and the others hang.
+        while (
+          signals.length < 333 ||
+          handles.filter(({ status }) => status.current() === "held").length < 333
+        ) {
+          yield* Effect.yieldNow
+        }
+        assert.isAbove(alive(), before + 600)
+        const spent = timeSpent()
+        assert.strictEqual(yield* conductor.cancel("tree", "enough"), 1000)
+        const { cpuMs, waitedMs } = spent()
+        assert.isBelow(cpuMs, 1000)
+        assert.isBelow(waitedMs, 1000)
+        for (const { done, status } of handles) {
+          assert.strictEqual(status.current(), "cancelled")
+          assert.strictEqual(expect(yield* done, "cancelled").reason, "enough")
+        }
+        assert.strictEqual(new Set(ends).size, 1000)
+        assert.strictEqual(ends.length, 1000)
+        assert.isTrue(signals.every(({ aborted }) => aborted))
+        assert.strictEqual(signals.length, 333)
+        assert.strictEqual(alive(), before)
+        assert.deepStrictEqual(conductor.handles(), [])
+        yield* Scope.close(scope, Exit.void)
+      })
+    )
   )
 })
 
 describe("Conductor.drain", () => {
-  it.effect(
-    "refuses further runs, cancels those without a store, and returns the held states",
-    () =>
-      countingFibers((alive) =>
-        Effect.gen(function* () {
-          const { runtime, write } = yield* hanging
-          const before = alive()
-          const conductor = yield* Conductor.make({ concurrency: 2 })
-          const names = ["write", "hang", "model", "model"]
-          const handles = yield* Effect.forEach(names, (prompt) =>
-            conductor.dispatch(runtime, { prompt }, { name: prompt })
-          )
-          const held = expect(yield* handles[0]!.wait, "interrupted")
-          const events = yield* Effect.forkChild(Stream.runDrain(conductor.events), {
-            startImmediately: true
-          })
-          const drained = yield* conductor.drain
-          assert.deepStrictEqual(
-            drained.map(({ name, status }) => `${name} ${status}`),
-            ["write cancelled", "hang cancelled", "model cancelled", "model error"]
-          )
-          assert.deepStrictEqual(drained[0]?.held, held.state)
-          assert.strictEqual((yield* Effect.flip(handles[3]!.done))._tag, "ConductorClosed")
-          const refused = yield* Effect.flip(conductor.dispatch(runtime, { prompt: "model" }))
-          assert.strictEqual(refused._tag, "ConductorClosed")
-          assert.deepStrictEqual(yield* conductor.drain, drained)
-          yield* Fiber.join(events)
-          assert.strictEqual(alive(), before)
-
-          // The held state can be resumed.
-          const state = drained[0]!.held!
-          const decisions = interruptions(state).map((request) => approve(request))
-          expect(yield* runPrompt(runtime, { state, decisions }), "completed")
-          assert.deepStrictEqual(write.ran, ["1"])
+  it.effect("refuses further runs, cancels those without a store, and returns the held states", () =>
+    countingFibers((alive) =>
+      Effect.gen(function* () {
+        const { runtime, write } = yield* hanging
+        const before = alive()
+        const conductor = yield* Conductor.make({ concurrency: 2 })
+        const names = ["write", "hang", "model", "model"]
+        const handles = yield* Effect.forEach(names, (prompt) =>
+          conductor.dispatch(runtime, { prompt }, { name: prompt })
+        )
+        const held = expect(yield* handles[0]!.wait, "interrupted")
+        const events = yield* Effect.forkChild(Stream.runDrain(conductor.events), {
+          startImmediately: true
         })
-      )
+        const drained = yield* conductor.drain
+        assert.deepStrictEqual(
+          drained.map(({ name, status }) => `${name} ${status}`),
+          ["write cancelled", "hang cancelled", "model cancelled", "model error"]
+        )
+        assert.deepStrictEqual(drained[0]?.held, held.state)
+        assert.strictEqual((yield* Effect.flip(handles[3]!.done))._tag, "ConductorClosed")
+        const refused = yield* Effect.flip(conductor.dispatch(runtime, { prompt: "model" }))
+        assert.strictEqual(refused._tag, "ConductorClosed")
+        assert.deepStrictEqual(yield* conductor.drain, drained)
+        yield* Fiber.join(events)
+        assert.strictEqual(alive(), before)
+
+        // The held state can be resumed.
+        const state = drained[0]!.held!
+        const decisions = interruptions(state).map((request) => approve(request))
+        expect(yield* runPrompt(runtime, { state, decisions }), "completed")
+        assert.deepStrictEqual(write.ran, ["1"])
+      })
+    )
   )
 
-  it.effect(
-    "returns acknowledged decisions and messages in the held state",
-    () =>
-      Effect.gen(function* () {
-        const begun = yield* Deferred.make<void>()
-        const write = probe("write", {
-          handler: ({ id }) =>
-            id === "1" ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : id
-        })
-        const model = ScriptedModel.make(({ messages, turn }) =>
-          turn > 1
-            ? "done"
-            : { calls: [call("write", JSON.stringify(messages[0]).includes("first") ? "1" : "2")] }
-        )
-        const { runtime } = yield* rebind(Agent.make("a", { tools: [write.tool] }), model)
-        const conductor = yield* Conductor.make({ concurrency: 1 })
-        const first = yield* conductor.dispatch(runtime, { prompt: "first" }, { name: "first" })
-        yield* first.wait
-        const second = yield* conductor.dispatch(runtime, { prompt: "second" }, { name: "second" })
-        yield* second.wait
-        yield* first.decide(approve(first.interruptions()[0]!))
-        yield* Deferred.await(begun)
-        // Without a free slot, the acknowledged decision waits with the run.
-        yield* second.decide(approve(second.interruptions()[0]!))
-        yield* second.send("In blue, please.")
-        assert.strictEqual(second.status.current(), "queued")
-        assert.deepStrictEqual(interruptions(second.state()!), [])
-
-        const draining = yield* Effect.forkChild(conductor.drain)
-        yield* TestClock.adjust("5 seconds")
-        const drained = yield* Fiber.join(draining)
-        assert.deepStrictEqual(
-          drained.map(({ held, name }) => [name, held === undefined ? [] : interruptions(held)]),
-          [
-            ["first", []],
-            ["second", []]
-          ]
-        )
-        assert.isUndefined(drained[0]?.held)
-        const state = throughJson(drained[1]!.held!)
-        expect(yield* runPrompt(runtime, { state }), "completed")
-        assert.deepStrictEqual(write.ran, ["1", "2"])
-        assert.include(JSON.stringify(model.requests.at(-1)?.messages), "In blue, please.")
+  it.effect("returns acknowledged decisions and messages in the held state", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const write = probe("write", {
+        handler: ({ id }) =>
+          id === "1" ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : id
       })
+      const model = ScriptedModel.make(({ messages, turn }) =>
+        turn > 1
+          ? "done"
+          : { calls: [call("write", JSON.stringify(messages[0]).includes("first") ? "1" : "2")] }
+      )
+      const { runtime } = yield* rebind(Agent.make("a", { tools: [write.tool] }), model)
+      const conductor = yield* Conductor.make({ concurrency: 1 })
+      const first = yield* conductor.dispatch(runtime, { prompt: "first" }, { name: "first" })
+      yield* first.wait
+      const second = yield* conductor.dispatch(runtime, { prompt: "second" }, { name: "second" })
+      yield* second.wait
+      yield* first.decide(approve(first.interruptions()[0]!))
+      yield* Deferred.await(begun)
+      // Without a free slot, the acknowledged decision waits with the run.
+      yield* second.decide(approve(second.interruptions()[0]!))
+      yield* second.send("In blue, please.")
+      assert.strictEqual(second.status.current(), "queued")
+      assert.deepStrictEqual(interruptions(second.state()!), [])
+
+      const draining = yield* Effect.forkChild(conductor.drain)
+      yield* TestClock.adjust("5 seconds")
+      const drained = yield* Fiber.join(draining)
+      assert.deepStrictEqual(
+        drained.map(({ held, name }) => [name, held === undefined ? [] : interruptions(held)]),
+        [
+          ["first", []],
+          ["second", []]
+        ]
+      )
+      assert.isUndefined(drained[0]?.held)
+      const state = throughJson(drained[1]!.held!)
+      expect(yield* runPrompt(runtime, { state }), "completed")
+      assert.deepStrictEqual(write.ran, ["1", "2"])
+      assert.include(JSON.stringify(model.requests.at(-1)?.messages), "In blue, please.")
+    })
   )
 
   it.effect("returns a run with an accepted decision that has not taken effect", () =>
@@ -240,46 +234,44 @@ describe("Conductor.drain", () => {
     })
   )
 
-  it.effect(
-    "returns the same runs to two concurrent calls, and drains once",
-    () =>
-      Effect.gen(function* () {
-        const stopped = yield* Deferred.make<void>()
-        const release = yield* Deferred.make<void>()
-        const slow = safe("slow", {
-          handler: () =>
-            Effect.onInterrupt(Effect.never, () =>
-              Effect.andThen(Deferred.succeed(stopped, undefined), Deferred.await(release))
-            )
-        })
-        const write = probe("write")
-        const { runtime } = yield* rebind(
-          Agent.make("a", { tools: [slow.tool, write.tool] }),
-          ScriptedModel.make(({ messages: [said] }) => ({
-            calls: [call(JSON.stringify(said?.content).includes("slow") ? "slow" : "write", "1")]
-          })),
-          { cancelGrace: "1 minute" }
-        )
-        const conductor = yield* Conductor.make()
-        const held = yield* conductor.dispatch(runtime, { prompt: "write" }, { name: "held" })
-        const { state } = expect(yield* held.wait, "interrupted")
-        yield* conductor.dispatch(runtime, { prompt: "slow" }, { name: "slow" })
-        const first = yield* Effect.forkChild(conductor.drain)
-        yield* Deferred.await(stopped)
-        // The held run has ended by now, the slow one has not.
-        const second = yield* Effect.forkChild(conductor.drain, { startImmediately: true })
-        yield* Effect.yieldNow
-        assert.deepStrictEqual([first.pollUnsafe(), second.pollUnsafe()], [undefined, undefined])
-        yield* Deferred.succeed(release, undefined)
-        const drained = yield* Fiber.join(first)
-        assert.deepStrictEqual(
-          drained.map(({ name, status }) => `${name} ${status}`),
-          ["held cancelled", "slow cancelled"]
-        )
-        assert.deepStrictEqual(drained[0]?.held, state)
-        assert.deepStrictEqual(yield* Fiber.join(second), drained)
-        assert.deepStrictEqual(yield* conductor.drain, drained)
+  it.effect("returns the same runs to two concurrent calls, and drains once", () =>
+    Effect.gen(function* () {
+      const stopped = yield* Deferred.make<void>()
+      const release = yield* Deferred.make<void>()
+      const slow = safe("slow", {
+        handler: () =>
+          Effect.onInterrupt(Effect.never, () =>
+            Effect.andThen(Deferred.succeed(stopped, undefined), Deferred.await(release))
+          )
       })
+      const write = probe("write")
+      const { runtime } = yield* rebind(
+        Agent.make("a", { tools: [slow.tool, write.tool] }),
+        ScriptedModel.make(({ messages: [said] }) => ({
+          calls: [call(JSON.stringify(said?.content).includes("slow") ? "slow" : "write", "1")]
+        })),
+        { cancelGrace: "1 minute" }
+      )
+      const conductor = yield* Conductor.make()
+      const held = yield* conductor.dispatch(runtime, { prompt: "write" }, { name: "held" })
+      const { state } = expect(yield* held.wait, "interrupted")
+      yield* conductor.dispatch(runtime, { prompt: "slow" }, { name: "slow" })
+      const first = yield* Effect.forkChild(conductor.drain)
+      yield* Deferred.await(stopped)
+      // The held run has ended by now, the slow one has not.
+      const second = yield* Effect.forkChild(conductor.drain, { startImmediately: true })
+      yield* Effect.yieldNow
+      assert.deepStrictEqual([first.pollUnsafe(), second.pollUnsafe()], [undefined, undefined])
+      yield* Deferred.succeed(release, undefined)
+      const drained = yield* Fiber.join(first)
+      assert.deepStrictEqual(
+        drained.map(({ name, status }) => `${name} ${status}`),
+        ["held cancelled", "slow cancelled"]
+      )
+      assert.deepStrictEqual(drained[0]?.held, state)
+      assert.deepStrictEqual(yield* Fiber.join(second), drained)
+      assert.deepStrictEqual(yield* conductor.drain, drained)
+    })
   )
 
   it.effect("suspends stored runs, which can be attached to by their ids", () =>

@@ -108,57 +108,55 @@ describe("AgentHandle.events", () => {
 })
 
 describe("a slow reader of a handle or a conductor", () => {
-  it.effect(
-    "buffers a bounded number of characters of large output",
-    () =>
-      inOneStore(
-        Effect.gen(function* () {
-          const begin = yield* Deferred.make<void>()
-          const chunk = "x".repeat(100_000)
-          const noisy = safe("noisy", {
-            handler: (_, { output }) =>
-              Effect.map(Deferred.await(begin), () => {
-                for (let i = 0; i < 100; i++) output(chunk)
-                return "done"
-              })
-          })
-          const agent = Agent.make("a", { tools: [noisy.tool] })
-          const script = ({ turn }: { readonly turn: number }) =>
-            turn === 1 ? { calls: [call("noisy", "1")] } : "done"
-          const { runtime } = yield* rebind(agent, ScriptedModel.make(script))
-          const conductor = yield* Conductor.make()
-          const handles = [
-            yield* conductor.dispatch(runtime, { prompt: "go" }),
-            yield* dispatchPromptStored(runtime, { prompt: "go" })
-          ]
-          const all = Effect.forEach(handles, ({ done }) => Effect.exit(done))
-          const first = yield* Deferred.make<void>()
-          /** Stops reading after the first update until all runs end, and returns the output received afterwards. */
-          const slow = <A>(stream: Stream.Stream<A, unknown>, chunkOf: (update: A) => number) =>
-            Effect.forkChild(
-              Stream.runFold(
-                Stream.mapEffect(stream, (update) =>
-                  Effect.as(Effect.andThen(Deferred.succeed(first, undefined), all), chunkOf(update))
-                ),
-                () => 0,
-                (sum, length) => sum + length
-              )
+  it.effect("buffers a bounded number of characters of large output", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const begin = yield* Deferred.make<void>()
+        const chunk = "x".repeat(100_000)
+        const noisy = safe("noisy", {
+          handler: (_, { output }) =>
+            Effect.map(Deferred.await(begin), () => {
+              for (let i = 0; i < 100; i++) output(chunk)
+              return "done"
+            })
+        })
+        const agent = Agent.make("a", { tools: [noisy.tool] })
+        const script = ({ turn }: { readonly turn: number }) =>
+          turn === 1 ? { calls: [call("noisy", "1")] } : "done"
+        const { runtime } = yield* rebind(agent, ScriptedModel.make(script))
+        const conductor = yield* Conductor.make()
+        const handles = [
+          yield* conductor.dispatch(runtime, { prompt: "go" }),
+          yield* dispatchPromptStored(runtime, { prompt: "go" })
+        ]
+        const all = Effect.forEach(handles, ({ done }) => Effect.exit(done))
+        const first = yield* Deferred.make<void>()
+        /** Stops reading after the first update until all runs end, and returns the output received afterwards. */
+        const slow = <A>(stream: Stream.Stream<A, unknown>, chunkOf: (update: A) => number) =>
+          Effect.forkChild(
+            Stream.runFold(
+              Stream.mapEffect(stream, (update) =>
+                Effect.as(Effect.andThen(Deferred.succeed(first, undefined), all), chunkOf(update))
+              ),
+              () => 0,
+              (sum, length) => sum + length
             )
-          const lengthOf = (update: HandleUpdate) => (update._tag === "output" ? update.chunk.length : 0)
-          const reading = [
-            yield* slow(handles[0]!.events, lengthOf),
-            yield* slow(handles[1]!.events, lengthOf),
-            yield* slow(conductor.events, (told) => (told._tag === "update" ? lengthOf(told.update) : 0))
-          ]
-          yield* Deferred.await(first)
-          yield* Deferred.succeed(begin, undefined)
-          yield* all
-          yield* conductor.drain
-          const lengths = yield* Effect.forEach(reading, Fiber.join)
-          for (const length of lengths) assert.isAtMost(length, 300_000)
-          assert.isAtLeast(lengths[0]!, chunk.length)
-        }).pipe(Effect.scoped)
-      )
+          )
+        const lengthOf = (update: HandleUpdate) => (update._tag === "output" ? update.chunk.length : 0)
+        const reading = [
+          yield* slow(handles[0]!.events, lengthOf),
+          yield* slow(handles[1]!.events, lengthOf),
+          yield* slow(conductor.events, (told) => (told._tag === "update" ? lengthOf(told.update) : 0))
+        ]
+        yield* Deferred.await(first)
+        yield* Deferred.succeed(begin, undefined)
+        yield* all
+        yield* conductor.drain
+        const lengths = yield* Effect.forEach(reading, Fiber.join)
+        for (const length of lengths) assert.isAtMost(length, 300_000)
+        assert.isAtLeast(lengths[0]!, chunk.length)
+      }).pipe(Effect.scoped)
+    )
   )
 })
 

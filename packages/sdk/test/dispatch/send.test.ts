@@ -76,71 +76,67 @@ for (const { dispatch, name } of ways) {
       )
     )
 
-    it.effect(
-      "is refused with a policy or limits unless it forks",
-      () =>
-        scoped(
-          Effect.gen(function* () {
-            const write = probe("write")
-            const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
-              { calls: [call("write", "1")] },
-              "done"
-            ])
-            const handle = yield* dispatch(runtime, { prompt: "go" })
-            const request = only(yield* handle.wait, "approval")
-            for (const whenHeld of [undefined, "queue", "supersede", "answer"] as const) {
-              for (const given of [{ policy: { mode: "none" } }, { limits: { maxTurns: 3 } }] as const) {
-                const error = yield* Effect.flip(
-                  handle.send("again", { ...given, ...(whenHeld === undefined ? {} : { whenHeld }) })
-                )
-                if (error._tag !== "OptionsInvalid") return assert.fail(String(error))
-                assert.strictEqual(error.misfits[0]?.key, Object.keys(given)[0])
-                assert.include(error.message, "which keeps its own")
-              }
+    it.effect("is refused with a policy or limits unless it forks", () =>
+      scoped(
+        Effect.gen(function* () {
+          const write = probe("write")
+          const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+            { calls: [call("write", "1")] },
+            "done"
+          ])
+          const handle = yield* dispatch(runtime, { prompt: "go" })
+          const request = only(yield* handle.wait, "approval")
+          for (const whenHeld of [undefined, "queue", "supersede", "answer"] as const) {
+            for (const given of [{ policy: { mode: "none" } }, { limits: { maxTurns: 3 } }] as const) {
+              const error = yield* Effect.flip(
+                handle.send("again", { ...given, ...(whenHeld === undefined ? {} : { whenHeld }) })
+              )
+              if (error._tag !== "OptionsInvalid") return assert.fail(String(error))
+              assert.strictEqual(error.misfits[0]?.key, Object.keys(given)[0])
+              assert.include(error.message, "which keeps its own")
             }
-            assert.lengthOf(handle.interruptions(), 1)
-            yield* handle.decide(approve(request))
-            const { state } = expect(yield* handle.done, "completed")
-            assert.deepStrictEqual(write.ran, ["1"])
-            assert.notInclude(transcript(state).join(), "again")
-            // Without open requests, `fork` does not fork.
-            assert.strictEqual(
-              (yield* Effect.flip(handle.send("again", { whenHeld: "fork", policy: { mode: "none" } })))._tag,
-              "OptionsInvalid"
-            )
-          })
-        )
+          }
+          assert.lengthOf(handle.interruptions(), 1)
+          yield* handle.decide(approve(request))
+          const { state } = expect(yield* handle.done, "completed")
+          assert.deepStrictEqual(write.ran, ["1"])
+          assert.notInclude(transcript(state).join(), "again")
+          // Without open requests, `fork` does not fork.
+          assert.strictEqual(
+            (yield* Effect.flip(handle.send("again", { whenHeld: "fork", policy: { mode: "none" } })))._tag,
+            "OptionsInvalid"
+          )
+        })
+      )
     )
 
-    it.effect(
-      "forks with the caller's policy and limits, or with those given",
-      () =>
-        scoped(
-          Effect.gen(function* () {
-            const write = probe("write")
-            const agent = Agent.make("a", { tools: [write.tool], policy: { mode: "all" } })
-            const writes = { calls: [call("write", "1")] }
-            const { runtime } = yield* bind(agent, [writes, writes, writes, "done"])
-            const given = { policy: { mode: "ask" }, limits: { maxTokens: 5000, maxTurns: 7 } } as const
-            const handle = yield* dispatch(runtime, { prompt: "go", ...given })
-            only(yield* handle.wait, "approval")
-            const fork = yield* handle.send("again", { whenHeld: "fork" })
-            const forked = yield* fork.wait
-            only(forked, "approval")
-            const { limits, policy, startedWith } = forked.state
-            assert.deepStrictEqual([limits.maxTokens, limits.maxTurns, policy], [5000, 7, given.policy])
-            assert.deepStrictEqual(startedWith, { ...given, policyFor: "a" })
-            assert.deepStrictEqual(write.ran, [])
-            const other = { policy: { mode: "all" }, limits: { maxTurns: 3 } } as const
-            const loose = yield* (yield* handle.send("again", { whenHeld: "fork", ...other })).done
-            const { state } = expect(loose, "completed")
-            assert.deepStrictEqual(
-              [state.limits.maxTokens, state.limits.maxTurns, state.policy],
-              [5000, 3, other.policy]
-            )
-            assert.deepStrictEqual(write.ran, ["1"])
-          })
-        )
+    it.effect("forks with the caller's policy and limits, or with those given", () =>
+      scoped(
+        Effect.gen(function* () {
+          const write = probe("write")
+          const agent = Agent.make("a", { tools: [write.tool], policy: { mode: "all" } })
+          const writes = { calls: [call("write", "1")] }
+          const { runtime } = yield* bind(agent, [writes, writes, writes, "done"])
+          const given = { policy: { mode: "ask" }, limits: { maxTokens: 5000, maxTurns: 7 } } as const
+          const handle = yield* dispatch(runtime, { prompt: "go", ...given })
+          only(yield* handle.wait, "approval")
+          const fork = yield* handle.send("again", { whenHeld: "fork" })
+          const forked = yield* fork.wait
+          only(forked, "approval")
+          const { limits, policy, startedWith } = forked.state
+          assert.deepStrictEqual([limits.maxTokens, limits.maxTurns, policy], [5000, 7, given.policy])
+          assert.deepStrictEqual(startedWith, { ...given, policyFor: "a" })
+          assert.deepStrictEqual(write.ran, [])
+          const other = { policy: { mode: "all" }, limits: { maxTurns: 3 } } as const
+          const loose = yield* (yield* handle.send("again", { whenHeld: "fork", ...other })).done
+          const { state } = expect(loose, "completed")
+          assert.deepStrictEqual(
+            [state.limits.maxTokens, state.limits.maxTurns, state.policy],
+            [5000, 3, other.policy]
+          )
+          assert.deepStrictEqual(write.ran, ["1"])
+        })
+      )
     )
 
     it.effect("reaches a held run after its calls are settled", () =>

@@ -92,80 +92,76 @@ const requestOf = (handle: Handle, tool: string) =>
 
 for (const { dispatch, name } of ways) {
   describe(`a superseding message, ${name}`, () => {
-    it.effect(
-      "starts no further call of the turn: no tool, sub-agent, wait or handoff",
-      () =>
-        inOneStore(
-          Effect.gen(function* () {
-            const erase = probe("erase")
-            const mail = probe("mail", { needsApproval: false })
-            const helper = Agent.make("helper", { tools: [mail.tool] })
-            const lead = Agent.make("lead", {
-              tools: [erase.tool, mail.tool],
-              subAgents: [helper],
-              delegation: "delegate",
-              handoffs: [Agent.make("billing")]
-            })
-            const model = scripted({
-              lead: [
-                {
-                  calls: [
-                    call("erase", "1"),
-                    call("mail", "2"),
-                    delegate("helper", false),
-                    delegate("helper", true),
-                    { tool: "wait_for_agent", arguments: {} },
-                    { tool: "transfer_to_billing", arguments: {} }
-                  ]
-                }
-              ]
-            })
-            const { runtime } = yield* rebind(lead, model)
-            const handle = yield* dispatch(runtime)
-            only(yield* handle.wait, "approval")
-            yield* supersede(handle)
-            const { state } = expect(yield* handle.done, "completed")
-            assert.deepStrictEqual([erase.ran, mail.ran], [[], []])
-            assert.deepStrictEqual(
-              model.requests.map(({ agentPath }) => agentPath.at(-1)),
-              ["lead", "lead"]
-            )
-            assert.strictEqual(state.agent.name, "lead")
-            assert.isUndefined(state.background)
-            assert.isUndefined(state.superseded)
-            assert.deepStrictEqual(transcript(state).slice(2), [
-              `tool: ${denied}`,
-              ...Array.from({ length: 5 }, () => `tool: ${dropped}`),
-              "user: do that",
-              "assistant: lead is done"
-            ])
-            assertValid(state)
+    it.effect("starts no further call of the turn: no tool, sub-agent, wait or handoff", () =>
+      inOneStore(
+        Effect.gen(function* () {
+          const erase = probe("erase")
+          const mail = probe("mail", { needsApproval: false })
+          const helper = Agent.make("helper", { tools: [mail.tool] })
+          const lead = Agent.make("lead", {
+            tools: [erase.tool, mail.tool],
+            subAgents: [helper],
+            delegation: "delegate",
+            handoffs: [Agent.make("billing")]
           })
-        )
+          const model = scripted({
+            lead: [
+              {
+                calls: [
+                  call("erase", "1"),
+                  call("mail", "2"),
+                  delegate("helper", false),
+                  delegate("helper", true),
+                  { tool: "wait_for_agent", arguments: {} },
+                  { tool: "transfer_to_billing", arguments: {} }
+                ]
+              }
+            ]
+          })
+          const { runtime } = yield* rebind(lead, model)
+          const handle = yield* dispatch(runtime)
+          only(yield* handle.wait, "approval")
+          yield* supersede(handle)
+          const { state } = expect(yield* handle.done, "completed")
+          assert.deepStrictEqual([erase.ran, mail.ran], [[], []])
+          assert.deepStrictEqual(
+            model.requests.map(({ agentPath }) => agentPath.at(-1)),
+            ["lead", "lead"]
+          )
+          assert.strictEqual(state.agent.name, "lead")
+          assert.isUndefined(state.background)
+          assert.isUndefined(state.superseded)
+          assert.deepStrictEqual(transcript(state).slice(2), [
+            `tool: ${denied}`,
+            ...Array.from({ length: 5 }, () => `tool: ${dropped}`),
+            "user: do that",
+            "assistant: lead is done"
+          ])
+          assertValid(state)
+        })
+      )
     )
 
-    it.effect(
-      "does not run an approved call of the turn, and its result names the approver",
-      () =>
-        inOneStore(
-          Effect.gen(function* () {
-            const pay = probe("pay")
-            const { runtime } = yield* bind(Agent.make("a", { tools: [pay.tool] }), [
-              { calls: [call("pay", "1"), call("pay", "2")] },
-              "done"
-            ])
-            const handle = yield* dispatch(runtime)
-            const held = yield* handle.wait
-            yield* handle.decide(approve(approvalOf(held, "2")))
-            yield* supersede(handle)
-            const { state } = expect(yield* handle.done, "completed")
-            assert.deepStrictEqual(pay.ran, [])
-            assert.deepStrictEqual(results(state), [
-              `pay denied: ${denied}`,
-              `pay cancelled: This call was approved by ann, and has not run: ${follows}`
-            ])
-          })
-        )
+    it.effect("does not run an approved call of the turn, and its result names the approver", () =>
+      inOneStore(
+        Effect.gen(function* () {
+          const pay = probe("pay")
+          const { runtime } = yield* bind(Agent.make("a", { tools: [pay.tool] }), [
+            { calls: [call("pay", "1"), call("pay", "2")] },
+            "done"
+          ])
+          const handle = yield* dispatch(runtime)
+          const held = yield* handle.wait
+          yield* handle.decide(approve(approvalOf(held, "2")))
+          yield* supersede(handle)
+          const { state } = expect(yield* handle.done, "completed")
+          assert.deepStrictEqual(pay.ran, [])
+          assert.deepStrictEqual(results(state), [
+            `pay denied: ${denied}`,
+            `pay cancelled: This call was approved by ann, and has not run: ${follows}`
+          ])
+        })
+      )
     )
 
     it.effect("starts no further reads of the turn", () =>
@@ -198,50 +194,48 @@ for (const { dispatch, name } of ways) {
       )
     )
 
-    it.effect(
-      "stops the attached sub-agents after their running bodies",
-      () =>
-        inOneStore(
-          Effect.gen(function* () {
-            const { begun, handler, open } = yield* gate
-            const erase = probe("erase")
-            const post = probe("post", { needsApproval: false, handler })
-            const mail = probe("mail", { needsApproval: false })
-            const asker = Agent.make("asker", { tools: [erase.tool, mail.tool] })
-            const poster = Agent.make("poster", { tools: [post.tool] })
-            const lead = Agent.make("lead", {
-              tools: [mail.tool],
-              subAgents: [asker, poster],
-              delegation: "delegate"
-            })
-            const model = scripted({
-              lead: [{ calls: [delegate("asker", false), delegate("poster", false), call("mail", "9")] }],
-              asker: [{ calls: [call("erase", "1"), call("mail", "2")] }],
-              poster: [{ calls: [call("post", "3"), call("post", "4")] }]
-            })
-            const { runtime } = yield* rebind(lead, model)
-            const handle = yield* dispatch(runtime)
-            yield* begun
-            yield* requestOf(handle, "erase")
-            yield* supersede(handle)
-            yield* open
-            const { state } = expect(yield* handle.done, "completed")
-            assert.deepStrictEqual([erase.ran, mail.ran, post.ran], [[], [], ["3"]])
-            assert.deepStrictEqual(
-              model.requests.map(({ agentPath }) => agentPath.at(-1)),
-              ["lead", "asker", "poster", "lead"]
-            )
-            const why = "was stopped: the user has said something else instead."
-            assert.deepStrictEqual(transcript(state).slice(2), [
-              `tool: asker ${why}`,
-              `tool: poster ${why}`,
-              `tool: ${dropped}`,
-              "user: do that",
-              "assistant: lead is done"
-            ])
-            assertValid(state)
+    it.effect("stops the attached sub-agents after their running bodies", () =>
+      inOneStore(
+        Effect.gen(function* () {
+          const { begun, handler, open } = yield* gate
+          const erase = probe("erase")
+          const post = probe("post", { needsApproval: false, handler })
+          const mail = probe("mail", { needsApproval: false })
+          const asker = Agent.make("asker", { tools: [erase.tool, mail.tool] })
+          const poster = Agent.make("poster", { tools: [post.tool] })
+          const lead = Agent.make("lead", {
+            tools: [mail.tool],
+            subAgents: [asker, poster],
+            delegation: "delegate"
           })
-        )
+          const model = scripted({
+            lead: [{ calls: [delegate("asker", false), delegate("poster", false), call("mail", "9")] }],
+            asker: [{ calls: [call("erase", "1"), call("mail", "2")] }],
+            poster: [{ calls: [call("post", "3"), call("post", "4")] }]
+          })
+          const { runtime } = yield* rebind(lead, model)
+          const handle = yield* dispatch(runtime)
+          yield* begun
+          yield* requestOf(handle, "erase")
+          yield* supersede(handle)
+          yield* open
+          const { state } = expect(yield* handle.done, "completed")
+          assert.deepStrictEqual([erase.ran, mail.ran, post.ran], [[], [], ["3"]])
+          assert.deepStrictEqual(
+            model.requests.map(({ agentPath }) => agentPath.at(-1)),
+            ["lead", "asker", "poster", "lead"]
+          )
+          const why = "was stopped: the user has said something else instead."
+          assert.deepStrictEqual(transcript(state).slice(2), [
+            `tool: asker ${why}`,
+            `tool: poster ${why}`,
+            `tool: ${dropped}`,
+            "user: do that",
+            "assistant: lead is done"
+          ])
+          assertValid(state)
+        })
+      )
     )
 
     it.effect("opens no request for a call whose approval rule is still running", () =>
@@ -432,35 +426,33 @@ describe("a superseded turn", () => {
     )
   )
 
-  it.effect(
-    "of a sub-agent leaves the turn of its lead alone",
-    () =>
-      inOneStore(
-        Effect.gen(function* () {
-          const erase = probe("erase")
-          const mail = probe("mail", { needsApproval: false })
-          const helper = Agent.make("helper", { tools: [erase.tool, mail.tool] })
-          const lead = Agent.make("lead", {
-            tools: [mail.tool],
-            subAgents: [helper],
-            delegation: "delegate"
-          })
-          const model = scripted({
-            lead: [{ calls: [delegate("helper", false), call("mail", "9")] }],
-            helper: [{ calls: [call("erase", "1"), call("mail", "2")] }]
-          })
-          const { runtime } = yield* rebind(lead, model)
-          only(yield* runPromptStored(runtime, { prompt: "go", runId }), "approval")
-          const root = yield* attach([runtime], runId)
-          yield* supersede(yield* attach([runtime], "run.t1.1" as RunId))
-          const { state } = expect(yield* root.done, "completed")
-          assert.deepStrictEqual([erase.ran, mail.ran], [[], ["9"]])
-          assert.deepStrictEqual(transcript(state).slice(2), [
-            "tool: helper is done",
-            "tool: mail:9",
-            "assistant: lead is done"
-          ])
+  it.effect("of a sub-agent leaves the turn of its lead alone", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const erase = probe("erase")
+        const mail = probe("mail", { needsApproval: false })
+        const helper = Agent.make("helper", { tools: [erase.tool, mail.tool] })
+        const lead = Agent.make("lead", {
+          tools: [mail.tool],
+          subAgents: [helper],
+          delegation: "delegate"
         })
-      )
+        const model = scripted({
+          lead: [{ calls: [delegate("helper", false), call("mail", "9")] }],
+          helper: [{ calls: [call("erase", "1"), call("mail", "2")] }]
+        })
+        const { runtime } = yield* rebind(lead, model)
+        only(yield* runPromptStored(runtime, { prompt: "go", runId }), "approval")
+        const root = yield* attach([runtime], runId)
+        yield* supersede(yield* attach([runtime], "run.t1.1" as RunId))
+        const { state } = expect(yield* root.done, "completed")
+        assert.deepStrictEqual([erase.ran, mail.ran], [[], ["9"]])
+        assert.deepStrictEqual(transcript(state).slice(2), [
+          "tool: helper is done",
+          "tool: mail:9",
+          "assistant: lead is done"
+        ])
+      })
+    )
   )
 })
