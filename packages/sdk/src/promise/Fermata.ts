@@ -126,7 +126,7 @@ export interface Fermata extends AsyncDisposable {
    * all of them.
    */
   readonly decideAll: (decisions: ReadonlyArray<DecisionOn>) => Promise<ReadonlyArray<Decision>>
-  /** Everything that happens in a run: what is stored first, then what goes on. */
+  /** The events of a run, or of a sub-agent's run by its own id: first the stored ones, then those that follow. */
   readonly events: (runId: string, options?: EventsOptions) => AsyncIterable<RunUpdate>
   /** Takes up, once, every run that needs a worker: left by a process that died, decided about, expired. */
   readonly recover: (options?: RecoverOptions) => Promise<ReadonlyArray<Recovered>>

@@ -53,6 +53,74 @@ describe("a sub-agent of a Fermata, by its own run", () => {
     assert.include(JSON.stringify(history), "In blue, please.")
   })
 
+  it("publishes its own events by its run id, numbered from 1, until it is held or over", async () => {
+    await using fermata = await open()
+    await fermata.runPrompt("lead", "go", { runId: "run" })
+    const all = async (options?: Fermata.EventsOptions) => {
+      const seen: Array<string> = []
+      for await (const update of fermata.events("run.t1.1", options)) {
+        assert.strictEqual(update.runId, "run.t1.1")
+        if (update._tag === "event") seen.push(`${update.revision} ${update.event._tag}`)
+      }
+      return seen
+    }
+    const held = await all()
+    assert.strictEqual(held[0], "1 run.started")
+    assert.match(held.at(-1)!, /run\.held$/)
+    assert.deepStrictEqual(await all({ from: 2 }), held.slice(2))
+
+    const toTheEnd = all({ until: "end" })
+    const [request] = await fermata.pending({ runId: "run" })
+    await fermata.decide(request!, approve())
+    const resumed = fermata.resume("run")
+    const ended = await toTheEnd
+    assert.strictEqual((await resumed).status, "interrupted")
+    assert.deepStrictEqual(ended.slice(0, held.length), held)
+    assert.match(ended.at(-1)!, /run\.completed$/)
+    assert.deepStrictEqual(await all(), ended)
+  })
+
+  it("ends its events when it is held, although its lead is still at work", async () => {
+    const isAt = Promise.withResolvers<void>()
+    const leave = Promise.withResolvers<string>()
+    const pay = tool("pay", { handler: () => "paid" })
+    const look = tool("look", {
+      safety: "readOnly",
+      handler: () => {
+        isAt.resolve()
+        return leave.promise
+      }
+    })
+    const model = ScriptedModel.make(({ agentPath, turn }) => {
+      if (agentPath.length > 1) return { calls: [{ tool: "pay" }] }
+      return turn === 1 ? { calls: [delegate("scout")] } : turn === 2 ? { calls: [{ tool: "look" }] } : "done"
+    })
+    const lead = agent("lead", {
+      subAgents: [agent("scout", { tools: [pay] })],
+      delegation: "delegate",
+      tools: [look]
+    })
+    await using fermata = await Fermata.make({ agents: [lead], model: model.client, store: layerMemory })
+    const handle = await fermata.dispatch("lead", "go", { runId: "run" })
+    await isAt.promise
+    const seen: Array<string> = []
+    for await (const update of fermata.events("run.t1.1"))
+      if (update._tag === "event") seen.push(update.event._tag)
+    assert.include(seen, "request.opened")
+    assert.strictEqual(handle.status, "running")
+    leave.resolve("seen")
+    await handle.wait()
+  })
+
+  it("has no events under an id that no sub-agent ever had", async () => {
+    await using fermata = await open()
+    await fermata.runPrompt("lead", "go", { runId: "run" })
+    for (const id of ["run.t1.9", "run.t7.1", "other.t1.1"]) {
+      const error = await rejected(fermata.events(id)[Symbol.asyncIterator]().next())
+      assert.isTrue(isRunNotFound(error), id)
+    }
+  })
+
   it("is gone on with, forked, exported and removed as a part of the run that it lies in, and says so", async () => {
     await using fermata = await open()
     await fermata.runPrompt("lead", "go", { runId: "run" })

@@ -4,13 +4,16 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
-import type * as Stream from "effect/Stream"
+import * as Stream from "effect/Stream"
 import type { CancellationToken } from "../../agent/Cancellation.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Reader } from "../../dispatch/internal/events/Reader.ts"
 import { readStored } from "../../dispatch/internal/events/readEvents.ts"
+import { subAgentEvents, SubAgentProjection } from "../../dispatch/internal/events/subAgentEvents.ts"
 import { listen } from "../../dispatch/internal/watch/StoreWatch.ts"
 import { lineOf, type RunId } from "../../domain/Id.ts"
+import type { Status } from "../../domain/RunState.ts"
+import { findSubRun, type SubRun } from "../../durable/internal/subRun.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import { Backlog } from "./Backlog.ts"
 import { FermataClosed } from "./FermataClosed.ts"
@@ -64,23 +67,35 @@ export const makeWatch = ({ closed, fork, store }: Watched) => {
     poke: (runId: RunId): void => {
       for (const reader of readers.get(lineOf(runId).root) ?? []) reader.poke()
     },
-    /** Everything that happens in a run: what is stored first, then what goes on. */
+    /** The events of a run or of a sub-agent's run: first those that are stored, then the ones that follow. */
     events: (
       runId: RunId,
       { from = 0, signal, until = "hold" }: EventsOptions = {}
     ): AsyncIterable<RunUpdate> => {
-      const updates = readStored(() => ({
-        runId,
-        // As the store reads it: a whole number, from 0. What is no number the store refuses.
-        from: Number.isFinite(from) ? Math.max(0, Math.trunc(from)) : from,
-        buffer: new Backlog(),
-        addReader: (reader) => addReader(runId, reader),
-        hasBegun: () => true,
-        read: (from, limit) => whileOpen(store.events(runId, { from, limit })),
-        head: whileOpen(store.head(runId)),
-        isEnd: (status) => status !== "running" && (status !== "held" || until !== "end")
-      }))
-      // Nothing is skipped by a backlog.
+      // The store reads a whole number from 0; it refuses anything that is not a number.
+      const first = Number.isFinite(from) ? Math.max(0, Math.trunc(from)) : from
+      const isAtRest = (status: Status | undefined) =>
+        status !== undefined && status !== "running" && (status !== "held" || until !== "end")
+      const read = (runId: RunId, from: number, isEnd: (status: Status | undefined) => boolean) =>
+        readStored(() => ({
+          runId,
+          from,
+          buffer: new Backlog(),
+          addReader: (reader) => addReader(runId, reader),
+          hasBegun: () => true,
+          read: (from, limit) => whileOpen(store.events(runId, { from, limit })),
+          head: whileOpen(store.head(runId)),
+          isEnd
+        }))
+      const ofSubAgent = (found: SubRun | undefined) => {
+        if (found === undefined) return read(runId, first, isAtRest)
+        const projection = new SubAgentProjection(runId, found.path, first)
+        const isEnd = (status: Status | undefined) =>
+          isAtRest(status) || (until === "hold" && projection.isHeld)
+        return subAgentEvents(read(found.root.runId, Number.isFinite(from) ? 0 : from, isEnd), projection)
+      }
+      const updates = Stream.unwrap(Effect.map(whileOpen(findSubRun(store, runId)), ofSubAgent))
+      // A backlog skips nothing.
       return iterable(updates as Stream.Stream<RunUpdate, unknown>, { signal })
     }
   }

@@ -26,8 +26,11 @@ export interface Source<E> {
   /** A page of the journal. */
   readonly read: (from: number, limit: number) => Effect.Effect<ReadonlyArray<RunEvent>, E>
   readonly head: Effect.Effect<RunHead, E>
-  /** Whether a run that stands like this is read to its end. Default: only one whose readers are ended. */
-  readonly isEnd?: (status: Status) => boolean
+  /**
+   * Whether the reader has reached the end, by the run's status; `undefined` while its last known event neither holds nor ends it.
+   * Default: only when the reader is ended.
+   */
+  readonly isEnd?: (status: Status | undefined) => boolean
 }
 
 /** Events that are read from the journal at once. */
@@ -79,7 +82,7 @@ class Progress<E> {
     const published = this.published()
     if (published.length > 0 || this.isBehind) return Effect.succeed(published)
     const status = this.last === undefined ? undefined : statusAfter(this.last)
-    if (status !== undefined && source.isEnd?.(status) === true) return ended
+    if (source.isEnd?.(status) === true) return ended
     if (reader.isStale) return this.look
     return reader.ended ? ended : this.wait
   })

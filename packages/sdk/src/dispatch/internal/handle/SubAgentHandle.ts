@@ -13,7 +13,6 @@ import { childAfter, childState, eventOfSubAgent } from "../../../domain/interna
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { next } from "../../../domain/next.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
-import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { isEnded, type RunState } from "../../../domain/RunState.ts"
 import { cancelRun } from "../../../durable/cancelRun.ts"
 import type { Explanation } from "../../../durable/explain.ts"
@@ -29,6 +28,7 @@ import type {
   StoredFault
 } from "../../AgentHandle.ts"
 import { SubAgentNotForked } from "../../DispatchError.ts"
+import { subAgentEvents, SubAgentProjection } from "../events/subAgentEvents.ts"
 import type { StoredFailure } from "./driveStored.ts"
 import { statusOf, type Ended } from "./HandleState.ts"
 import { ObservedHandle } from "./ObservedHandle.ts"
@@ -84,28 +84,9 @@ export class SubAgentHandle
   }
 
   get events(): Stream.Stream<HandleUpdate, StoredFault> {
-    return Stream.suspend(() => {
-      let revision = 0
-      let last = false
-      const own = (update: HandleUpdate): ReadonlyArray<HandleUpdate> => {
-        const { runId } = this
-        if (update._tag === "skipped") return [{ ...update, runId }]
-        if (update._tag !== "event") {
-          return !last && isWithin(update.agentRunId, runId) ? [{ ...update, runId }] : []
-        }
-        const event = eventOfSubAgent(update.event, this.path)
-        // Nothing that comes after its end is of it.
-        if (event === undefined || last) return []
-        revision += 1
-        last = isEnd(event)
-        return [{ _tag: "event", runId, revision, event }]
-      }
-      return this.root.events.pipe(
-        Stream.map((update) => ({ own: own(update), last })),
-        Stream.takeUntil(({ last }) => last),
-        Stream.flatMap(({ own }) => Stream.fromIterable(own))
-      )
-    })
+    return Stream.suspend(() =>
+      subAgentEvents(this.root.events, new SubAgentProjection(this.runId, this.path))
+    )
   }
 
   get cancel() {
@@ -228,6 +209,3 @@ export class SubAgentHandle
     })
   }
 }
-
-const isEnd = ({ _tag }: RunEvent): boolean =>
-  _tag === "run.completed" || _tag === "run.cancelled" || _tag === "run.failed"
