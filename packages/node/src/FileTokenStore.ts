@@ -1,9 +1,9 @@
 /**
  * Keeps the tokens of a login in a file that only its owner can read.
  *
- * The file is replaced as a whole, so that a reader or a crash never meets half of it. A symbolic link stays one: the file that it
- * points to is replaced. All who use the same file, in this process and in others, take turns by a lock on a second file beside it,
- * which the operating system drops when its holder dies, however it dies.
+ * The file is replaced as a whole, so that no reader and no crash meets a partial file. A symbolic link stays one: the file that it
+ * points to is replaced. All users of one file, in this process and in others, take turns by a lock on a second file beside it,
+ * which the operating system drops when its holder dies.
  *
  * @since 0.1.0
  */
@@ -15,7 +15,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { acquireFileLock, type FileLock, type FileLockError } from "./internal/fileLock.ts"
 
-/** What is in the file. Fields that are not known are left alone by readers and lost by the next writer. */
+/** The content of the file. Readers ignore unknown fields; the next writer drops them. */
 const Stored = Schema.fromJsonString(
   Schema.Struct({
     accessToken: Schema.String,
@@ -27,12 +27,12 @@ const Stored = Schema.fromJsonString(
 const decode = Schema.decodeUnknownEffect(Stored)
 
 /**
- * The store in this file. Its directory is created where it is missing.
+ * Makes a token store in this file. Its directory is created if it is missing.
  *
  * **Errors**
  *
- * What it fails with are `ModelError`s with the reason `NotAuthorized`: the file cannot be read or written, is not one of this
- * store, or others have held the lock for a minute.
+ * Operations fail with a `ModelError` with the reason `NotAuthorized`: the file cannot be read or written, is not one of this store, or
+ * others have held the lock for a minute.
  *
  * @category constructors
  * @since 0.1.0
@@ -47,7 +47,7 @@ export const make = (filename: string): LoginTokens.TokenStore => {
         text === undefined
           ? Effect.undefined
           : Effect.mapError(decode(text), () =>
-              failure("The file with the login does not hold one: move it away and log in again.")
+              failure("The file of the login holds no login: move it away and log in again.")
             )
     ),
     write: (tokens) => io("written", () => replace(path, `${JSON.stringify(tokens, null, 2)}\n`)),
@@ -60,10 +60,10 @@ export const make = (filename: string): LoginTokens.TokenStore => {
   }
 }
 
-/** How long to wait for the lock while others hold it. */
+/** How long an operation waits for the lock while others hold it. */
 const patienceMs = 60_000
 
-/** The lock stands beside the file itself: those who reach it by a link and those who do not share one. */
+/** Takes the lock beside the target of the path: a path and a symbolic link to it share one lock. */
 const lock = (path: string): Effect.Effect<FileLock, ModelError.ModelError> =>
   Effect.flatMap(
     io("locked", () => targetOf(path)),
@@ -73,8 +73,8 @@ const lock = (path: string): Effect.Effect<FileLock, ModelError.ModelError> =>
 const unlocked = ({ reason }: FileLockError): ModelError.ModelError =>
   failure(
     reason === "busy"
-      ? "The login has been under renewal elsewhere for a minute: try again."
-      : "The lock beside the file with the login cannot be used: see to its permissions, or remove it."
+      ? "Another process has been renewing the login for a minute: try again."
+      : "The lock beside the file of the login cannot be used: check its permissions, or remove it."
   )
 
 const failure = (description: string): ModelError.ModelError =>
@@ -87,9 +87,7 @@ const io = <A>(
   Effect.tryPromise({
     try: work,
     catch: (cause) =>
-      failure(
-        `The file with the login cannot be ${what} (${codeOf(cause)}): see to its place and its permissions.`
-      )
+      failure(`The file of the login cannot be ${what} (${codeOf(cause)}): check its path and permissions.`)
   })
 
 const codeOf = (cause: unknown): string =>
@@ -103,7 +101,7 @@ const ifMissing = (cause: unknown): undefined => {
 /** As many symbolic links as Linux follows. */
 const maxLinks = 40
 
-/** The file that a path leads to, also where it is still missing. Its folder is made. */
+/** The file to which a path leads, also when it does not exist yet. Creates its folder. */
 const targetOf = async (path: string): Promise<string> => {
   let at = path
   for (let links = 0; links <= maxLinks; links++) {
@@ -116,7 +114,7 @@ const targetOf = async (path: string): Promise<string> => {
   throw Object.assign(new Error("too many symbolic links"), { code: "ELOOP" })
 }
 
-/** Writes a new file beside the old one, makes sure that it is on the disk, and puts it in the place of the old one. */
+/** Writes a new file beside the old one, flushes it to the disk, and renames it over the old one. */
 const replace = async (path: string, text: string): Promise<void> => {
   const target = await targetOf(path)
   const temporary = `${target}.${process.pid}.${crypto.randomUUID()}`

@@ -1,9 +1,8 @@
 /**
  * Counts tokens as OpenAI's models from GPT-4o on do (`o200k_base`).
  *
- * Use it where the context budget has to be known better than by guessing. Other providers' models cut text differently: Anthropic's
- * take up to twice as many tokens for the same text. The table (2 MB) is loaded when the tokenizer is made, not when this module is
- * imported.
+ * Use it when the context budget needs more than an estimate. Models of other providers split text differently: Anthropic's need up to
+ * twice as many tokens for the same text. The table (2 MB) is loaded when the tokenizer is made, not when this module is imported.
  *
  * @since 0.1.0
  */
@@ -34,26 +33,26 @@ export const make: Effect.Effect<Tokenizer.Tokenizer> = Effect.map(
 )
 
 /**
- * The tokenizer as the one in force.
+ * Provides this tokenizer as the `Tokenizer`.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layer: Layer.Layer<never> = Layer.effect(Tokenizer.Tokenizer, make)
 
-/** What a user writes is text, also where it looks like `<|endoftext|>`. */
+/** Texts like `<|endoftext|>` are counted as the text that a user writes. */
 const asText = { disallowedSpecial: new Set<string>() }
 
-/** Words whose tokens are kept; the library's own 100,000 may take 250 MB. */
+/** Number of words whose tokens are cached; the library's own 100,000 may take 250 MB. */
 const keptMerges = 10_000
 
-/** Merging takes the square of a run's length: 200 kB of blanks would take 20 seconds. A cut costs a token at most. */
+/** Longest run that is merged at once. Merging takes the square of a run's length: 20 seconds for 200 kB of blanks. A cut costs one token at most. */
 const longestRun = 2000
 
-/** Each run is looked at once; a pattern that asks for long ones would try from every place in a short one. */
+/** Matches each run once; a pattern for long runs only would start at every character of a short one. */
 const runs = /\S+|\s+/g
 
-/** The text in pieces, of which none is one run that is too long. */
+/** Splits the text so that no piece has a run that is too long. */
 const pieces = (text: string): ReadonlyArray<string> => {
   const out: Array<string> = []
   let done = 0
@@ -62,7 +61,7 @@ const pieces = (text: string): ReadonlyArray<string> => {
     if (index > done) out.push(text.slice(done, index))
     for (let at = 0; at < run.length;) {
       let end = Math.min(at + longestRun, run.length)
-      // Never through the middle of a character.
+      // Never splits a character.
       if (end < run.length && isHighSurrogate(run.charCodeAt(end - 1))) end -= 1
       out.push(run.slice(at, end))
       at = end

@@ -1,10 +1,9 @@
 /**
  * Keeps runs in a Postgres database, for processes on any number of machines.
  *
- * Writes of several processes take turns by row; a lost connection is replaced and the operation tried again; a restart of the
- * server is waited for. Nothing is kept in a session (no advisory lock, no temporary table), so a connection that dies takes
- * nothing with it. What was acknowledged survives a crash of the server. Processes that wait for something to do are woken by a
- * notification.
+ * Concurrent writes take turns by row locks. A lost connection is replaced and the operation retried; a restart of the server is waited
+ * for. No state is kept in a session (no advisory lock, no temporary table), so that a lost connection loses nothing. Acknowledged
+ * writes survive a crash of the server. Notifications wake the processes that wait for work.
  *
  * @since 0.1.0
  */
@@ -27,48 +26,48 @@ import * as Stream from "effect/Stream"
 import { withNulText } from "./internal/nulText.ts"
 import { type Config, withoutSilence } from "./internal/postgresSocket.ts"
 
-/** Which database, and how it is used. */
+/** The database, and how the store uses it. */
 export interface Options {
   /**
-   * `postgres://user:password@host:5432/database`, with `sslmode`, `options` and others as Postgres has them. The tables are
-   * made in the first schema of the search path.
+   * `postgres://user:password@host:5432/database`, with Postgres' own parameters such as `sslmode` and `options`. The tables are created
+   * in the first schema of the search path.
    */
   readonly url: string | Redacted.Redacted
-  /** At most this many connections for work; one more listens for notifications. Default 10. */
+  /** Most connections for queries; one more listens for notifications. Default: 10. */
   readonly maxConnections?: number
   /**
-   * How long an operation, opening the store included, is tried while others hold a lock that it needs, or while the server is away,
-   * however many locks it needs and however long it waits for one of the connections. Default 10 seconds; then `StoreBusy`, or
-   * `StoreFault` for a server that did not come back. Postgres bounds the wait for a place in the queue for a row and the wait for the
-   * row itself each by this: many writers of one run can wait up to twice as long.
+   * How long an operation, including opening the store, is retried while others hold locks that it needs or the server is away. Bounds
+   * the whole operation, with all its locks and its wait for a connection. Default: 10 seconds; then `StoreBusy`, or `StoreFault` for a
+   * server that did not come back. Postgres bounds the wait for a place in a row's queue and the wait for the row itself separately, so
+   * that many writers of one run can wait up to twice as long.
    */
   readonly busyDeadline?: Duration.Input
   /**
-   * How long nothing may come back over a connection on which a statement waits for its answer, as from a server that is frozen or over
-   * a network that drops every packet. Then the connection is given up and replaced, and the operation tried again until `busyDeadline`;
-   * a commit without an answer is looked up. Longer than twice `busyDeadline`, since a server that waits for locks is silent. Default:
-   * twice `busyDeadline` and 10 seconds, which is 30 seconds.
+   * How long a connection may be silent while a statement waits for its answer, as when the server is frozen or the network drops every
+   * packet. Then the connection is replaced and the operation retried until `busyDeadline`; a commit without an answer is looked up. Must
+   * be longer than twice `busyDeadline`, since a server that waits for locks is silent. Default: twice `busyDeadline` and 10 seconds,
+   * which is 30 seconds.
    */
   readonly answerTimeout?: Duration.Input
-  /** How long a connection may take to be made. Default 5 seconds. */
+  /** How long making a connection may take. Default: 5 seconds. */
   readonly connectTimeout?: Duration.Input
-  /** TLS options, such as the authority (`ca`) that signed the server's certificate. `true` demands TLS. */
+  /** TLS options, such as the authority (`ca`) that signed the server's certificate. `true` requires TLS. */
   readonly ssl?: boolean | ConnectionOptions
   /**
-   * Set this when the URL is that of a pooler in transaction mode, such as PgBouncer, where each transaction may get another
-   * connection of the server: no prepared statements, no settings of the session (each transaction brings its own), no notifications
-   * (waiting processes look for themselves instead). Its user should have an `idle_in_transaction_session_timeout`.
+   * Set this when the URL leads to a pooler in transaction mode, such as PgBouncer, where each transaction may get another connection of
+   * the server: the store then uses no prepared statements, no session settings (each transaction brings its own) and no notifications
+   * (waiting processes poll instead). Give its user an `idle_in_transaction_session_timeout`.
    */
   readonly transactionPooler?: boolean
 }
 
 /**
- * The run store in a Postgres database.
+ * Provides the run store in a Postgres database.
  *
  * **Errors**
  *
- * - `RunStoreError` — `CannotOpen` for a URL that is none, a server that cannot be reached, a login that is refused or a database
- *   that does not exist; `StoreUnreadable` for tables that a newer Fermata made; `StoreFault` when the server only takes reads.
+ * - `RunStoreError` — `CannotOpen` for an invalid URL, a server that cannot be reached, a refused login or a missing database;
+ *   `StoreUnreadable` for tables of a newer Fermata; `StoreFault` when the server is read-only.
  *
  * @category layers
  * @since 0.1.0
@@ -105,18 +104,17 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
   )
 
 /**
- * How long the server lets a transaction of ours do nothing before it ends the session. Its statements follow each other at
- * once: only a process that was stopped takes longer, and its locks must not stop the others.
+ * How long the server lets a transaction idle before it ends the session. Statements of a transaction follow each other at once, so only
+ * a stopped process idles longer, and its locks must not block the others.
  */
 const idleInTransactionMs = 5000
 
-/** How long an answer may take that waits for no lock. */
+/** How long an answer may take for a statement that waits for no lock. */
 const promptMs = (options: Options): number => Math.min(10_000, answerTimeoutMs(options))
 
-/** A row may be as large as Postgres makes them. */
+/** Largest message of the protocol, which allows rows of any size that Postgres stores. */
 const maxMessageSize = 0x3fff_ffff
 
-/** Refuses what a program without types may give, which would make the store wait for ever or not at all. */
 const optionNames: ReadonlyArray<keyof Options> = [
   "url",
   "maxConnections",
@@ -134,6 +132,7 @@ const answerTimeoutMs = (options: Options): number =>
     ? 2 * busyDeadlineMs(options) + 10_000
     : Duration.toMillis(options.answerTimeout)
 
+/** Refuses invalid numbers and durations of untyped programs, with which the store would wait for ever or not at all. */
 const checkNumbers = (options: Options) => {
   const { answerTimeout, busyDeadline, connectTimeout, maxConnections = 1 } = options
   const [name] = Object.entries({ busyDeadline, answerTimeout, connectTimeout }).find(
@@ -150,7 +149,7 @@ const checkNumbers = (options: Options) => {
     : cannotOpen("its `maxConnections` has to be a whole number, from 1 on.")
 }
 
-/** Connects once, to report what is wrong before anything is built on it, and decides how all other connections are made. */
+/** Connects once, to report a problem before the store is built, and returns the configuration of all further connections. */
 const open = Effect.fnUntraced(function* (options: Options) {
   const url = typeof options.url === "string" ? Redacted.make(options.url) : options.url
   if (!isPostgresUrl(Redacted.value(url))) {
@@ -176,7 +175,7 @@ const open = Effect.fnUntraced(function* (options: Options) {
     Effect.mapError(whyNot),
     Effect.raceFirst(notYet)
   )
-  // Its transactions bring their settings.
+  // Behind a pooler, each transaction brings its settings.
   if (pooled) return basic
   return {
     ...basic,
@@ -188,9 +187,9 @@ const open = Effect.fnUntraced(function* (options: Options) {
   }
 })
 
-/** Says that opening the store takes long. */
+/** Logs a warning when opening the store takes long. Never returns. */
 const notYet = Effect.logWarning(
-  "The database does not answer yet. It is tried again for as long as `busyDeadline` allows: check that its server runs, and the host and the port."
+  "The database does not answer yet. The store retries until `busyDeadline`: check that its server runs, and the host and the port."
 ).pipe(Effect.delay("2 seconds"), Effect.andThen(Effect.never))
 
 const firstContact = Effect.fnUntraced(function* (config: PgConnection.Config) {
@@ -205,15 +204,15 @@ const firstContact = Effect.fnUntraced(function* (config: PgConnection.Config) {
 const milliseconds = (value: number): string => String(Math.min(0x7fff_ffff, Math.max(1, Math.ceil(value))))
 
 /**
- * Something when runs may have changed: after every connect, since earlier notifications are lost, and with every notification.
- * While anybody looks it has a connection of its own, and makes another one for as long as that takes.
+ * Emits when runs may have changed: after every connect, since notifications may have been lost before, and for every notification.
+ * Uses a connection of its own while there are subscribers, and replaces it when it is lost.
  */
 const changes = (config: Config, silenceMs: number) =>
   Stream.unwrap(
     Effect.gen(function* () {
       const connection = yield* (yield* PgConnection.make(withoutSilence(config, silenceMs))).pin
       const notifications = Stream.fromQueue(yield* connection.listen(SqlRunStore.channel))
-      // Asks for an answer, without which the connection ends, and the notifications with it.
+      // Requires an answer: a silent connection ends, and is replaced.
       const heartbeat = connection.query(`LISTEN ${SqlRunStore.channel}`)
       yield* Effect.forkScoped(Effect.ignore(Effect.repeat(heartbeat, Schedule.spaced(silenceMs / 2))))
       return Stream.concat(Stream.succeed(undefined), notifications)
@@ -224,7 +223,7 @@ const changes = (config: Config, silenceMs: number) =>
       Schedule.min([Schedule.exponential("50 millis"), Schedule.spaced("2 seconds")]).pipe(Schedule.jittered)
     ),
     Stream.orDie,
-    // Many notifications are one reason to look.
+    // Notifications that arrive together are merged.
     Stream.share({ capacity: 1, strategy: "sliding", replay: 1 })
   )
 
@@ -236,7 +235,7 @@ const isPostgresUrl = (url: string): boolean => {
 const cannotOpen = (detail: string): RunStoreError.RunStoreError =>
   new RunStoreError.RunStoreError({ operation: "open", reason: new RunStoreError.CannotOpen({ detail }) })
 
-/** What a server that is not there yet, or not any more, answers: it may be one of the things that start together. */
+/** Codes of a server that is not up yet or no longer: it may start at the same time as this program. */
 const passingCodes: ReadonlySet<unknown> = new Set([
   "57P01",
   "57P02",
@@ -256,14 +255,14 @@ const isPassing = (error: SqlError): boolean => {
   return code === undefined ? isSilence(error) : passingCodes.has(code)
 }
 
-/** Whether the other side said nothing, or hung up in the middle. */
+/** Whether the server was silent, or closed the connection in the middle. */
 const isSilence = (error: SqlError): boolean =>
   /timed out|closed/i.test(error.reason.cause instanceof Error ? error.reason.cause.message : "")
 
 const codeOf = ({ reason: { cause } }: SqlError): unknown =>
   typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined
 
-/** Why there is no connection, in words that name neither host nor user. */
+/** The reason for a missing connection, without host and user. */
 const whyNot = (error: SqlError): RunStoreError.RunStoreError => {
   if (error.reason._tag !== "ConnectionError") return SqlRunStore.toStoreError("open", error)
   const code = codeOf(error)
@@ -276,7 +275,7 @@ const whyNot = (error: SqlError): RunStoreError.RunStoreError => {
       `the server's certificate was not accepted (${code}). Give its authority as \`ssl.ca\`.`
     )
   }
-  // What is left is what the driver says about the URL and about TLS.
+  // The remaining errors are the driver's, about the URL and TLS.
   const said = error.reason.cause instanceof Error ? error.reason.cause.message : error.reason._tag
   return cannotOpen(`the connection could not be made (${said}).`)
 }

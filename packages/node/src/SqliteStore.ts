@@ -1,9 +1,9 @@
 /**
- * Keeps runs in one SQLite file, with the SQLite that Node brings along.
+ * Keeps runs in one SQLite file, with the SQLite of Node.
  *
  * Several processes may use one file at the same time: every write takes the lock at its start, waits for it without blocking
- * the event loop, and is tried again until a deadline. What was acknowledged survives a killed process and, with
- * `synchronous: "full"` (the default), a power cut.
+ * the event loop, and is retried until a deadline. Acknowledged writes survive a killed process and, with `synchronous: "full"` (the
+ * default), a power cut.
  *
  * @since 0.1.0
  */
@@ -16,40 +16,40 @@ import type { BackupExists } from "./internal/BackupExists.ts"
 
 export { BackupExists } from "./internal/BackupExists.ts"
 
-/** Which file, and how carefully it is written. */
+/** The file, and how durably it is written. */
 export interface Options {
-  /** A file in a directory that exists; it is created when it is missing. `:memory:` keeps nothing. */
+  /** A file in an existing directory; the file is created if it is missing. `:memory:` keeps nothing. */
   readonly filename: string
   /**
-   * `full` (the default) waits for the disk with every commit. `normal` is faster: a killed process still loses nothing, a
-   * power cut may lose the last commits, and the file stays sound.
+   * `full` (the default) waits for the disk with every commit. `normal` is faster: a killed process still loses nothing, a power cut may
+   * lose the last commits but does not damage the file.
    */
   readonly synchronous?: "full" | "normal"
-  /** How long to try while another process holds the lock. Default 10 seconds; then `StoreBusy`. */
+  /** How long an operation is retried while another process holds the lock. Default: 10 seconds; then `StoreBusy`. */
   readonly busyDeadline?: Duration.Input
 }
 
 /**
- * The run store in a SQLite file.
+ * Provides the run store in a SQLite file.
  *
  * **Details**
  *
- * What is removed leaves the file: deleted rows are overwritten, and the log that still holds them is emptied as soon as nobody
- * reads it ({@link compact} clears the last trace). A log that grows above 64 MB, because somebody keeps reading an old state, is
- * warned of. An open store does not keep the process alive.
+ * Removed data leaves the file: deleted rows are overwritten, and the log that still holds them is emptied when its last reader ends
+ * ({@link compact} clears the last trace). The store logs a warning when the log grows above 64 MB because a connection keeps reading
+ * an old state. An open store does not keep the process alive.
  *
  * **Gotchas**
  *
  * The file, `-wal` and `-shm` belong together while the store is open: copy it with {@link backup}, and never delete one of them.
  * A process that has the store open must not open these files other than through SQLite, not even to read them (`fs.readFile`,
  * `fs.copyFile`): on POSIX, closing the file drops the locks of the whole process, and two processes then write at once.
- * Processes cannot share a file on a network file system; opening one there is warned of.
+ * Processes cannot share a file on a network file system; the store logs a warning when it opens one there.
  *
  * **Errors**
  *
- * - `RunStoreError` — `CannotOpen` for a path that cannot be a database file, `StoreUnreadable` for a file that is not a
- *   database, that lost its log (or the log its file), that is damaged or that a newer Fermata made, `StoreBusy` when others kept
- *   it locked. Nothing is created in the place of what is lost.
+ * - `RunStoreError` — `CannotOpen` for a path that cannot be a database file; `StoreUnreadable` for a file that is not a database, has
+ *   lost its log (or the log its file), is damaged or was made by a newer Fermata; `StoreBusy` when others kept it locked. A lost file
+ *   is never replaced by a new one.
  *
  * @category layers
  * @since 0.1.0
@@ -63,13 +63,12 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
   )
 
 /**
- * Copies a store into a new file, as it was at one moment, while others go on writing.
+ * Copies a store into a new file, in its state at one moment, while others continue to write.
  *
  * **Details**
  *
- * The copy is made in one step in a background thread, so that neither writers nor this process wait for it. It is made beside
- * `to` under another name and gets its own when it is whole. It cannot be interrupted half-way. Only who may read the store may
- * read the copy.
+ * A background thread makes the copy in one step, so that neither writers nor this process wait for it. The copy gets its name when it is
+ * whole; until then it has another one in the same folder. It cannot be interrupted half-way, and has the mode of the store's file.
  *
  * **Errors**
  *
@@ -92,22 +91,22 @@ export const backup = (options: {
   )
 
 /**
- * Closes a store to all writers for good: to every process that has it open, whatever it does, and to every one that opens it later.
+ * Closes a store to all writers for good: to every process that has it open, and to every process that opens it later.
  *
  * **When to use**
  *
- * Before a restored copy takes the place of a store whose processes may still be alive. Each of them fails with its next write, and
- * no body of a tool with side effects starts without one. Ending them is still up to you.
+ * Before a restored copy replaces a store whose processes may still be alive. Each of them fails with its next write, and no body of a
+ * tool with side effects starts without a write. Ending the processes is still up to you.
  *
  * **Details**
  *
- * The store can still be read: to see what was done after the backup. There is no way back but {@link restore}, which takes a fenced
- * store as well.
+ * The store can still be read, to find out what happened after the backup. Only {@link restore} makes a writable store of it again; it
+ * also takes a fenced store.
  *
  * **Errors**
  *
  * - `RunStoreError` — `CannotOpen` when there is no such store, `StoreBusy` when others kept it locked for 10 seconds,
- *   `StoreUnreadable` when it is damaged. Then its processes have to be ended before anything else is done.
+ *   `StoreUnreadable` when it is damaged. Then end its processes before you continue.
  *
  * @category maintaining
  * @since 0.1.0
@@ -121,22 +120,22 @@ export const fence = (options: {
   )
 
 /**
- * Makes a new store of a backup. Its runs stand where they stood when the backup was made; a side effect that may have happened since
- * is in doubt before its first start (see `doubtLaterEffects`).
+ * Makes a new store of a backup. Its runs are in their state at the time of the backup; a side effect that may have happened since is
+ * in doubt before its first start (see `doubtLaterEffects`).
  *
  * **When to use**
  *
- * Always, instead of copying the backup: a program that works on a copy repeats what was done after the backup was made. First
+ * Always, instead of copying the backup: a program that works on a copy repeats the effects that happened after the backup. First
  * {@link fence} the old store, and end its processes.
  *
  * **Details**
  *
- * Returns the ids of the runs that can go on, and the runs that cannot be read: nothing of those is executed, and they keep no other from
- * being restored. No process holds a run. The backup stays as it is.
+ * Returns the ids of the runs that can continue, and the runs that cannot be read: none of their calls is executed, and they do not keep
+ * other runs from being restored. No process holds a run. The backup stays unchanged.
  *
  * **Errors**
  *
- * - `BackupExists` — there is a file of the new name, and nothing was replaced; choose another name.
+ * - `BackupExists` — a file of the new name exists, and was not replaced; choose another name.
  * - `RunStoreError` — `CannotOpen` when there is no such backup or the folder of `to` cannot be written, `StorageFull`,
  *   `StoreUnreadable` when the backup is not a database, is damaged, or was made by a newer Fermata.
  *
@@ -157,31 +156,31 @@ export const restore = (options: {
     ({ restore }) => restore(options)
   )
 
-/** What a check found. */
+/** The result of a check. */
 export interface CheckReport {
-  /** Whether nothing is wrong. */
+  /** Whether there are no problems. */
   readonly ok: boolean
   readonly runs: number
   readonly events: number
   readonly requests: number
-  /** What is wrong, a sentence each. The first hundred; a last one counts the rest. */
+  /** A sentence for each of the first hundred problems; a last one counts the rest. */
   readonly problems: ReadonlyArray<string>
 }
 
 /**
- * Reads every page, run, request, message and grant of a store, and reports what is wrong. It changes nothing, makes no file, and works
- * while others use the store.
+ * Reads every page, run, request, message and grant of a store, and reports problems. Changes nothing, creates no file, and works while
+ * others use the store.
  *
  * **When to use**
  *
- * After a disk or a file was damaged, on a backup before you rely on it, and now and then. It reads the whole file, and this
- * process does nothing else while SQLite reads the pages: run it in a process of its own when the store is large.
+ * After damage to a disk or a file, before you rely on a backup, and from time to time. It reads the whole file, and blocks this process
+ * while SQLite reads the pages: check a large store in a process of its own.
  *
  * **Errors**
  *
- * A store that is damaged is reported, not failed with.
+ * A damaged store is reported in the result, not as an error.
  *
- * - `RunStoreError` — `CannotOpen` when there is no such file or it may not be read, `StoreBusy` when somebody kept it locked.
+ * - `RunStoreError` — `CannotOpen` when there is no such file or it may not be read, `StoreBusy` when others kept it locked.
  *
  * @category maintaining
  * @since 0.1.0
@@ -195,23 +194,23 @@ export const check = (options: {
   )
 
 /**
- * Writes the whole store anew, without gaps, while others have it open.
+ * Rewrites the whole store without gaps, while others have it open.
  *
  * **When to use**
  *
- * After many runs were removed, to make the file smaller. And after a removal when the file must hold no trace of the text, even
- * for who reads its bytes: a removal overwrites the rows, but where SQLite once moved a row to another page, a part of it can
- * have stayed in the unused room of the old page.
+ * After many removals, to make the file smaller. Also after a removal when the bytes of the file must hold no trace of the text: a
+ * removal overwrites the rows, but where SQLite has moved a row to another page before, a part of it can remain in unused space of the
+ * old page.
  *
  * **Gotchas**
  *
- * Nobody can write meanwhile (reading goes on), it needs as much space again as the store has, and this process does nothing
- * else until it is done: run a large one in a process of its own, when little goes on.
+ * It blocks all writers (readers continue), needs as much free space as the store has, and blocks this process until it is done: compact
+ * a large store in a process of its own, at a quiet time.
  *
  * **Errors**
  *
- * - `RunStoreError` — `CannotOpen` when there is no such store, `StoreBusy` when others kept writing for 10 seconds, or still
- *   read the old text; `StorageFull`, `StoreUnreadable`. The store is as it was, or is done.
+ * - `RunStoreError` — `CannotOpen` when there is no such store, `StoreBusy` when others kept writing for 10 seconds or still read the
+ *   old text; `StorageFull`, `StoreUnreadable`. The store is then unchanged, or compacted.
  *
  * @category maintaining
  * @since 0.1.0

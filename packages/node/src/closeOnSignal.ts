@@ -1,5 +1,5 @@
 /**
- * Ending a program as its operator expects it: a signal suspends what is going on, and then the program ends.
+ * Ends a program on a signal, after suspending its runs.
  *
  * @since 0.1.0
  */
@@ -7,26 +7,26 @@ import { Display } from "@fermata/sdk"
 import { OptionsInvalid } from "@fermata/sdk/domain"
 import * as Result from "effect/Result"
 
-/** What is closed: a Fermata, a conductor, a server. */
+/** Anything that can be closed: a Fermata, a conductor, a server. */
 export type Closable = AsyncDisposable | { readonly close: () => Promise<unknown> }
 
-/** How a program ends. */
+/** Options of `closeOnSignal`. */
 export interface CloseOnSignalOptions {
-  /** Default: `SIGTERM` and `SIGINT`. */
+  /** The signals. Default: `SIGTERM` and `SIGINT`. */
   readonly signals?: ReadonlyArray<NodeJS.Signals>
-  /** Milliseconds that closing may take before the program ends all the same. Default: 5,000. */
+  /** Milliseconds that closing may take before the program ends anyway. Default: 5,000. */
   readonly timeoutMs?: number
   /** Called when closing has failed or taken too long. Default: writes a line to stderr. */
   readonly onProblem?: (problem: string) => void
 }
 
 /**
- * Closes things, in this order, at the first signal, and ends the program: with 0 when everything was closed, else with 1. At the second
- * signal it ends at once, with 1. Returns how to stop listening. Throws `OptionsInvalid` for an option that there is not.
+ * Closes things, in this order, at the first signal, and ends the program: with 0 when everything was closed, else with 1. A second signal
+ * ends it at once, with 1. Returns a function that removes the signal handlers. Throws `OptionsInvalid` for an unknown option.
  *
  * **Details**
  *
- * Nothing is lost by either: a run that was not over is in the store, and another program takes it up.
+ * Neither loses anything: a run that has not ended is in the store, and another program can take it up.
  *
  * **Example** (A worker that suspends its runs)
  *

@@ -1,6 +1,5 @@
 /**
- * Fermata for a Node program, with what it needs by default: a SQLite file for the runs, and a scrubber that also hides the home
- * directory.
+ * Fermata for a Node program, with defaults for its needs: a SQLite file for the runs, and a scrubber that also hides the home directory.
  *
  * @since 0.1.0
  */
@@ -9,7 +8,7 @@ import { Fermata, type RunStore, type RunStoreError, Scrubber } from "@fermata/s
 import type * as Layer from "effect/Layer"
 import * as SqliteStore from "./SqliteStore.ts"
 
-/** What a Fermata is made of. */
+/** Options of `createFermata`. */
 export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "store"> {
   /** A SQLite file (default: `fermata.db` in the working directory), `:memory:`, or any layer with a `RunStore`. */
   readonly store?: string | Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>

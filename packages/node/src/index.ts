@@ -1,6 +1,6 @@
 /**
- * Everything a Node program needs: {@link createFermata} with a SQLite file as its store, the words to define agents and to
- * decide, and the SDK's modules under their own names.
+ * The main entry of a Node program: {@link createFermata} with a SQLite file as its store, the functions that define agents and
+ * decisions, and the SDK's modules under their own names.
  *
  * @since 0.1.0
  */

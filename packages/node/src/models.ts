@@ -8,9 +8,9 @@ import type {
 } from "@fermata/sdk/model"
 import type * as Models from "@fermata/sdk/model"
 /**
- * Models of providers, ready to be given to {@link createFermata}. Each is loaded when it is first asked.
+ * Models of providers, for {@link createFermata}. Each is loaded at its first call.
  *
- * In Effect programs the same are services: `OpenAiResponses`, `OpenAiChat` and `AnthropicMessages` of `@fermata/sdk/model`.
+ * Effect programs use the services `OpenAiResponses`, `OpenAiChat` and `AnthropicMessages` of `@fermata/sdk/model` instead.
  *
  * @since 0.1.0
  */
@@ -22,7 +22,7 @@ type Client = ModelClient.ModelClient["Service"]
 type Made = Effect.Effect<Client, never, HttpClient.HttpClient>
 
 /**
- * A model of OpenAI, through `/responses`. The key is `OPENAI_API_KEY` unless another is given.
+ * A model of OpenAI, through `/responses`. The key is `OPENAI_API_KEY` unless `apiKey` is given.
  *
  * **Example** (An agent with a real model)
  *
@@ -40,7 +40,7 @@ export const openAi = (options: OpenAiResponses.Options): Client =>
   lazily(options, ({ OpenAiResponses }) => OpenAiResponses.make(options))
 
 /**
- * A model behind `/chat/completions`: of any server that speaks it, at its `baseUrl` (default: OpenAI's).
+ * A model of any server with `/chat/completions`, at its `baseUrl` (default: OpenAI's).
  *
  * @category models
  * @since 0.1.0
@@ -49,7 +49,7 @@ export const openAiCompatible = (options: OpenAiChat.Options): Client =>
   lazily(options, ({ OpenAiChat }) => OpenAiChat.make(options))
 
 /**
- * A model of Anthropic, through `/v1/messages`. The key is `ANTHROPIC_API_KEY` unless another is given.
+ * A model of Anthropic, through `/v1/messages`. The key is `ANTHROPIC_API_KEY` unless `apiKey` is given.
  *
  * @category models
  * @since 0.1.0
@@ -58,7 +58,7 @@ export const anthropic = (options: AnthropicMessages.Options): Client =>
   lazily(options, ({ AnthropicMessages }) => AnthropicMessages.make(options))
 
 /**
- * The model of a profile, whichever protocol it names.
+ * The model of a profile, in the protocol that it names.
  *
  * @category models
  * @since 0.1.0
@@ -76,7 +76,7 @@ export const modelOf = (profile: ModelProfile.ModelProfile): Client =>
   })
 
 /**
- * A login instead of a key, as `auth` of a model: renewed ahead of its end, once for all processes that share the token file.
+ * A login for the `auth` of a model, instead of a key: renewed before its end, once for all processes that share the token file.
  *
  * @category models
  * @since 0.1.0

@@ -1,8 +1,8 @@
 /**
  * List prices of models, for cost budgets. An entry of its own (`@fermata/node/prices`), because the table takes 60 ms to load.
  *
- * The table is as new as the installed `@pydantic/genai-prices`; nothing is fetched. What a provider reports as the cost of a call
- * always comes first, and a model that is not in the table has no price rather than a wrong one.
+ * The table is as new as the installed `@pydantic/genai-prices`; nothing is fetched. The cost that a provider reports for a call takes
+ * precedence, and a model that is not in the table has no price rather than a wrong one.
  *
  * @since 0.1.0
  */
@@ -17,9 +17,8 @@ type Prices = ModelProfile.Prices
  * **Details**
  *
  * `provider` is a provider's name in the table (`openai`, `anthropic`, `google`, `x-ai`, `openrouter`, …) or its base URL. `at` is
- * the moment whose prices are meant, by default now: a few models have cheaper hours. Where a model charges more for a long
- * context, that is in `tiers`. Left out are batches, images, audio, searches and caching for longer than five minutes: what a call
- * spends on these is not in its cost.
+ * the time of the prices, by default now: a few models have cheaper hours. `tiers` has the higher prices of a long context. The prices
+ * leave out batches, images, audio, searches and caching for longer than five minutes: what a call spends on these is not in its cost.
  *
  * **Example** (Giving a model its prices)
  *
@@ -62,7 +61,7 @@ const pricesIn = (price: ModelPrice): Prices | undefined => {
   return tiers.length === 0 ? rates : { ...rates, tiers }
 }
 
-/** The rates of a call with this much input. */
+/** The rates of a call with this many input tokens. */
 const ratesAt = (price: ModelPrice, inputTokens: number): Omit<Prices, "tiers"> | undefined => {
   const input = rateAt(price[fields.input], inputTokens)
   const output = rateAt(price[fields.output], inputTokens)

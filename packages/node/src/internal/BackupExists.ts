@@ -1,11 +1,11 @@
 /**
- * What a backup, or a restored store, fails with that would replace something. Apart from both, which are loaded when they are used.
+ * The error of a backup or a restored store that would replace a file. In its own module, because both are loaded when they are used.
  */
 import * as Schema from "effect/Schema"
 
-/** A file of this name exists already, and nothing was written. Choose another name, or move the file away. */
+/** A file of this name exists, and nothing was written. Choose another name, or move the file away. */
 export class BackupExists extends Schema.TaggedError<BackupExists>()("BackupExists", {}) {
   override get message() {
-    return "There is a file of that name already, and a copy never replaces one: choose another name, or move it away."
+    return "A file of that name exists, and a copy never replaces a file: choose another name, or move the file away."
   }
 }

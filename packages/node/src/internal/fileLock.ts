@@ -1,17 +1,17 @@
 /**
  * A lock on a path: one holder at a time, among the fibers of this process and among processes.
  *
- * Between processes it is SQLite's exclusive lock on an empty database, which the operating system drops when its holder dies,
- * however it dies: no lock of a dead process has to be found and broken. On POSIX the close of any descriptor of a file drops every
- * lock that the process holds on that file (SQLite, "How To Corrupt An SQLite Database File", section 2.2), so only SQLite opens this
- * one: everything else goes by its name. Inside a process callers wait in line, and only the first of them tries the file.
+ * Between processes it is SQLite's exclusive lock on an empty database, which the operating system drops when its holder dies: no lock
+ * of a dead process has to be found and broken. On POSIX the close of any descriptor of a file drops every lock that the process holds
+ * on that file (SQLite, "How To Corrupt An SQLite Database File", section 2.2), so only SQLite opens this one; all other operations
+ * use its name. Inside a process callers queue, and only the first of them tries the file.
  */
 import { chmodSync, existsSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 
-/** `busy`: others have held the lock for all the time that was given. `unusable`: the file cannot be locked. */
+/** `busy`: others have held the lock for the whole given time. `unusable`: the file cannot be locked. */
 export class FileLockError extends Data.TaggedError("FileLockError")<{
   readonly reason: "busy" | "unusable"
 }> {}
@@ -21,14 +21,14 @@ export interface FileLock {
   readonly unlock: () => void
 }
 
-/** Callers of this process per path, in the order in which they asked; the first one holds the lock or tries to. */
+/** Callers of this process by path, in the order of their requests; the first one holds the lock or tries to. */
 const lines = new Map<string, Array<object>>()
 
 /** Interval between two attempts. */
 const pause = "20 millis"
 
 /**
- * Takes the lock of an absolute path without symbolic links, whose folder is there. Only the waiting can be interrupted.
+ * Takes the lock of an absolute path without symbolic links, in an existing folder. Only the wait can be interrupted.
  */
 export const acquireFileLock = (path: string, timeoutMs: number): Effect.Effect<FileLock, FileLockError> =>
   Effect.uninterruptible(
@@ -67,7 +67,7 @@ const tryLock = (path: string): DatabaseSync | "busy" | "unusable" => {
   try {
     const isNew = !existsSync(path)
     database = new DatabaseSync(path, { timeout: 0 })
-    // By its name: a descriptor of our own would drop the lock of another caller when it is closed.
+    // By its name: closing a descriptor would drop another caller's lock.
     if (isNew) chmodSync(path, 0o600)
     database.exec("BEGIN EXCLUSIVE")
     return database

@@ -5,11 +5,11 @@ import { readFileSync, statfsSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import * as Effect from "effect/Effect"
 
-/** The name of the network file system that a path lies on, if it is one: processes cannot share a store there. */
+/** The name of the network file system of a path, on which processes cannot share a store; `undefined` on a local one. */
 export const networkFileSystemOf = (path: string): Effect.Effect<string | undefined> =>
   Effect.sync(() => {
     try {
-      // Elsewhere the numbers mean other things.
+      // On other platforms the numbers have other meanings.
       if (process.platform !== "linux") return undefined
       const { type } = statfsSync(dirname(path))
       if (type !== fuse) return networkFileSystems.get(type)
@@ -19,7 +19,7 @@ export const networkFileSystemOf = (path: string): Effect.Effect<string | undefi
     }
   })
 
-/** Numbers that `statfs` gives on Linux; see `man 2 statfs`. */
+/** The numbers of `statfs` on Linux; see `man 2 statfs`. */
 const networkFileSystems: ReadonlyMap<number, string> = new Map([
   [0x6969, "NFS"],
   [0x517b, "SMB"],
@@ -31,7 +31,7 @@ const networkFileSystems: ReadonlyMap<number, string> = new Map([
 ])
 const fuse = 0x65735546
 
-/** The kind of remote FUSE mount that a path lies on, by the lines of `/proc/self/mounts`; the longest mount point counts. */
+/** The kind of remote FUSE mount of a path, from the lines of `/proc/self/mounts`; the longest mount point counts. */
 export const remoteMount = (mounts: string, path: string): string | undefined => {
   let best = { length: 0, type: "" }
   for (const line of mounts.split("\n")) {

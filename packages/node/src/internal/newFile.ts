@@ -1,5 +1,5 @@
 /**
- * Files that do not exist yet: created under a name of their own, and given the name that they are made for.
+ * New files: created under a temporary name, and renamed to their own name when they are whole.
  *
  * A database that a connection has open must never be opened here (see `sqliteFile.ts`).
  */
@@ -10,7 +10,7 @@ export const createEmpty = async (path: string, mode: number): Promise<void> => 
   await (await open(path, "wx", mode)).close()
 }
 
-/** Gives a file a name in its folder; false when that name is taken. It never replaces a file. The old name may remain. */
+/** Gives a file a name in its folder, without replacing a file; false when the name is taken. The old name may remain. */
 export const nameIfFree = async (from: string, to: string): Promise<boolean> => {
   try {
     await link(from, to)
@@ -18,7 +18,7 @@ export const nameIfFree = async (from: string, to: string): Promise<boolean> => 
   } catch (error) {
     if (codeOf(error) === "EEXIST") return false
   }
-  // A file system without links: an empty file reserves the name, then it is replaced.
+  // A file system without links: an empty file reserves the name and is then replaced.
   try {
     await createEmpty(to, 0o600)
   } catch (error) {

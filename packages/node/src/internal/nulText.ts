@@ -1,15 +1,15 @@
 /**
- * Texts with NUL characters in a database that takes none.
+ * Texts with NUL characters in a database that refuses them.
  *
- * Postgres refuses U+0000 in a text. It is written as U+FDD0 and a digit instead, and read back as what it was. U+FDD0 is a
- * character that Unicode keeps for such uses inside a program, and is written that way too.
+ * Postgres refuses U+0000 in a text. It is written as U+FDD0 and a digit, and read back as U+0000. U+FDD0 is a noncharacter that Unicode
+ * reserves for such internal uses; it is escaped in the same way.
  */
 import * as Effect from "effect/Effect"
 import type { SqlClient } from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import * as Stream from "effect/Stream"
 
-/** The client, whose reserved connections take and give back every text. */
+/** A client whose reserved connections write and read every text. */
 export const withNulText = <Client extends SqlClient>(client: Client): Client =>
   Object.assign(client, { reserve: Effect.map(client.reserve, translated) })
 

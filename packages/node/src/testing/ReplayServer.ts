@@ -1,6 +1,6 @@
 /**
- * A model's server for tests: it answers over a real socket with recorded or written responses, in the pieces, at the pace and
- * with the faults that a test asks for, and it keeps what it was asked and when each connection ended.
+ * A model's server for tests: it answers over a real socket with recorded or written responses, with the chunking, the delays and the
+ * faults that a test gives, and records the requests and the end of each connection.
  *
  * @since 0.1.0
  */
@@ -21,19 +21,19 @@ export interface Response {
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
-  /** How the body is cut into writes. Default: `events`. */
+  /** How the body is split into writes. Default: `events`. */
   readonly chunking?: Chunking
   /** Milliseconds before the head, before the body, and between two writes. */
   readonly delay?: { readonly head?: number; readonly body?: number; readonly chunk?: number }
   readonly fault?: Fault
 }
 
-/** What goes wrong, after this many bytes of the body. */
+/** A fault after this many bytes of the body. */
 export interface Fault {
   readonly after: number
   /**
-   * `end`: the body ends well, too early. `cut`: the connection is closed within the body. `reset`: it is reset. `stall`: nothing
-   * more is sent, and nothing is closed.
+   * `end`: the body ends properly, but too early. `cut`: the connection is closed within the body. `reset`: it is reset. `stall`: no more
+   * is sent, and the connection stays open.
    */
   readonly kind: "end" | "cut" | "reset" | "stall"
 }
@@ -48,18 +48,18 @@ export interface Request {
   readonly closed: Promise<{ readonly at: number; readonly early: boolean }>
 }
 
-/** What to answer: responses in order, or one for each request. A request beyond the last response gets status 599. */
+/** The responses in order, or a function that answers each request. A request beyond the last response gets status 599. */
 export type Responses =
   | ReadonlyArray<Response>
   | ((request: Request, index: number) => Response | Promise<Response>)
 
 /** A running server. */
 export interface ReplayServer {
-  /** Such as `http://127.0.0.1:41234`. */
+  /** The base URL, such as `http://127.0.0.1:41234`. */
   readonly url: string
-  /** What it was asked, oldest first. */
+  /** The requests, oldest first. */
   readonly requests: ReadonlyArray<Request>
-  /** Connections that are open now. */
+  /** Number of open connections. */
   readonly connections: () => number
 }
 
@@ -110,7 +110,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   ".txt": "text/plain"
 }
 
-/** How the bytes travelled then is not how they travel now. */
+/** Leaves out the headers of the recorded transfer, which do not apply to the replayed one. */
 const withoutFraming = (headers: Readonly<Record<string, string>>) =>
   Object.fromEntries(
     Object.entries(headers).filter(
@@ -174,7 +174,7 @@ const choose = async (responses: Responses, request: Request, index: number): Pr
     responses[index] ?? {
       status: 599,
       body: JSON.stringify({
-        error: { message: `There are ${responses.length} responses, and this is one more.` }
+        error: { message: `This request comes after the last of ${responses.length} responses.` }
       }),
       headers: { "content-type": "application/json", "x-should-retry": "false" }
     }
@@ -197,7 +197,7 @@ const write = async (outgoing: ServerResponse, response: Response) => {
     if (!first && delay.chunk !== undefined) await wait(delay.chunk)
     first = false
     if (outgoing.destroyed) return
-    // Each piece is on its way before the next one is written, or they would arrive as one.
+    // Each piece is sent before the next one is written; otherwise they would arrive as one.
     await new Promise<void>((resolve) => outgoing.write(chunk, () => resolve()))
   }
   if (outgoing.destroyed) return

@@ -1,9 +1,9 @@
 /**
- * Ways to cut a body into the pieces in which it is sent.
+ * Ways to split a body into the pieces in which it is sent.
  */
 
 /**
- * How a body is cut: `events` after each blank line, `whole` not at all, a number into pieces of that many bytes, a seed at random
+ * How a body is split: `events` after each blank line, `whole` not at all, a number into pieces of that many bytes, a seed at random
  * places, the same ones every time.
  */
 export type Chunking = "events" | "whole" | number | { readonly seed: number; readonly longest?: number }
@@ -36,7 +36,7 @@ const endOfEvent = (body: Uint8Array, from: number): number => {
   return body.length
 }
 
-/** A linear congruential generator: what is needed is that the same seed cuts at the same places. */
+/** A linear congruential generator: the same seed gives the same cuts. */
 const randomEnds = (seed: number, longest: number) => {
   let state = seed >>> 0
   return (from: number): number => {

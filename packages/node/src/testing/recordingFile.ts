@@ -4,8 +4,7 @@ import type { RecordedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 
 /**
- * Keeps the recordings of a `RecordedModel` in this file. A file that cannot be read or written is a defect: it belongs to the
- * test.
+ * Keeps the recordings of a `RecordedModel` in this file. A file that cannot be read or written is a defect, which fails the test.
  *
  * @category constructors
  * @since 0.1.0

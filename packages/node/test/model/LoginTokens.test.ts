@@ -490,7 +490,7 @@ describe("The file of a login", () => {
       yield* store.write(expired)
       yield* Effect.promise(() => writeFile(file, '{"accessToken": 7, "secret": "hidden"}'))
       const { message } = yield* Effect.flip(store.read)
-      assert.include(message, "does not hold one")
+      assert.include(message, "holds no login")
       assert.notInclude(message, "hidden")
       assert.notInclude(message, file)
     })

@@ -144,7 +144,7 @@ describe("SqliteStore.check", () => {
         yield* problemsAfter(
           "UPDATE fermata_runs SET parent_run_id = 'run_1', parent_revision = 5 WHERE run_id = 'run_5'"
         ),
-        ["The run run_5 builds on run_1, which is not there as far as it must be: restore a backup."]
+        ["The run run_5 builds on run_1, which is missing or too short: restore a backup."]
       )
     })
   )
@@ -174,7 +174,7 @@ describe("SqliteStore.check", () => {
         ])
       }
       assert.deepStrictEqual(yield* problemsAfter("UPDATE fermata_messages SET status = 'asleep'"), [
-        "The message m1 to run_2 has a status that is none."
+        "The message m1 to run_2 has an unknown status."
       ])
       assert.deepStrictEqual(yield* problemsAfter("DROP TABLE fermata_messages"), [
         "Tables are missing (fermata_messages): restore a backup."

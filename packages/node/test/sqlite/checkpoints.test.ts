@@ -56,7 +56,7 @@ describe("SqliteStore, with checkpoints", () => {
     [
       "differs from its journal",
       `UPDATE fermata_chunks SET messages = replace(messages, '${secret} 3"', '${secret} 4"') WHERE place = 0`,
-      "is not what its journal amounts to"
+      "differs from its journal"
     ],
     ["cannot be read", "UPDATE fermata_checkpoints SET state = '{'", "cannot be read, and is not used"],
     ["has no chunks", "DELETE FROM fermata_chunks WHERE place = 0", "cannot be read, and is not used"],

@@ -28,7 +28,7 @@ describe("SqliteStore.check of folded journals", () => {
   it.effect("reports a run that waits for a request that cannot be decided", () =>
     Effect.gen(function* () {
       const [problem] = yield* problemsAfter("DELETE FROM fermata_requests WHERE run_id = 'approval'")
-      assert.include(problem, "The run approval waits for approval.r1, which nobody can decide")
+      assert.include(problem, "The run approval waits for approval.r1, which cannot be decided")
     })
   )
 

@@ -70,7 +70,7 @@ describe("a grant and its entry in the store", () => {
         Effect.gen(function* () {
           const filename = yield* after(revoked, gone)
           const lost =
-            "The grant x.r1.grant of the run x is gone, and calls that rely on it are asked about: restore a backup."
+            "The grant x.r1.grant of the run x is gone, and calls that rely on it need a new approval: restore a backup."
           assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [lost])
           const { ran, statuses } = yield* later(filename)
           assert.deepStrictEqual(statuses, ["interrupted", "interrupted"])

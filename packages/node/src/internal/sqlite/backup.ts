@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto"
 /**
- * A copy of a SQLite store that is taken while others work on it.
+ * Backups of a SQLite store that others use meanwhile.
  */
 import { rm, stat } from "node:fs/promises"
 import { backup as copyDatabase, type DatabaseSync } from "node:sqlite"
@@ -11,7 +11,7 @@ import { BackupExists } from "../BackupExists.ts"
 import { codeOf, createEmpty, nameIfFree } from "../newFile.ts"
 import { cannotOpen, openExisting, thrown } from "./file.ts"
 
-/** Copies a store into a new file, as it was at one moment. */
+/** Copies a store into a new file, in its state at one moment. */
 export const backup = (options: {
   /** The store. */
   readonly filename: string
@@ -24,7 +24,7 @@ export const backup = (options: {
     )
   ).pipe(Effect.uninterruptible)
 
-/** Writes a new file under another name, and gives it its own when it is whole. What is left of one that is not is removed. */
+/** Writes a new file under a temporary name, and renames it when it is whole. Removes a partial file. */
 export const writeNew = <A, E, R>(
   operation: string,
   to: string,
@@ -33,7 +33,7 @@ export const writeNew = <A, E, R>(
   Effect.gen(function* () {
     if (yield* exists(to)) return yield* new BackupExists()
     const partial = `${to}.${randomUUID()}.part`
-    // Where the folder is none, there is nothing to remove, and the reason is reported below.
+    // Without the folder there is nothing to remove; the reason is reported below.
     yield* Effect.addFinalizer(() =>
       Effect.promise(() =>
         Promise.allSettled(
@@ -46,7 +46,7 @@ export const writeNew = <A, E, R>(
     return placed ? written : yield* new BackupExists()
   })
 
-/** Copies a store into a new file, which those may read who may read the store. */
+/** Copies a store into a new file with the mode of the store's file. */
 export const copyInto = (operation: string, source: DatabaseSync, from: string, to: string) =>
   attempt(operation, async () => {
     const { mode } = await stat(from)
@@ -54,10 +54,10 @@ export const copyInto = (operation: string, source: DatabaseSync, from: string, 
     await copyDatabase(source, to, { rate: allPages })
   })
 
-/** At once: a copy in several steps starts over whenever another connection writes in between. */
+/** In one step: a copy in several steps starts over whenever another connection writes in between. */
 const allPages = 0x7fffffff
 
-/** Something with files; its failures in words. */
+/** Runs an operation on files; its failures are `RunStoreError`s. */
 const attempt = <A>(operation: string, act: () => Promise<A>) =>
   Effect.tryPromise({
     try: act,
@@ -69,7 +69,7 @@ const attempt = <A>(operation: string, act: () => Promise<A>) =>
 
 const folderProblems: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "EACCES", "EPERM", "EROFS"])
 
-/** Whether there is a file of this name. */
+/** Whether a file of this name exists. */
 const exists = (path: string): Effect.Effect<boolean> =>
   Effect.promise(() =>
     stat(path).then(

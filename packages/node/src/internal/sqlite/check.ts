@@ -1,6 +1,6 @@
 /**
- * Reads a whole SQLite store and reports what is wrong with it: the pages, then each row that a read of the store could not make sense
- * of, then what the rows say of each other.
+ * Reads a whole SQLite store and reports its problems: in the pages, then in each row that a read of the store could not decode, then
+ * between the rows.
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { RunStoreError } from "@fermata/sdk/store"
@@ -14,7 +14,7 @@ import { checkGrants, checkMessages, checkRequests } from "./inbox.ts"
 import { checkJournal, headsOf, type Tables } from "./journals.ts"
 import { type Row, rowOf, rowsOf } from "./rows.ts"
 
-/** Reads every page, every run and every request of a store. */
+/** Checks every page, every run and every request of a store. */
 export const check = (options: {
   readonly filename: string
 }): Effect.Effect<CheckReport, RunStoreError.RunStoreError> => {
@@ -39,13 +39,13 @@ const checkPages = (database: DatabaseSync, found: Findings): void => {
   for (const row of database.prepare("PRAGMA integrity_check").iterate()) {
     if (row["integrity_check"] !== "ok") {
       found.problem(
-        `The file is damaged: ${String(row["integrity_check"])}. Restore a backup; what still can be read is in this file.`
+        `The file is damaged: ${String(row["integrity_check"])}. Restore a backup, and keep this file for its readable part.`
       )
     }
   }
 }
 
-/** Fermata's own check. All statements see the same moment. */
+/** Fermata's own check, in one read transaction. */
 const checkTables = (database: DatabaseSync, found: Findings) =>
   Effect.gen(function* () {
     const step = <A>(act: () => A) => Effect.andThen(Effect.yieldNow, patiently("check", act))
@@ -55,10 +55,10 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
       return new Set(Array.from(tables, (row) => row["name"]))
     })
     const missing = needed.filter((name) => !names.has(name))
-    // Stores of before have no messages, until a newer Fermata opens them.
+    // Stores of earlier versions have no messages, until a newer Fermata opens them.
     const hasMessages = missing.length === 0 && versionOf(database) >= 3
     if (hasMessages && !names.has("fermata_messages")) missing.push("fermata_messages")
-    // The same with grants, and with checkpoints.
+    // The same applies to grants and checkpoints.
     const hasGrants = missing.length === 0 && versionOf(database) >= 7
     if (hasGrants && !names.has("fermata_grants")) missing.push("fermata_grants")
     const hasCheckpoints = checkpointTables.some((name) => names.has(name))
@@ -92,15 +92,15 @@ const needed = ["fermata_schema", "fermata_runs", "fermata_journal", "fermata_re
 const versionOf = (database: DatabaseSync): number =>
   Number(rowOf(database, "SELECT max(version) AS version FROM fermata_schema")?.["version"])
 
-/** The steps that were taken to make the tables: the store is opened, or refused, by them. */
+/** Checks the list of migrations, by which a store is opened or refused. */
 const checkSteps = (database: DatabaseSync, found: Findings): void => {
   const steps = Array.from(rowsOf(database, "SELECT version FROM fermata_schema ORDER BY version"))
   if (steps.some(({ version }, index) => version !== index + 1)) {
-    found.problem("The list of the steps that made the tables has a gap: restore a backup.")
+    found.problem("The list of migrations has a gap: restore a backup.")
   }
 }
 
-/** Rows that belong to a run which is not there, or not as far as it must be, or that lie in another run's place. */
+/** Reports rows whose run, or its part, is missing, and rows that lie in another run's place. */
 const checkBelonging = ({ database, isNumbered }: Tables, found: Findings): void => {
   const strays = (sql: string, sentence: (row: Row) => string) => {
     for (const row of rowsOf(database, sql)) found.problem(sentence(row))
@@ -127,6 +127,6 @@ const checkBelonging = ({ database, isNumbered }: Tables, found: Findings): void
       LEFT JOIN fermata_runs AS parent ON parent.run_id = child.parent_run_id
       WHERE child.parent_run_id IS NOT NULL AND coalesce(parent.revision, -1) < child.parent_revision`,
     (row) =>
-      `The run ${String(row["run_id"])} builds on ${String(row["parent_run_id"])}, which is not there as far as it must be: restore a backup.`
+      `The run ${String(row["run_id"])} builds on ${String(row["parent_run_id"])}, which is missing or too short: restore a backup.`
   )
 }

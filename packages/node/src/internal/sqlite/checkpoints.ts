@@ -1,5 +1,5 @@
 /**
- * Whether the checkpoints of a SQLite store are what the journals beside them amount to.
+ * Checks that the checkpoints of a SQLite store agree with the journals.
  */
 import type { DatabaseSync } from "node:sqlite"
 import { isDeepStrictEqual } from "node:util"
@@ -8,14 +8,14 @@ import type { Findings } from "./findings.ts"
 import type { Tables } from "./journals.ts"
 import { type Row, rowOf, rowsOf } from "./rows.ts"
 
-/** The tables that there are since checkpoints are kept. */
+/** The tables of checkpoints, which earlier versions do not have. */
 export const checkpointTables = ["fermata_checkpoints", "fermata_chunks"] as const
 
-/** What to do about one that is wrong. */
+/** The advice for a wrong checkpoint. */
 const remedy = (runId: string) =>
   `The journal has everything: delete the rows of ${runId} in fermata_checkpoints and fermata_chunks.`
 
-/** All rows of checkpoints belong to a run. */
+/** Checks that all rows of checkpoints belong to a run. */
 export const checkBelongingOfCheckpoints = (database: DatabaseSync, found: Findings): void => {
   for (const table of checkpointTables) {
     const strays = `SELECT DISTINCT run_id FROM ${table} WHERE run_id NOT IN (SELECT run_id FROM fermata_runs)`
@@ -27,7 +27,7 @@ export const checkBelongingOfCheckpoints = (database: DatabaseSync, found: Findi
   }
 }
 
-/** The checkpoint of a run. One that was written by another version is not used, and not looked at. */
+/** The checkpoint of a run; `undefined` for one of another version, which is not used. */
 export const checkpointOf = ({ database, hasCheckpoints }: Tables, runId: string): Row | undefined => {
   if (!hasCheckpoints) return undefined
   const row = rowOf(
@@ -38,7 +38,7 @@ export const checkpointOf = ({ database, hasCheckpoints }: Tables, runId: string
   return row?.["version"] === CheckpointCodec.version ? row : undefined
 }
 
-/** A checkpoint is what the run came to at its revision: `folded`; `undefined` where the journal does not get there. */
+/** Checks a checkpoint against the state at its revision: `folded`; `undefined` when the journal does not reach it. */
 export const checkCheckpoint = (
   { database }: Tables,
   found: Findings,
@@ -55,11 +55,11 @@ export const checkCheckpoint = (
   if (state === undefined) {
     found.problem(`The checkpoint of ${runId} cannot be read, and is not used. ${remedy(runId)}`)
   } else if (!isDeepStrictEqual(state, folded)) {
-    found.problem(`The checkpoint of ${runId} is not what its journal amounts to. ${remedy(runId)}`)
+    found.problem(`The checkpoint of ${runId} differs from its journal. ${remedy(runId)}`)
   }
 }
 
-/** The chunks of a checkpoint, those of the ones that it builds on first; `undefined` when they are not all there. */
+/** The chunks of a checkpoint, beginning with those of its bases; `undefined` when some are missing. */
 const chunksOf = (
   database: DatabaseSync,
   runId: string,

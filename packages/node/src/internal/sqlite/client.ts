@@ -1,8 +1,8 @@
 /**
- * A `SqlClient` over the SQLite that Node brings along: one connection, which everybody takes turns with.
+ * A `SqlClient` over the SQLite of Node: one connection, which callers use in turn.
  *
- * Effect's own driver asks a cache with a clock for each statement, and SQLite for its columns each time it runs; a statement then
- * takes several times as long as SQLite needs for it. Here it is prepared once, and run as it was prepared.
+ * Effect's own driver looks each statement up in a cache with a clock, and asks SQLite for its columns on each run; a statement then
+ * takes several times as long as SQLite needs for it. This client prepares a statement once.
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import * as Effect from "effect/Effect"
@@ -18,26 +18,26 @@ import * as Stream from "effect/Stream"
 import { reported } from "./file.ts"
 import { narrowed } from "./rows.ts"
 
-/** Which database, and what is said to it before anything else; that it has a log, in any case. */
+/** The database, and the settings of its connection. Every database is in WAL mode. */
 interface ClientOptions {
   readonly filename: string
   /** Statements without results, each ended with a semicolon. */
   readonly settings?: string
-  /** Looks at the database before anything can be written to it; throws to refuse it. */
+  /** Checks the database before anything can be written to it; throws to refuse it. */
   readonly examine?: (database: DatabaseSync) => void
 }
 
-/** A statement, whether it returns rows, and whether it does no more than that. */
+/** A statement, whether it returns rows, and whether it only reads. */
 interface Prepared {
   readonly statement: StatementSync
   readonly hasRows: boolean
   readonly isRead: boolean
 }
 
-/** So many texts are kept prepared; the one that was prepared first goes. The store has about sixty, and lists of several lengths. */
+/** Number of statements that stay prepared; the oldest is dropped first. The store has about sixty, and lists of several lengths. */
 const capacity = 200
 
-/** Opens a database for as long as the scope lives. Throws what SQLite reports. */
+/** Opens a database until the scope closes. Throws SQLite's errors. */
 export const make = (
   options: ClientOptions
 ): Effect.Effect<SqlClient.SqlClient, never, Scope.Scope | Reactivity> =>
@@ -96,7 +96,7 @@ const connectionTo = (database: DatabaseSync): Connection => {
     try {
       return statement.all(...given)
     } catch (error) {
-      // Node does not give a row in which a number is too large for it, and none of those before and after it.
+      // Node returns no row at all when one of them has a number beyond its range.
       if (!isRead || !isTooLarge(error)) throw error
       return large(statement, given)
     }
@@ -122,14 +122,14 @@ const connectionTo = (database: DatabaseSync): Connection => {
     executeRaw: (text, values) => execute(text, values, undefined),
     executeValues,
     executeValuesUnprepared: executeValues,
-    executeStream: () => Stream.die("Nothing here reads a statement as a stream.")
+    executeStream: () => Stream.die("This client has no streams.")
   }
 }
 
 const isTooLarge = (error: unknown): boolean =>
   error instanceof RangeError && "code" in error && error.code === "ERR_OUT_OF_RANGE"
 
-/** Reads once more, with large numbers as they are: what reads the row refuses them, and no other. */
+/** Reads again with large integers as bigints: the decoder of the row then refuses that row alone. */
 const large = (statement: StatementSync, values: ReadonlyArray<SQLInputValue>): ReadonlyArray<object> => {
   statement.setReadBigInts(true)
   try {

@@ -1,11 +1,11 @@
 import type { RunStoreError } from "@fermata/sdk/store"
 /**
- * Writes a SQLite store anew, so that nothing is left in it of what was removed.
+ * Rewrites a SQLite store, so that no trace of removed data is left in it.
  */
 import * as Effect from "effect/Effect"
 import { openExisting, patiently } from "./file.ts"
 
-/** Writes the whole store anew, without gaps. */
+/** Rewrites the whole store without gaps. */
 export const compact = (options: {
   readonly filename: string
 }): Effect.Effect<void, RunStoreError.RunStoreError> =>

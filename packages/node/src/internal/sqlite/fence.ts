@@ -1,8 +1,8 @@
 /**
  * Closes a SQLite store to all writers for good, also to those that have it open.
  *
- * The fence lies in the database: a trigger on each table refuses every row. A process that runs an older Fermata, or was frozen
- * since, meets it as well, with its next write; and nothing with an effect is started before a write.
+ * The fence is in the database: a trigger on each table refuses every row. It also stops processes of an older Fermata and frozen
+ * processes, at their next write; and no call with an effect starts without a write.
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { RunStoreError } from "@fermata/sdk/store"
@@ -32,7 +32,7 @@ export const fence = (options: {
     })
   ).pipe(Effect.uninterruptible)
 
-/** Takes the fence away from a database that this connection may write. */
+/** Removes the fence from a database that this connection may write. */
 export const removeFence = (database: DatabaseSync): void => {
   const triggers = database
     .prepare(`SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB '${prefix}*'`)

@@ -1,14 +1,13 @@
 /**
- * A SQLite store as files: what the file system shows before SQLite is asked, and what SQLite throws as an error that a caller
- * understands.
+ * The files of a SQLite store: checks before SQLite opens them, and SQLite's errors as errors of a store.
  *
- * SQLite takes an empty or missing file for a new database and deletes a log that lies beside it. A store whose file was lost
- * must not become a new one in silence, so such files are refused here, before anything is opened. Like SQLite, this waits for the
- * file system: ten questions to a pool of threads would take longer than opening the database does.
+ * SQLite takes an empty or missing file for a new database and deletes a log beside it. A store whose file was lost must not silently
+ * become a new one, so such files are refused here, before anything is opened. Like SQLite, these checks block on the file system: ten
+ * calls through a thread pool would take longer than opening the database does.
  *
  * Only SQLite opens the database, its log and its index. POSIX drops every lock that a process holds on a file when the process
- * closes any descriptor of it (https://sqlite.org/howtocorrupt.html, 2.2): a single `openSync` here would take the locks of each
- * store that this process has open on the file. Questions about the content go through a connection; `stat` opens nothing.
+ * closes any descriptor of it (https://sqlite.org/howtocorrupt.html, 2.2): a single `openSync` here would drop the locks of each
+ * store that this process has open on the file. The content is read through a connection; `stat` opens nothing.
  */
 import { realpathSync, statSync } from "node:fs"
 import { dirname, resolve } from "node:path"
@@ -20,30 +19,30 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import { classifySqliteError, isSqlError, SqlError } from "effect/sql/SqlError"
 
-/** A file before it is opened. One that is `missing` or `empty` becomes a new database. */
+/** A file before it is opened. A `missing` or `empty` file becomes a new database. */
 export interface Found {
-  /** Where it really is: SQLite keeps the log beside that, whatever link led there. */
+  /** The path without symbolic links: SQLite keeps the log beside the file itself. */
   readonly path: string
   readonly state: "missing" | "empty" | "filled"
-  /** Milliseconds since it was written, by the clocks of this machine. */
+  /** Milliseconds since the last write, by the clocks of this machine. */
   readonly age: number
 }
 
-/** The write-ahead log beside a database: what was committed last. */
+/** The write-ahead log of a database, which holds its last commits. */
 export const logOf = (filename: string): string => `${filename}-wal`
 
 const failure = (operation: string, reason: RunStoreError.RunStoreError["reason"]) =>
   new RunStoreError.RunStoreError({ operation, reason })
 
-/** The file cannot be opened; `detail` says what to do. */
+/** The error of a file that cannot be opened; `detail` says what to do. */
 export const cannotOpen = (operation: string, detail: string): RunStoreError.RunStoreError =>
   failure(operation, new RunStoreError.CannotOpen({ detail }))
 
-/** The file can be opened, and is not what it should be; `detail` says what to do. */
+/** The error of a file that can be opened and is not a sound store; `detail` says what to do. */
 const unreadable = (operation: string, detail: string): RunStoreError.RunStoreError =>
   failure(operation, new RunStoreError.StoreUnreadable({ detail }))
 
-/** Looks at the files of a store without opening them. */
+/** Checks the files of a store without opening them. */
 export const inspect = Effect.fnUntraced(function* (operation: string, filename: string) {
   if (filename === "" || filename.includes("\0")) {
     return yield* cannotOpen(operation, "this is not a file name. Give the name of a file, or `:memory:`.")
@@ -55,13 +54,13 @@ export const inspect = Effect.fnUntraced(function* (operation: string, filename:
     return yield* cannotOpen(operation, "its directory does not exist. Create it first.")
   }
   const path = yield* located(filename)
-  // The log is looked at before the file: it appears after the file has its first page, and the file never shrinks to nothing.
+  // The log first: it appears after the file has its first page, and the file never becomes empty again.
   const log = yield* look(logOf(path))
   const file = yield* look(path)
   if (file?.directory === true) {
     return yield* cannotOpen(operation, "it is a directory. Give the name of a file in it.")
   }
-  // SQLite takes a single byte for nothing as well.
+  // SQLite also takes a file of one byte for an empty one.
   const state: Found["state"] = file === undefined ? "missing" : file.size <= 1 ? "empty" : "filled"
   if (state !== "filled" && log !== undefined && log.size > 0) {
     return yield* unreadable(
@@ -78,28 +77,28 @@ export const inspect = Effect.fnUntraced(function* (operation: string, filename:
   return { path, state, age: file?.age ?? 0 } satisfies Found
 })
 
-/** The database holds what SQLite cannot have written. */
+/** The error of a database whose content SQLite cannot have written. */
 export const damaged = (operation: string): RunStoreError.RunStoreError =>
   unreadable(operation, "the database is damaged. Restore it from a backup.")
 
 /**
- * Whether the last page of a database was cut. SQLite writes whole pages and does not check the last one. A database with a log is
- * not judged: its last page may still be in the log.
+ * Whether the last page of a database was cut. SQLite writes whole pages and does not check the last one. False for a database with a
+ * log, which may still hold its last page.
  */
 export const isCut = (database: DatabaseSync, path: string): boolean => {
-  // The first read: before it, SQLite reports the page size of a new database. Throws what SQLite reports.
+  // The first read: before it, SQLite reports the page size of a new database. Throws SQLite's errors.
   database.exec("SELECT 1 FROM sqlite_schema LIMIT 1")
   const pageSize = Number(database.prepare("PRAGMA page_size").get()?.["page_size"])
   const isLogEmpty = () => (sizeOf(logOf(path)) ?? 0) === 0
   if (!isLogEmpty()) return false
   const size = sizeOf(path) ?? 0
-  // A log that was written meanwhile may have been copied into the database while its size was read.
+  // A log that was written in between may have been copied into the database while its size was read.
   return size % pageSize !== 0 && isLogEmpty()
 }
 
 /**
- * Whether somebody took the log away from a store that is open, or that a killed process left. SQLite makes the log before the
- * index of it (`-shm`) and deletes it after, so an index that stays the same file while there is no log proves it.
+ * Whether the log of an open store, or of a killed process, was deleted. SQLite creates the log before its index (`-shm`) and deletes it
+ * after the index, so an index that stays the same file while there is no log proves it.
  */
 const logWasDeleted = Effect.fnUntraced(function* (filename: string) {
   const before = yield* look(`${filename}-shm`)
@@ -134,14 +133,14 @@ const look = (path: string) =>
     }
   })
 
-/** What was thrown by SQLite or the file system. Node gives SQLite's number as `errcode`, the classifier looks for `errno`. */
+/** An error of SQLite or the file system as a `SqlError`. Node has SQLite's code in `errcode`; the classifier reads `errno`. */
 export const reported = (error: unknown): SqlError => {
   if (isSqlError(error)) return error
   const errno = typeof error === "object" && error !== null && "errcode" in error ? error.errcode : undefined
   return new SqlError({ reason: classifySqliteError({ errno, cause: error }) })
 }
 
-/** What was thrown in the end, as the error that a caller of the store sees. */
+/** A thrown error as the `RunStoreError` of a maintenance operation. */
 export const thrown =
   (operation: string) =>
   (error: unknown): RunStoreError.RunStoreError => {
@@ -151,7 +150,7 @@ export const thrown =
       : SqlRunStore.toStoreError(operation, sqlError)
   }
 
-/** Does something with a connection; again, for up to 10 seconds, while others hold a lock. */
+/** Runs a synchronous operation on a connection, and retries it for up to 10 seconds while others hold a lock. */
 export const patiently = <A>(
   operation: string,
   act: () => A
@@ -165,7 +164,7 @@ export const patiently = <A>(
 
 const patienceMs = 10_000
 
-/** A connection of its own to a file that is there. It is never made. */
+/** Opens a connection to an existing file, which is never created. */
 export const openExisting = (
   operation: string,
   filename: string
@@ -188,7 +187,7 @@ export const openExisting = (
 const connect = (location: URL): DatabaseSync => {
   const database = new DatabaseSync(location, { timeout: 10 })
   try {
-    // Where SQLite first reads the file.
+    // SQLite first reads the file here.
     database.exec("PRAGMA cell_size_check = ON; PRAGMA query_only = ON; SELECT 1 FROM sqlite_schema")
     return database
   } catch (error) {

@@ -1,10 +1,10 @@
 /**
- * What the check of a store has found so far.
+ * The problems that the check of a store has found so far.
  */
 import { Display } from "@fermata/sdk"
 import type { CheckReport } from "../../SqliteStore.ts"
 
-/** The first hundred sentences, and how many more there are. */
+/** The first hundred sentences, and the number of further ones. */
 export class Findings {
   runs = 0
   events = 0

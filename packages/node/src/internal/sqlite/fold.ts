@@ -1,8 +1,8 @@
 /**
- * What the journals of a SQLite store amount to, beside what heads, inbox and checkpoints say of it.
+ * Folds the journals of a SQLite store, and compares their states with the heads, the inbox and the checkpoints.
  *
- * Each run is folded once, from the state that the run before it had where this one took it up: a conversation of many runs is read
- * once, and not once for each of its runs.
+ * Each run is folded once, from the state of its parent at the revision on which it builds: a conversation of many runs is read once, and
+ * not once for each of its runs.
  */
 import { Decision, evolve, type Id, Interruption, RunEvent, RunState } from "@fermata/sdk"
 import * as Result from "effect/Result"
@@ -12,7 +12,7 @@ import type { Findings } from "./findings.ts"
 import { eventsOf, type Head, type Tables } from "./journals.ts"
 import { type Row, rowOf, rowsOf } from "./rows.ts"
 
-/** Folds all runs, the ones that others build on first, and stops after each. What cannot be read is passed over: it is reported. */
+/** Folds all runs, parents first, and yields after each. Skips unreadable runs, which are reported elsewhere. */
 export function* foldAll(tables: Tables, found: Findings, heads: ReadonlyArray<Head>): Generator<void> {
   const after = Map.groupBy(heads, ({ row }) => row["parent_run_id"])
   const due: Array<{ readonly head: Head; readonly base: RunState.RunState | undefined }> = []
@@ -43,12 +43,12 @@ export function* foldAll(tables: Tables, found: Findings, heads: ReadonlyArray<H
   }
 }
 
-/** A run's state, and what it was at the revisions that are wanted. */
+/** A run's state, and its states at the wanted revisions. */
 interface Folded {
   readonly first: Extract<RunEvent.RunEvent, { readonly _tag: "run.started" }>
   readonly state: RunState.RunState
   readonly states: ReadonlyMap<unknown, RunState.RunState>
-  /** Its own. */
+  /** The run's own events, without its parents'. */
   readonly events: ReadonlyArray<RunEvent.RunEvent>
 }
 
@@ -78,10 +78,10 @@ const foldRun = (
   }
 }
 
-/** What lists show of a run is what its journal says. */
+/** Checks that a run's head agrees with its journal. */
 const checkHead = (found: Findings, head: Head, first: Folded["first"], state: RunState.RunState): void => {
   const { row, runId } = head
-  // What cannot be read, or is of another length, is reported already.
+  // Unreadable columns and a wrong length are reported elsewhere.
   if (head.isDamaged || state.revision !== row["revision"]) return
   const { answered_by: answeredBy, parent_run_id: parent, session_id: session } = row
   if (state.status !== row["status"]) {
@@ -95,7 +95,7 @@ const checkHead = (found: Findings, head: Head, first: Folded["first"], state: R
   }
   other("agent", row["agent"] !== (first.under ?? first.agent.name))
   other("answering agent", answeredBy !== null && answeredBy !== state.agent.name)
-  // Runs that once made their session fork have a session of their own since.
+  // Runs that once forked their session have been moved to sessions of their own.
   other("session", session !== state.sessionId && !String(session).startsWith(`${state.sessionId}.fork.`))
   other(
     "parent",
@@ -104,7 +104,7 @@ const checkHead = (found: Findings, head: Head, first: Folded["first"], state: R
   other("place in its session", row["follows"] !== null && row["follows"] !== "" && row["follows"] !== parent)
 }
 
-/** A request that the journal waits for can be decided in the inbox, and the inbox shows none that is over. */
+/** Checks that the inbox can decide the requests for which the journal waits, and lists no decided ones as open. */
 const checkInbox = (
   { database }: Tables,
   found: Findings,
@@ -123,7 +123,7 @@ const checkInbox = (
     inbox.delete(request.requestId)
     if (row === undefined || row["status"] === "superseded" || row["status"] === "journaled") {
       found.problem(
-        `The run ${runId} waits for ${request.requestId}, which nobody can decide: restore a backup, or cancel the run.`
+        `The run ${runId} waits for ${request.requestId}, which cannot be decided: restore a backup, or cancel the run.`
       )
     } else if (!isSame(row["request"], request)) {
       found.problem(`The request ${request.requestId} is not what its run asked for: restore a backup.`)
@@ -138,7 +138,7 @@ const checkInbox = (
   }
 }
 
-/** Each grant that the journal says is kept has an entry: one that was revoked would be in force again without it. */
+/** Checks that each grant that the journal records as kept has a row: without it, a revoked one would be in force again. */
 const checkKept = (
   { database }: Tables,
   found: Findings,
@@ -151,13 +151,13 @@ const checkKept = (
     const sql = "SELECT grant_id FROM fermata_grants WHERE grant_id = ?"
     if (rowOf(database, sql, event.kept) === undefined) {
       found.problem(
-        `The grant ${event.kept} of the run ${runId} is gone, and calls that rely on it are asked about: restore a backup.`
+        `The grant ${event.kept} of the run ${runId} is gone, and calls that rely on it need a new approval: restore a backup.`
       )
     }
   }
 }
 
-/** The inbox and the journal of a run have the same decisions, but for those that the run has still to act on. */
+/** Checks that inbox and journal have the same decisions, except for those on which the run has yet to act. */
 const checkDecision = (
   found: Findings,
   runId: Head["runId"],
@@ -177,7 +177,7 @@ const checkDecision = (
     }
   } else if (status === "journaled" && record?.decision !== undefined) {
     const decoded = decodeDecision(decision)
-    // What cannot be read is reported already.
+    // Unreadable rows are reported elsewhere.
     if (Result.isSuccess(decoded) && !sameDecision(decoded.success, record.decision)) {
       found.problem(
         `The decision of the request ${String(requestId)} is not the one that the run ${runId} has acted on: restore a backup, or remove the run.`
@@ -194,14 +194,14 @@ const decodeRequest = Schema.decodeUnknownResult(Schema.fromJsonString(Interrupt
 
 const isSame = (text: unknown, request: Interruption.Interruption): boolean => {
   const decoded = decodeRequest(text)
-  // What cannot be read is reported already.
+  // Unreadable rows are reported elsewhere.
   return Result.isFailure(decoded) || same(decoded.success, request)
 }
 
-/** A sentence for each run that builds on itself, by way of others or not. */
+/** A sentence for each run that builds on itself, directly or through others. */
 export const circles = (heads: ReadonlyArray<Head>): ReadonlyArray<string> => {
   const parents = new Map(heads.map(({ row, runId }) => [runId as unknown, row["parent_run_id"]]))
-  /** Runs that are looked at already. */
+  /** Runs that have been visited. */
   const known = new Set<unknown>()
   const sentences: Array<string> = []
   for (const { runId: start } of heads) {

@@ -1,15 +1,15 @@
 /**
- * Whether the requests, the messages and the grants of a SQLite store can be read, and say what their runs say.
+ * Checks that the requests, messages and grants of a SQLite store can be read, and agree with their runs.
  */
 import type { DatabaseSync } from "node:sqlite"
 import { SqlRunStore } from "@fermata/sdk/store"
 import type { Findings } from "./findings.ts"
 import { type Row, rowsOf } from "./rows.ts"
 
-/** Rows between two stops. */
+/** Rows between two yields. */
 const atOnce = 100
 
-/** Checks every request, and stops now and then. */
+/** Checks every request, and yields from time to time. */
 export function* checkRequests(database: DatabaseSync, found: Findings): Generator<void> {
   const rows = rowsOf(
     database,
@@ -18,7 +18,7 @@ export function* checkRequests(database: DatabaseSync, found: Findings): Generat
   )
   for (const row of rows) {
     found.requests += 1
-    // One that belongs to no run is reported already.
+    // A request without a run is reported elsewhere.
     if (row["root"] !== null) checkRequest(found, row)
     if (found.requests % atOnce === 0) yield
   }
@@ -44,11 +44,11 @@ const checkRequest = (found: Findings, row: Row): void => {
   }
 }
 
-/** A value as a column has it: SQLite keeps half of a character, such as of an emoji that was cut, as U+FFFD, where JSON keeps it. */
+/** A value as SQLite returns it: it stores half of a surrogate pair as U+FFFD, where JSON keeps it. */
 const stored = (value: Row[string] | undefined): Row[string] | undefined =>
   typeof value === "string" ? value.toWellFormed() : value
 
-/** Checks every message, and stops now and then. */
+/** Checks every message, and yields from time to time. */
 export function* checkMessages(database: DatabaseSync, found: Findings): Generator<void> {
   const rows = rowsOf(
     database,
@@ -66,16 +66,16 @@ const checkMessage = (found: Findings, row: Row): void => {
   const name = `The message ${String(row["message_id"])} to ${String(row["run_id"])}`
   const waits = row["status"] === "waiting"
   if (row["root"] === null) found.problem(`${name} is there, but there is no such run.`)
-  else if (!waits && row["status"] !== "journaled") found.problem(`${name} has a status that is none.`)
+  else if (!waits && row["status"] !== "journaled") found.problem(`${name} has an unknown status.`)
   else {
-    // One that is in the journal has no content here, but can be sent again, and gets its answer.
+    // A journaled message has no content here; its row answers a repeated send.
     const read = { recipient: null, intent: null, ...row, ...(waits ? {} : { content: "[]" }) }
     for (const problem of SqlRunStore.rowProblems("messages", [read])) found.problem(problem)
-    if (typeof row["position"] !== "number") found.problem(`${name} has no place among the others.`)
+    if (typeof row["position"] !== "number") found.problem(`${name} has no position.`)
   }
 }
 
-/** Checks every grant, and stops now and then. */
+/** Checks every grant, and yields from time to time. */
 export function* checkGrants(database: DatabaseSync, found: Findings): Generator<void> {
   const rows = rowsOf(
     database,
@@ -86,7 +86,7 @@ export function* checkGrants(database: DatabaseSync, found: Findings): Generator
   for (const row of rows) {
     const problems = SqlRunStore.rowProblems("grants", [row])
     for (const problem of problems) found.problem(problem)
-    // A revocation outlives its run, and an import keeps it before the run is there.
+    // A revocation outlives its run, and an import writes it before the run.
     if (problems.length === 0 && row["run_session"] === null && row["revoked_at"] === null) {
       found.problem(
         `The grant ${String(row["grant_id"])} belongs to ${String(row["run_id"])}, but there is no such run: restore a backup, or revoke it.`

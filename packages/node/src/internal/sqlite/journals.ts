@@ -1,5 +1,5 @@
 /**
- * Whether the head and the journal of each run of a SQLite store can be read, and are of the same length.
+ * Checks that the head and the journal of each run of a SQLite store can be read, and have the same length.
  */
 import type { DatabaseSync } from "node:sqlite"
 import { type RunEvent, RunStateCodec } from "@fermata/sdk"
@@ -8,26 +8,26 @@ import * as Result from "effect/Result"
 import type { Findings } from "./findings.ts"
 import { type Row, rowsOf } from "./rows.ts"
 
-/** A store, and which of the tables and columns it has. */
+/** A store, and the tables and columns that its version has. */
 export interface Tables {
   readonly database: DatabaseSync
-  /** Whether runs have numbers, by which their journals lie. */
+  /** Whether runs have numbers, which are part of the ids of their journal's rows. */
   readonly isNumbered: boolean
   readonly hasCheckpoints: boolean
 }
 
-/** The entry of a run. */
+/** The head of a run. */
 export interface Head {
   readonly runId: string
   readonly row: Row
-  /** Whether a column cannot be read, which is reported already. */
+  /** Whether a column cannot be read, which has been reported. */
   readonly isDamaged: boolean
 }
 
-/** What only later tables have. */
+/** Values of columns that earlier versions do not have. */
 const later: Row = { answered_by: null, follows: null }
 
-/** The heads of all runs that have an id. What is wrong with any is reported. */
+/** Reads the heads of all runs that have an id, and reports their problems. */
 export const headsOf = ({ database }: Tables, found: Findings): ReadonlyArray<Head> => {
   const heads: Array<Head> = []
   for (const row of rowsOf(database, "SELECT * FROM fermata_runs ORDER BY run_id")) {
@@ -65,7 +65,7 @@ export const eventsOf = (tables: Tables, runId: string): ReadonlyArray<RunEvent.
   return events
 }
 
-/** One run: its journal has no gap, adds up to the revision of its head, and can be read. */
+/** Checks one run: its journal has no gap, ends at the revision of its head, and can be read. */
 export const checkJournal = (tables: Tables, found: Findings, { isDamaged, row, runId }: Head): void => {
   let next = 0
   for (const { count, events, sequence, version } of batchesOf(tables, runId)) {
@@ -76,7 +76,7 @@ export const checkJournal = (tables: Tables, found: Findings, { isDamaged, row, 
       )
     }
     if (![sequence, count, version].every(Number.isFinite) || typeof events !== "string") {
-      // Where the rest belongs is not known.
+      // The place of the remaining rows is unknown.
       return found.problem(`${place} cannot be read: restore a backup, or remove the run.`)
     }
     const decoded = RunStateCodec.decodeEvents(events, Number(version))

@@ -1,7 +1,7 @@
 import { OptionsInvalid } from "@fermata/sdk/domain"
 import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 /**
- * Opens a SQLite store. In a module of its own, with all that is made of SQL: it is loaded when the first store is opened.
+ * Opens a SQLite store. A module of its own, with all SQL: it is loaded when the first store is opened.
  */
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
@@ -51,14 +51,14 @@ const make = Effect.fnUntraced(function* (options: Options) {
   if (isClosed) yield* warnOfFence
   const { flush } = yield* watchLog({ sql, filename: found.path })
   const made = yield* store({ afterErase: flush, changes: yield* changesOf(versionOf(sql)) })
-  // The tables must not be in the log alone: deleting it would leave an empty database that looks new.
+  // The tables must not be in the log alone: without it, the file would be an empty database that looks new.
   if (isNew) yield* flush
   return made
 })
 
 const soon = Schedule.jittered(Schedule.spaced("20 millis"))
 
-/** Milliseconds that SQLite itself may wait, and block the event loop; everything longer is an Effect's wait. */
+/** Milliseconds for which SQLite itself may wait and block the event loop; longer waits are Effects. */
 const busyTimeoutMs = 10
 
 const open = Effect.fnUntraced(function* (options: Options, found: Found | undefined, deadlineMs: number) {
@@ -80,7 +80,7 @@ const open = Effect.fnUntraced(function* (options: Options, found: Found | undef
   )
 })
 
-/** One attempt to open the file. The driver throws what SQLite reports; a half-open connection is closed again. */
+/** Attempts to open the file once. Closes the connection again when SQLite fails. */
 const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options, found: Found | undefined) {
   const scope = yield* Scope.fork(yield* Effect.scope)
   return yield* SqliteClient.make({
@@ -103,7 +103,7 @@ const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options,
   )
 })
 
-/** What is said to each connection. */
+/** The settings of each connection. */
 const settingsOf = (synchronous: Options["synchronous"]): string => `
   PRAGMA busy_timeout = ${busyTimeoutMs};
   PRAGMA synchronous = ${synchronous === "normal" ? "NORMAL" : "FULL"};
@@ -115,8 +115,8 @@ const settingsOf = (synchronous: Options["synchronous"]): string => `
   PRAGMA cell_size_check = ON;`
 
 /**
- * Whether a database is new: it lists nothing and holds at most its first page. One that lists no tables and yet holds something has
- * lost its list. One statement, so that a process that makes the tables meanwhile cannot come in between.
+ * Whether a database is new: it has no tables and at most its first page. A database without tables that has more pages has lost its
+ * schema table. One statement, so that no other process can create the tables in between.
  */
 const contentOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
   const [content] = yield* sql<Content>`SELECT EXISTS (SELECT 1 FROM sqlite_schema) AS has_tables,
@@ -129,16 +129,16 @@ const contentOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
 interface Content {
   readonly has_tables: number
   readonly is_fenced: number
-  /** Those in use. */
+  /** Pages in use. */
   readonly pages: number
 }
 
 const warnOfFence = Effect.logWarning(
-  "The store is fenced: it can be read, and takes no writes. Open the copy that took its place."
+  "The store is fenced: it can be read, but not written. Open the copy that replaced it."
 )
 
 const warnOfPlace = Effect.fnUntraced(function* ({ age, path, state }: Found) {
-  // An empty file that is only just there is one that another process is making a store in.
+  // Another process may be creating a store in an empty file that has just been made.
   if (state === "empty" && age > 2000) {
     yield* Effect.logWarning(
       "The file of the store was empty, so a new store was made in it. If it held runs before, stop, and restore a backup."
@@ -158,7 +158,7 @@ const warnOfOldVersion = Effect.suspend(() => {
   const [major = 0, minor = 0, patch = 0] = sqlite.split(".").map(Number)
   return major * 1_000_000 + minor * 1_000 + patch < 3_051_003
     ? Effect.logWarning(
-        `This Node brings SQLite ${sqlite}. Update Node before several processes use one store: 3.51.3 fixed a fault there.`
+        `This Node includes SQLite ${sqlite}. Update Node before several processes use one store: 3.51.3 fixes a fault in concurrent writes.`
       )
     : Effect.void
 })

@@ -1,5 +1,5 @@
 /**
- * Makes a store of a backup.
+ * Makes a store from a backup.
  */
 import { DatabaseSync } from "node:sqlite"
 import { doubtLaterEffects, type Id } from "@fermata/sdk"
@@ -40,13 +40,13 @@ export const restore = (options: {
     )
   ).pipe(Effect.uninterruptible)
 
-/** Marks the runs, and finds those that cannot be read. */
+/** Marks the runs, and finds the unreadable ones. */
 const marking = Effect.gen(function* () {
   const doubted = yield* doubtLaterEffects
   const store = yield* RunStore.RunStore
   const damaged = [...(yield* store.damaged)]
   const known = new Set<string>([...doubted, ...damaged.map(({ runId }) => runId)])
-  // Of a run that failed, the journal is read; of the others, when they go on.
+  // The journal of a failed run is read here; the others are read when they continue.
   let page: ReadonlyArray<RunStore.RunHead> = []
   do {
     const after = page.at(-1)?.runId
@@ -63,7 +63,7 @@ const marking = Effect.gen(function* () {
   return { doubted, damaged }
 })
 
-/** The processes that held leases, or fenced the database, have nothing to do with the copy. */
+/** Ends the leases and removes the fence: their processes do not use the copy. */
 const freshen = (filename: string): void => {
   const database = new DatabaseSync(filename)
   try {

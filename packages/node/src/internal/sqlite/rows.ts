@@ -1,9 +1,9 @@
 /**
- * Rows as the check of a store reads them: whatever number stands in one.
+ * Rows for the check of a store, with integers of any size.
  */
 import type { DatabaseSync, SQLInputValue, SQLOutputValue } from "node:sqlite"
 
-/** A row as SQLite returns it. A whole number is a `bigint` where it is too large for a number. */
+/** A row as SQLite returns it. An integer beyond the range of a number is a `bigint`. */
 export type Row = Record<string, SQLOutputValue>
 
 /** The rows of a query, one by one. */
@@ -27,7 +27,7 @@ export const rowOf = (
   return undefined
 }
 
-/** The row with numbers in the place of integers that are numbers. */
+/** The row with numbers for all integers in their range. */
 export const narrowed = (row: Row): Row => {
   for (const name in row) {
     const value = row[name]

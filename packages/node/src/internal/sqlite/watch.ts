@@ -1,6 +1,5 @@
 /**
- * Looks after an open SQLite store: keeps its log small, empties the log after something was removed, and notifies when another
- * connection has committed.
+ * Maintains an open SQLite store: keeps its log small, empties the log after a removal, and notifies of commits of other connections.
  */
 import { stat } from "node:fs/promises"
 import * as Effect from "effect/Effect"
@@ -9,10 +8,10 @@ import type { SqlClient } from "effect/sql/SqlClient"
 import * as Stream from "effect/Stream"
 import { logOf } from "./file.ts"
 
-/** How large the log may become, and what it is cut back to after it has been copied into the database. */
+/** Size above which the log is flushed, and to which SQLite truncates it after a checkpoint. In bytes. */
 export const logLimit = 64 * 1024 * 1024
 
-/** Copies the log into the database and empties it. False while another connection reads what is in it, or writes. */
+/** Copies the log into the database and empties it. False while another connection reads from it, or writes. */
 export const emptyLog = (sql: SqlClient): Effect.Effect<boolean> =>
   // On the connection itself: within another fiber's transaction it would fail.
   Effect.scopedWith((scope) =>
@@ -25,19 +24,19 @@ export const emptyLog = (sql: SqlClient): Effect.Effect<boolean> =>
     Effect.uninterruptible
   )
 
-/** How the log of a store is watched. */
+/** Options of `watchLog`. */
 interface WatchOptions {
   readonly sql: SqlClient
   readonly filename: string
-  /** Bytes. Default {@link logLimit}. */
+  /** Size in bytes above which the log is flushed. Default: {@link logLimit}. */
   readonly limit?: number
-  /** Milliseconds between two looks. Default 5,000. */
+  /** Milliseconds between two polls. Default: 5,000. */
   readonly everyMs?: number
 }
 
 /**
- * Watches the log for as long as the scope lives. `flush` moves what is in the log into the database and empties it; where a
- * reader is in the way, that is tried again at every look, and when the scope ends.
+ * Watches the log until the scope closes. `flush` moves the log into the database and empties it; while a reader blocks that, it is
+ * retried at every poll, and when the scope closes.
  */
 export const watchLog = Effect.fnUntraced(function* ({
   everyMs = 5000,
@@ -64,7 +63,7 @@ export const watchLog = Effect.fnUntraced(function* ({
     if (left <= limit || warned) return
     warned = true
     yield* Effect.logWarning(
-      `The log of the store (the file that ends in -wal) has grown to ${Math.round(left / 1024 / 1024)} MB, because something keeps reading an old state of the store. Look for a database tool or a script with an open transaction, a backup that hangs, or a process that was stopped, and end it: the log shrinks then.`
+      `The log of the store (the file that ends in -wal) has grown to ${Math.round(left / 1024 / 1024)} MB, because a connection keeps reading an old state of the store. Look for a database tool or a script with an open transaction, a backup that hangs, or a stopped process, and end it: the log then shrinks.`
     )
   })
 
@@ -89,21 +88,21 @@ const sizeOf = (path: string): Effect.Effect<number> =>
     )
   )
 
-/** A number that is another one after another connection, of this process or of another, has committed. */
+/** A number that changes with every commit of another connection, of this process or of another. */
 export const versionOf = (sql: SqlClient): Effect.Effect<number | undefined> =>
   sql<{ readonly data_version: number }>`PRAGMA data_version`.withoutTransform.pipe(
     Effect.map(([row]) => row?.data_version),
-    // A look that fails notifies of nothing; those who read get the error.
+    // A failed poll emits nothing; the readers get the error themselves.
     Effect.orElseSucceed(() => undefined)
   )
 
 /**
- * Emits when a version has changed. It is looked at every 100 milliseconds while there are subscribers, once for all of them.
+ * Emits when a version has changed. It is polled every 100 milliseconds while there are subscribers, once for all of them.
  *
  * **Details**
  *
- * What the last look saw stays between two listeners. Who listens first and reads then therefore misses nothing, and may be
- * notified at once of a commit that it has read already.
+ * The version of the last poll is kept between subscriptions. A subscriber that subscribes before it reads therefore misses no commit,
+ * and may be notified at once of a commit that it has already read.
  */
 export const changesOf = (
   version: Effect.Effect<number | undefined>
@@ -118,7 +117,7 @@ export const changesOf = (
     hasChanged,
     Stream.tick("100 millis").pipe(
       Stream.filterEffect(() => hasChanged),
-      // Replayed, because the first look may come before the first listener is in place.
+      // Replayed, because the first poll may come before the first subscriber.
       Stream.share({ capacity: 1, strategy: "sliding", replay: 1 })
     )
   )
