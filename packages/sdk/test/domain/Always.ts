@@ -1,5 +1,5 @@
 /**
- * What holds of every simulation: each property of a file is shown the same simulations, which are made once.
+ * Properties of all simulations: the properties of a file share the same simulations.
  */
 import * as fc from "fast-check"
 import { simulate, type Trace } from "./Simulation.ts"
@@ -7,12 +7,12 @@ import { tape } from "./Tape.ts"
 
 const given = process.env["FERMATA_SIMULATIONS"]
 
-/** Simulations per property; `FERMATA_SIMULATIONS=20000` makes so many others, of a new seed each time. */
+/** Simulations per property; `FERMATA_SIMULATIONS=20000` runs as many with a new seed. */
 export const numRuns = Number(given ?? 100)
 
 const seed = process.env["FERMATA_SEED"] ?? (given === undefined ? 1 : Date.now())
 
-/** Simulations that are kept for the next property. What a failure is made smaller with is not. */
+/** Simulations kept for the next property. Those made while shrinking are not kept. */
 const traces = new Map<string, Trace>()
 const mostKept = 500
 
@@ -25,10 +25,10 @@ const traceOf = (numbers: ReadonlyArray<number>): Trace => {
   return trace
 }
 
-/** A test of a property of all simulations. A failure says the seed, for `FERMATA_SEED`. */
+/** Tests a property of all simulations. A failure reports the seed for `FERMATA_SEED`. */
 export const always = (property: (trace: Trace, numbers: ReadonlyArray<number>) => void) => () =>
   fc.assert(
     fc.property(tape(), (numbers) => property(traceOf(numbers), numbers)),
-    // A failure is made smaller for so long only.
+    // Limits the time for shrinking a failure.
     { numRuns, seed: Number(seed), interruptAfterTimeLimit: 120_000 + 50 * numRuns }
   )

@@ -17,20 +17,20 @@ describe("ApprovalPolicy", () => {
     assert.strictEqual(told(ApprovalPolicy.ask, "write_file", false), "run by tool")
   })
 
-  it("lets all through, or denies what needs approval", () => {
+  it("lets every call through in mode `all`, and denies calls that need approval in mode `none`", () => {
     assert.strictEqual(told({ mode: "all" }, "write_file", true), "run by policy all")
     assert.match(told({ mode: "none" }, "write_file", true), /^deny: The approval policy denies every call/)
     assert.strictEqual(told({ mode: "none" }, "read_file", false), "run by tool")
   })
 
-  it("lets through until a time and asks from then on", () => {
+  it("lets calls through until its time in mode `until`, and asks from then on", () => {
     const policy = { mode: "until", until: 100 } as const
     assert.strictEqual(told(policy, "write_file", true, 99), "run by policy until")
     assert.strictEqual(told(policy, "write_file", true, 100), "ask")
     assert.strictEqual(told({ mode: "until" }, "write_file", true), "ask")
   })
 
-  it("follows the first rule that names the tool, before the mode", () => {
+  it("applies the first rule that matches the tool, before the mode", () => {
     const policy: ApprovalPolicy.ApprovalPolicy = {
       mode: "all",
       rules: [
@@ -48,7 +48,7 @@ describe("ApprovalPolicy", () => {
     assert.strictEqual(told(policy, "other", true), "run by policy all")
   })
 
-  it("never lets a call through that needs approval unless a rule or the mode says so", () => {
+  it("lets no call through that needs approval unless a rule or the mode does", () => {
     fc.assert(
       fc.property(
         fc.constantFrom("ask", "none", "until" as const),

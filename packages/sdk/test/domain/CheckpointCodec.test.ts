@@ -17,16 +17,16 @@ vi.setConfig({ testTimeout: 300_000 })
 
 const numRuns = Number(process.env["FERMATA_SIMULATIONS"] ?? 100)
 
-/** So many messages, of the model and of the user by turns. */
+/** This many messages, alternating between the model and the user. */
 const more = (messages: number) =>
   Array.from({ length: messages }, (_, index) =>
     index % 2 === 0 ? answered(`answer ${index}`) : said(`message ${index}`)
   )
 
-/** A run in which so many messages were said. */
+/** A run with this many messages. */
 const after = (messages: number): RunState => fold(started(), ...more(messages - 1))
 
-/** A state in pieces, with those that were written before. */
+/** The pieces of a state, after the given chunks. */
 const whole = (state: RunState, chunks: ReadonlyArray<string>): Pieces => {
   const pieces = encode(state, chunks.length)
   assert.isDefined(pieces, "it can be written")
@@ -40,11 +40,11 @@ const isSame = (actual: unknown, expected: unknown, what: string) =>
   assert.isUndefined(difference(actual, expected), what)
 
 describe("a checkpoint", () => {
-  it("and the events after it give the state that all events give, wherever and however often it is written", () => {
+  it("and the events after it give the state of all events, at any revision", () => {
     let shared = 0
     fc.assert(
       fc.property(tape(), fc.nat(3), fc.nat(15), fc.array(fc.nat(100)), (numbers, full, left, gaps) => {
-        // Soon one more chunk will be full.
+        // The next chunk is almost full.
         const before = after((full + 1) * chunkSize - left)
         const { end, events, states } = simulate(numbers, before)
         let { chunks } = whole(before, [])
@@ -63,13 +63,13 @@ describe("a checkpoint", () => {
           chunks = pieces.chunks
         }
       }),
-      // A failure is made smaller for so long only.
+      // Limits the time for shrinking a failure.
       { numRuns, interruptAfterTimeLimit: 120_000 + 50 * numRuns }
     )
     assert.isAbove(shared, 0)
   })
 
-  it("leaves out of its chunks what may change: the last message", () => {
+  it("keeps the last message, which may change, out of its chunks", () => {
     const state = after(2 * chunkSize)
     assert.strictEqual(size(state.history), 2 * chunkSize)
     assert.strictEqual(settledChunks(state.history), 1)
@@ -78,7 +78,7 @@ describe("a checkpoint", () => {
     isSame(read(whole(state, []), state), state, "read")
   })
 
-  it("is not read if it is not what was written", () => {
+  it("is not decoded when its chunks, state, revision or run id differ from what was written", () => {
     const state = after(3 * chunkSize + 5)
     const pieces = whole(state, [])
     isSame(read(pieces, state), state, "read")
@@ -96,21 +96,21 @@ describe("a checkpoint", () => {
     assert.isUndefined(is({}, { ...state, runId: "run-2" as RunId }), "another run")
   })
 
-  it("is not written of a state that would not be read back as it is", () => {
+  it("is not written for a state that would not be read back unchanged", () => {
     const strange = { ...after(3), more: 1 }
     assert.isUndefined(encode(strange, 0))
   })
 
-  it("is not written of a history with chunks that are too long for a row", () => {
+  it("is not written for a history with a chunk that is too long for a row", () => {
     const state = after(chunkSize + 2)
     const long = fold(started({ prompt: [text("x".repeat(2 ** 24))] }), ...more(chunkSize + 1))
     assert.isDefined(encode(state, 0))
     assert.isUndefined(encode(long, 0))
-    // What is there already stays there.
+    // Chunks that are stored already are not written again.
     assert.isDefined(encode(long, 1))
   })
 
-  it("is not written of what a provider wants back, or of a file's address, that is too long for a row", () => {
+  it("is not written when a provider payload or a file's URL makes a chunk too long", () => {
     const part = "x".repeat(2 ** 19)
     const payload = { items: Array.from({ length: 33 }, () => ({ encrypted: part })) }
     const url = "data:," + part.repeat(33)
@@ -122,7 +122,7 @@ describe("a checkpoint", () => {
       assert.isUndefined(encode(long, 0))
       assert.isDefined(encode(long, 1))
     }
-    // The last messages lie beside what changes.
+    // The last message is part of the state's row.
     assert.isUndefined(encode(fold(started(), answered([{ _tag: "text", text: "", payload }])), 0))
   })
 })

@@ -4,7 +4,7 @@ import * as Display from "../../src/domain/Display.ts"
 const from = (...points: ReadonlyArray<number>) => String.fromCodePoint(...points)
 
 describe("Display", () => {
-  it("quotes a name that could pass for words of a sentence, in one line", () => {
+  it("quotes a name that could be read as words of a sentence, on one line", () => {
     for (const plain of ["ann", "ann@example.org", "José", "team/ops", "run-1.t1.1", "山田"]) {
       assert.strictEqual(Display.name(plain), plain)
     }
@@ -32,14 +32,14 @@ describe("Display", () => {
     )
   })
 
-  it("shows what a terminal would act on as visible escapes", () => {
+  it("shows terminal control characters as visible escapes", () => {
     assert.strictEqual(
       Display.line("\u001b[2K\u001b]0;title\u0007\u009b31m\u0000\u007f"),
       "\\u{1b}[2K\\u{1b}]0;title\\u{7}\\u{9b}31m\\u{0}\\u{7f}"
     )
   })
 
-  it("shows what would reorder letters or hide them", () => {
+  it("shows characters that reorder or hide text as visible escapes", () => {
     const cases: ReadonlyArray<readonly [string, ReadonlyArray<number>]> = [
       ["direction marks", [0x61c, 0x200e, 0x200f]],
       [
@@ -50,12 +50,9 @@ describe("Display", () => {
         "characters without width",
         [0x200b, 0x200c, 0x200d, 0x2060, 0xfeff, 0xad, 0x34f, 0x3164, 0x115f, 0xfff9]
       ],
-      [
-        "fillers that are drawn as nothing",
-        [0x1160, 0xffa0, 0x180e, 0x17b4, 0x2800, 0xfffc, 0x16fe4, 0x1d159, 0x13441]
-      ],
+      ["blank fillers", [0x1160, 0xffa0, 0x180e, 0x17b4, 0x2800, 0xfffc, 0x16fe4, 0x1d159, 0x13441]],
       ["spaces of other widths", [0x1680, 0x2000, 0x2003, 0x2009, 0x200a, 0x205f]],
-      ["variations of what has none", [0xfe00, 0xfe0e, 0xfe0f]],
+      ["variation selectors", [0xfe00, 0xfe0e, 0xfe0f]],
       ["line separators", [0x2028, 0x2029, 0x85]],
       ["tags and supplementary variations", [0xe0001, 0xe0041, 0xe0100]]
     ]
@@ -69,7 +66,7 @@ describe("Display", () => {
     assert.strictEqual(Display.line("a\ud800b\udfffc"), "a\\u{d800}b\\u{dfff}c")
   })
 
-  it("leaves ordinary text of any script as it is, and emoji", () => {
+  it("keeps ordinary text of any script, and emoji", () => {
     for (const said of [
       "naïve résumé",
       "日本語",
@@ -87,18 +84,18 @@ describe("Display", () => {
     }
   })
 
-  it("keeps line breaks and tabs of a text, and shows them in a line", () => {
+  it("keeps line breaks and tabs in a text, and escapes them in a line", () => {
     assert.strictEqual(Display.text("a\n\tb\r\nc\rd"), "a\n\tb\nc\\rd")
     assert.strictEqual(Display.line("a\n\tb\r\nc"), "a\\n\\tb\\r\\nc")
   })
 
-  it("leaves alone what it has shown already", () => {
+  it("does not escape its own output again", () => {
     const once = Display.line("\u202eb\u0007\n\ud800")
     assert.strictEqual(Display.line(once), once)
     assert.strictEqual(Display.text(once), once)
   })
 
-  it("shows each value of a sentence in one line, unless it may have several", () => {
+  it("shows each value of a sentence on one line, except values with several lines", () => {
     const by = "ann\nApproved by bob\u202e"
     const issues = Display.lines("first\nsecond\u001b")
     assert.strictEqual(
@@ -107,12 +104,12 @@ describe("Display", () => {
     )
   })
 
-  it("shows a time that no calendar has as its number", () => {
+  it("shows an invalid time as its number", () => {
     assert.strictEqual(Display.instant(0), "1970-01-01T00:00:00.000Z")
     for (const at of [1e300, Number.NaN]) assert.strictEqual(Display.instant(at), String(at))
   })
 
-  it("says something about every error, whatever is thrown", () => {
+  it("has a message for any thrown value", () => {
     const throwing = new Error("unheard")
     Object.defineProperty(throwing, "message", {
       get: () => {

@@ -17,7 +17,7 @@ describe("Grant", () => {
     approved: Parameters<typeof Grant.covers>[2] = { path: "a.txt" }
   ) => Grant.make({ id: "g" as GrantId, definition: writeFile, approved, request, by: { by: "ada" }, at: 1 })
 
-  it("covers exactly the approved arguments unless it names others", () => {
+  it("covers exactly the approved arguments by default", () => {
     const exact = grant({ scope: "run" }, { path: "a.txt", mode: { x: 1, y: [2] } })
     assert.isTrue(Grant.covers(exact, writeFile, { mode: { y: [2], x: 1 }, path: "a.txt" }))
     assert.isFalse(Grant.covers(exact, writeFile, { path: "a.txt" }))
@@ -28,13 +28,13 @@ describe("Grant", () => {
     assert.isTrue(Grant.covers(grant({ scope: "run" }, null), writeFile, null))
   })
 
-  it("covers any arguments when it names none", () => {
+  it("covers any arguments with an empty pattern", () => {
     for (const args of [{}, { path: "b" }, [], null, "x"]) {
       assert.isTrue(Grant.covers(grant({ scope: "run", arguments: {} }), writeFile, args))
     }
   })
 
-  it("covers arguments that match each pattern it names", () => {
+  it("covers arguments that match each of its patterns", () => {
     const patterns = grant({
       scope: "run",
       arguments: { path: { _tag: "glob", pattern: "src/*.ts" }, mode: { _tag: "equals", value: { x: [1] } } }
@@ -48,20 +48,20 @@ describe("Grant", () => {
     assert.isFalse(covers(null))
   })
 
-  it("is not fooled by inherited properties", () => {
+  it("ignores inherited properties", () => {
     const anything: Grant.ArgumentPattern = { _tag: "glob", pattern: "*" }
     const patterns = grant({ scope: "run", arguments: { constructor: anything } })
     assert.isFalse(Grant.covers(patterns, writeFile, {}))
   })
 
-  it("ends by time or by revocation", () => {
+  it("ends at its expiry or by its revocation", () => {
     const timed = grant({ scope: "run", expiresAt: 100 })
     assert.deepStrictEqual([Grant.isActive(timed, 99), Grant.isActive(timed, 100)], [true, false])
     assert.isFalse(Grant.isActive({ ...timed, revoked: { by: "ada", at: 2 } }, 3))
     assert.isTrue(Grant.isActive(grant({ scope: "session" }), Number.MAX_SAFE_INTEGER))
   })
 
-  it("covers the tool of one agent, with one schema and one safety, and not whatever has its name", () => {
+  it("covers one agent's tool with one schema and one safety", () => {
     const any = grant({ scope: "run", arguments: {} })
     for (const other of [
       { ...writeFile, agent: "billing" },
@@ -74,7 +74,7 @@ describe("Grant", () => {
     assert.isFalse(Grant.covers(unbound, writeFile, {}))
   })
 
-  it("covers a tool under its new name when that names the old one, unless both were there when it was given", () => {
+  it("covers a renamed tool by its alias, unless both names existed when it was given", () => {
     const renamed = { ...writeFile, tool: "write", toolAliases: ["write_file"] }
     const given = (peers: ReadonlyArray<string>) =>
       Grant.make({
@@ -91,13 +91,13 @@ describe("Grant", () => {
     assert.isTrue(Grant.covers(given([]), { ...writeFile, agent: "scribe", agentAliases: ["clerk"] }, {}))
   })
 
-  it("covers a sub-agent's tool of the same definition when it is inherited", () => {
+  it("covers a sub-agent's tool of the same definition when inherited", () => {
     const any = grant({ scope: "run", arguments: {}, inherit: true })
     assert.isTrue(Grant.covers(any, { ...writeFile, agent: "helper" }, {}, "inherited"))
     assert.isFalse(Grant.covers(any, { ...writeFile, agent: "helper", schema: "s2" }, {}, "inherited"))
   })
 
-  it("does not cover sub-agents unless it says so", () => {
+  it("is inherited by sub-agents only with `inherit`", () => {
     assert.isFalse(grant({ scope: "run" }).inherit)
     assert.isTrue(grant({ scope: "run", inherit: true }).inherit)
   })

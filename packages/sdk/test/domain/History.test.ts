@@ -10,7 +10,7 @@ describe("History", () => {
     content: [text(`${sequence}`)]
   })
 
-  it("is the same however it was built, at every length around its chunks", () => {
+  it("is equal whether it is appended to or built from an array, at every length around its chunks", () => {
     let history = History.empty
     const all: Array<Message> = []
     for (let i = 0; i <= 3 * History.chunkSize; i++) {
@@ -29,7 +29,7 @@ describe("History", () => {
     }
   })
 
-  it("shares its full chunks and leaves every earlier history as it was", () => {
+  it("shares its full chunks with the history before an append, which it does not change", () => {
     const before = History.fromArray(Array.from({ length: 3 * History.chunkSize }, (_, i) => message(i)))
     const after = History.append(before, message(3 * History.chunkSize))
     assert.strictEqual(after.chunks, before.chunks)

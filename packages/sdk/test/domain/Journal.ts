@@ -1,5 +1,5 @@
 /**
- * Short words for the events of a made-up run, `run-1`, whose clock stands at 1000 unless an event says otherwise.
+ * Builders of events for a synthetic run, `run-1`, at the time 1000 by default.
  */
 import type * as Schema from "effect/Schema"
 import type { Decision, DecisionInput } from "../../src/domain/Decision.ts"
@@ -15,7 +15,7 @@ type Of<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }
 
 export const at = 1000
 const runId = "run-1" as Id.RunId
-/** The call at a place of the answer of a turn, both from 1. */
+/** The id of a call by turn and by its place in the answer, both from 1. */
 export const callId = (turn: number, ordinal: number, run: string = runId) =>
   Id.toolCallId(run as Id.RunId, turn, ordinal)
 export const requestId = (index: number, run: string = runId) => Id.requestId(run as Id.RunId, index)
@@ -39,7 +39,7 @@ export const started = (fields: Partial<Of<"run.started">> = {}): RunEvent => ({
   ...fields
 })
 
-/** An answer: a text, or the names of the tools that the model calls. */
+/** An answer with a text or with calls of these tools. */
 export const answered = (content: string | ReadonlyArray<AnsweredPart>, costUsd = 0.01): RunEvent => ({
   _tag: "model.answered",
   at,
@@ -58,7 +58,7 @@ export const called = (name: string, args: Schema.Json, providerCallId = "call_0
   arguments: JSON.stringify(args)
 })
 
-/** A call that was let through: a side-effecting tool's, unless `fields` says otherwise. */
+/** A call that was let through: of a side-effecting tool by default. */
 export const allowed = (id: Id.ToolCallId, fields: Partial<Of<"tool.classified">> = {}): RunEvent => ({
   _tag: "tool.classified",
   at,
@@ -73,7 +73,7 @@ export const allowed = (id: Id.ToolCallId, fields: Partial<Of<"tool.classified">
 
 export const read = (id: Id.ToolCallId): RunEvent => allowed(id, { safety: "readOnly" })
 
-/** A call that somebody is asked about: classified, and its request opened. */
+/** A classified call with an open approval request. */
 export const askedAbout = (
   id: Id.ToolCallId,
   request: Id.RequestId,
@@ -194,7 +194,7 @@ export const broke: RunEvent = {
   failure: { _tag: "RunDefect", description: "a hook threw" }
 }
 
-/** An event of the sub-agent that a call started. */
+/** An event of the sub-agent of a call. */
 export const inside = (id: Id.ToolCallId, event: RunEvent): RunEvent => ({
   _tag: "child.advanced",
   at,
@@ -202,7 +202,7 @@ export const inside = (id: Id.ToolCallId, event: RunEvent): RunEvent => ({
   event
 })
 
-/** The beginning of a sub-agent's run. */
+/** The start of a sub-agent's run. */
 export const childStarted = (id: Id.ToolCallId, fields: Partial<Of<"run.started">> = {}): RunEvent =>
   inside(
     id,

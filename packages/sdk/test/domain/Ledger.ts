@@ -1,8 +1,8 @@
 /**
- * A second reading of a journal, for tests: what has been asked, decided, started, settled, said, spent and promised, from the
+ * An independent reading of a journal for tests: requests, decisions, starts, results, messages, usage and reservations, from the
  * events alone.
  *
- * It shares nothing with `evolve`, so that the two can be held against each other.
+ * It shares no code with `evolve`, so that the two can be compared.
  */
 import type { Decision } from "../../src/domain/Decision.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
@@ -37,7 +37,7 @@ export interface LedgerRequest {
   superseded: boolean
 }
 
-/** What a run's own models have consumed. Money is counted in cents, which add up. */
+/** The usage of a run's own model calls. Money is in cents, which add up exactly. */
 interface Consumed {
   turns: number
   toolCalls: number
@@ -51,29 +51,29 @@ export interface LedgerRun {
   readonly id: string
   readonly path: ReadonlyArray<string>
   readonly isBackground: boolean
-  /** How it is over: by its own event, or with the run that it was for. */
+  /** How it ended: by its own event, or with the run above it. */
   ended: false | "itself" | "implied"
   /** Ends of its own. */
   ends: number
   answers: number
-  /** Calls of all answers. */
+  /** The number of calls in all answers. */
   calls: number
   /** The calls of the last answer. */
   turn: ReadonlyArray<LedgerCall>
   limits: Limits
   readonly own: Consumed
-  /** Whether it was asked to come to an end, and how often since there was more of anything. */
+  /** The budget for which it was asked to wrap up, until that budget is raised. */
   wrappingUp: Budget | undefined
-  /** A sub-agent has used that budget up; the run's model was not told yet. */
+  /** A sub-agent has used that budget up, and the run's model has not been asked yet. */
   isDue: boolean
-  /** Whether it is held itself, while the root may be at work. */
+  /** Whether it is held itself, while the root may be working. */
   held: boolean
-  /** Milliseconds at work until `since`. */
+  /** Milliseconds of work until `since`. */
   worked: number
   since: number | undefined
-  /** What the user has said to it, as JSON. */
+  /** The user's messages, as JSON. */
   readonly said: Array<string>
-  /** Budgets that it was told to be running out. */
+  /** The budgets announced as nearing their limit. */
   warned: Set<Budget>
 }
 
@@ -283,7 +283,7 @@ export class Ledger {
     else own.cents += Math.round(costUsd * 100)
   }
 
-  /** The sum over a run and all runs under it, ended or not. */
+  /** The usage of a run and of all runs under it, ended ones included. */
   consumed(run: LedgerRun): Consumed {
     const sum = { ...run.own }
     for (const { own } of this.under(run)) {
@@ -292,7 +292,7 @@ export class Ledger {
     return sum
   }
 
-  /** What a run has consumed of a budget, with those under it where they share it. */
+  /** The usage of a budget by a run, including the runs under it where they share the budget. */
   spent(run: LedgerRun, budget: Budget, at: number): number {
     const { cents, tokens, toolCalls, turns } = this.consumed(run)
     switch (budget) {
@@ -315,7 +315,7 @@ export class Ledger {
     }
   }
 
-  /** What runs under a run may still take of its budget, because it was set aside for them. */
+  /** The part of a budget that is reserved for runs under a run. */
   promised(run: LedgerRun, budget: "tokens" | "cost"): number {
     let sum = 0
     for (const child of this.under(run)) {
@@ -343,7 +343,7 @@ export class Ledger {
     }
   }
 
-  /** Whatever was still to be called is not, and nobody decides about it any more. */
+  /** Cancels the open calls of a turn and supersedes their requests. */
   private closeTurn(run: LedgerRun): void {
     for (const call of run.turn) {
       if (call.settled !== undefined) continue
@@ -375,7 +375,7 @@ export class Ledger {
     if (callId === undefined) this.pause(at, run)
     run.ended = "itself"
     run.ends += 1
-    // A run that has failed may be gone on with, and what is under it too.
+    // A failed run can be resumed, with the runs under it.
     if (callId !== undefined || outcome !== "failed") this.imply(run)
     if (callId !== undefined && !run.isBackground) this.settle(callId, outcome)
   }
@@ -416,21 +416,21 @@ export class Ledger {
     }
   }
 
-  /** Whether a request can still be decided: nothing on the way to it is over. */
+  /** Whether a request can be decided: no run on its path has ended. */
   private isAlive(record: LedgerRequest): boolean {
     return (
       this.rootRun.ended === false && record.path.every((callId) => this.runs.get(callId)!.ended === false)
     )
   }
 
-  /** The ids of the requests that wait for somebody. */
+  /** The ids of the open requests. */
   open(): ReadonlyArray<string> {
     return [...this.requests.values()]
       .filter((record) => record.decision === undefined && !record.superseded && this.isAlive(record))
       .map((record) => record.request.requestId)
   }
 
-  /** What has to come of a decision: `taken`, or the tag of the refusal. */
+  /** The expected outcome of a decision: `taken`, or the tag of the rejection. */
   verdict(decision: Decision): string {
     const record = this.requests.get(decision.requestId)
     if (record === undefined) return "RequestNotFound"
@@ -459,7 +459,7 @@ export class Ledger {
   }
 }
 
-/** What is wrong with a history for a provider, or `undefined`. */
+/** The first fault of a history for a provider, or `undefined`. */
 export const historyFault = (messages: ReadonlyArray<Message>): string | undefined => {
   const results: Array<string> = []
   for (let i = 0; i < messages.length; i++) {
@@ -482,7 +482,7 @@ export const historyFault = (messages: ReadonlyArray<Message>): string | undefin
   return new Set(results).size === results.length ? undefined : "a call has two results"
 }
 
-/** Where two JSON values differ, or `undefined`. Keys may stand in another order. */
+/** The path at which two JSON values differ, or `undefined`. The order of keys does not count. */
 export const difference = (a: unknown, b: unknown, path = "$"): string | undefined => {
   if (Object.is(a, b)) return undefined
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return path
@@ -501,7 +501,7 @@ export const difference = (a: unknown, b: unknown, path = "$"): string | undefin
   return undefined
 }
 
-/** What keeps a value from being plain JSON, or `undefined`. Remembers in `seen` what was found plain. */
+/** The first part of a value that is not plain JSON, or `undefined`. `seen` has the values known to be plain. */
 export const notPlain = (value: unknown, seen: WeakSet<object>, path = "$"): string | undefined => {
   switch (typeof value) {
     case "string":

@@ -5,7 +5,7 @@ import * as Usage from "../../src/domain/Usage.ts"
 describe("Limits", () => {
   const usage = (fields: Partial<Usage.SessionUsage>): Usage.SessionUsage => ({ ...Usage.zero, ...fields })
 
-  it("allows eight turns by default and nothing of the rest is bounded", () => {
+  it("bound a run to eight turns by default, and nothing else", () => {
     assert.isUndefined(Limits.exceeded(Limits.defaults, usage({ turns: 7, inputTokens: 1e9, costUsd: 1e9 })))
     assert.deepStrictEqual(Limits.exceeded(Limits.defaults, usage({ turns: 8 })), {
       budget: "turns",
@@ -14,7 +14,7 @@ describe("Limits", () => {
     })
   })
 
-  it("counts input and output tokens together", () => {
+  it("count input and output tokens together", () => {
     const limits = { ...Limits.defaults, maxTokens: 100 }
     assert.isUndefined(
       Limits.exceeded(limits, usage({ inputTokens: 60, outputTokens: 39, cachedInputTokens: 60 }))
@@ -26,7 +26,7 @@ describe("Limits", () => {
     })
   })
 
-  it("takes an unknown cost for exceeded while money is limited", () => {
+  it("treat an unknown cost as exceeded while money is limited", () => {
     const limits = { ...Limits.defaults, maxCostUsd: 1 }
     assert.isUndefined(Limits.exceeded(limits, usage({ costUsd: 0.99 })))
     assert.strictEqual(Limits.exceeded(limits, usage({ costUsd: 1 }))?.budget, "cost")
@@ -34,7 +34,7 @@ describe("Limits", () => {
     assert.isUndefined(Limits.exceeded(Limits.defaults, usage({ unpricedRequests: 1 })))
   })
 
-  it("sets one budget and leaves the others", () => {
+  it("change one budget and keep the others", () => {
     for (const budget of Limits.Budget.literals) {
       const limits = Limits.withBudget(Limits.defaults, budget, 42)
       assert.strictEqual(Limits.budgetOf(limits, budget), 42)

@@ -1,5 +1,5 @@
 /**
- * Made-up models, people and settings for `simulate`: what they say is chosen by the tape.
+ * Synthetic models, people and settings for `simulate`, chosen by the tape.
  */
 import type * as Schema from "effect/Schema"
 import type * as ApprovalPolicy from "../../src/domain/ApprovalPolicy.ts"
@@ -17,7 +17,7 @@ import type { Target } from "../../src/domain/ToolCall.ts"
 import type { ModelUsage } from "../../src/domain/Usage.ts"
 import type { Reader } from "./Tape.ts"
 
-/** What a model may call; the first is the quiet choice. */
+/** The tools that a model can call; the first is the choice of an exhausted tape. */
 const tools = [
   "read_file",
   "write_file",
@@ -36,10 +36,10 @@ const tools = [
   "transfer_to_writer"
 ] as const
 
-/** What it may call besides while it has sub-agents in the background. */
+/** The tools that a model can also call while it has background sub-agents. */
 const aboutAgents = [waitName, "message_agent", "cancel_agent", "list_agents"] as const
 
-/** What answers the calls of a name. */
+/** The target of a call by its name. */
 export const targetOf = (name: string): Target => {
   switch (name) {
     case "ask_user":
@@ -92,7 +92,7 @@ export const limits = (pick: Reader): Limits.Limits => ({
   ...(pick.happens(10) ? { warnAt: 0.5, maxRecoveries: 1 } : {})
 })
 
-/** The limits with more of everything that may be used up, or less. */
+/** The limits with every budget raised, or lowered. */
 export const otherLimits = (pick: Reader, run: RunState): Limits.Limits => {
   const { limits, toolCalls, usage } = run
   const more = pick.below(3) !== 1
@@ -130,7 +130,7 @@ export const startedWith = (pick: Reader): StartOptions =>
     { profilePolicy: policy(pick) }
   ])
 
-/** What a model answers that works on `run`. */
+/** A model's answer in `run`. */
 export const answer = (pick: Reader, run: RunState, at: number): RunEvent => {
   const count = pick.below(6)
   const { background = [] } = run
@@ -256,11 +256,11 @@ export const fitting = (pick: Reader, request: Interruption, at: number): Decisi
   }
 }
 
-/** A limit that leaves room. Time goes on while it is asked for, and a turn may be lost on coming to an end of another budget. */
+/** A limit that leaves room for the time that passes meanwhile and for a turn of wrapping up another budget. */
 export const enough = ({ budget, limit, spent }: Extract<Interruption, { readonly _tag: "limit" }>): number =>
   Math.floor(Math.max(limit, spent)) + (budget === "wallTime" ? 60 : 3)
 
-/** A decision that nobody should take: twice, late, unknown, of another kind, about other arguments. */
+/** A decision that must be rejected: repeated, late, unknown, of another kind or about other arguments. */
 export const unfitting = (
   pick: Reader,
   open: ReadonlyArray<Interruption>,

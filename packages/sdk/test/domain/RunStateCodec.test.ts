@@ -19,7 +19,7 @@ const refusal = (text: string) => {
   return decoded.failure
 }
 
-/** A state that waits for two approvals, as JSON that a test may change. */
+/** The JSON of a state with two open approvals, for tests to change. */
 const waiting = () =>
   JSON.parse(
     RunStateCodec.encode(
@@ -33,7 +33,7 @@ const waiting = () =>
   )
 
 describe("the corpus of run states", () => {
-  it("holds exactly the files that were frozen, byte for byte", () => {
+  it("contains exactly the frozen files, byte for byte", () => {
     const sources = JSON.parse(file("sources.json")) as ReadonlyArray<{
       file: string
       version: number
@@ -56,7 +56,7 @@ describe("the corpus of run states", () => {
   })
 
   for (const name of names("historical")) {
-    it(`can be read: ${name}`, () => {
+    it(`decodes: ${name}`, () => {
       const state = Result.getOrThrow(RunStateCodec.decode(file("historical", `${name}.json`)))
       assert.isUndefined(difference(state, JSON.parse(file("expected", `${name}.json`))))
       assert.isUndefined(historyFault(providerMessages(state)))
@@ -75,13 +75,13 @@ describe("the corpus of run states", () => {
 })
 
 describe("RunStateCodec", () => {
-  it("keeps a history of 130 messages over three chunks", () => {
+  it("keeps a history of 130 messages in three chunks", () => {
     const state = Result.getOrThrow(RunStateCodec.decode(file("historical", "v1-long.json")))
     assert.strictEqual(messages(state).length, 130)
     assert.deepStrictEqual([state.history.chunks.length, state.history.tail.length], [2, 2])
   })
 
-  it("refuses a newer version with the two versions, and changes nothing", () => {
+  it("refuses a newer version, and names both versions", () => {
     const json = { ...waiting(), version: 2 }
     const error = refusal(JSON.stringify(json))
     assert.strictEqual(error._tag, "RunStateTooNew")
@@ -91,16 +91,16 @@ describe("RunStateCodec", () => {
     )
   })
 
-  it("leaves out fields that it does not know", () => {
+  it("drops unknown fields", () => {
     const state = Result.getOrThrow(RunStateCodec.decodeUnknown({ ...waiting(), colour: "blue" }))
     assert.isFalse("colour" in state)
   })
 
-  it("reads what was parsed already", () => {
+  it("decodes parsed JSON", () => {
     assert.strictEqual(pendingApprovals(Result.getOrThrow(RunStateCodec.decodeUnknown(waiting()))).length, 2)
   })
 
-  it("refuses values that are no state at all", () => {
+  it("refuses values that are not states", () => {
     for (const value of [
       undefined,
       null,
@@ -115,7 +115,7 @@ describe("RunStateCodec", () => {
     }
   })
 
-  it("is not polluted by prototype keys: they stay data where data may be, and are left out elsewhere", () => {
+  it("keeps prototype keys as data in arguments, and drops them elsewhere", () => {
     const text = JSON.stringify(waiting()).replaceAll(
       '"of":"tool"',
       '"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}'
@@ -135,7 +135,7 @@ describe("RunStateCodec", () => {
     assert.strictEqual(RunStateCodec.encode(state).split("polluted").length - 1, 8)
   })
 
-  it("keeps a grant's constraint on an argument named __proto__", () => {
+  it("keeps a grant's pattern for an argument named __proto__", () => {
     const grants =
       '[{"id":"g","tool":"t","scope":"run","arguments":{"__proto__":{"_tag":"equals","value":1}},"by":"a","at":1,"inherit":false}]'
     const text = JSON.stringify(waiting()).replace('"grants":[]', `"grants":${grants}`)
@@ -149,7 +149,7 @@ describe("RunStateCodec", () => {
     [10_000, "RunStateMalformed"],
     [200_000, "RunStateMalformed"]
   ] as const) {
-    it(`answers to arguments nested ${levels} levels deep without running out of stack`, () => {
+    it(`handles arguments nested ${levels} levels deep without a stack overflow`, () => {
       const nested = "[".repeat(levels) + "]".repeat(levels)
       const json = waiting()
       json.calls[0].arguments = 0
@@ -162,14 +162,14 @@ describe("RunStateCodec", () => {
     })
   }
 
-  it("answers to sub-agents nested as deep as it reads at all", () => {
+  it("decodes deeply nested sub-agents", () => {
     const levels = 300
     const wrapped = `${'{"_tag":"child.advanced","at":1,"callId":"c","event":'.repeat(levels)}{"_tag":"run.held","at":1}${"}".repeat(levels)}`
     const events = Result.getOrThrow(RunStateCodec.decodeEvents(`[${wrapped}]`, 1))
     assert.strictEqual(RunStateCodec.encodeEvents(events), `[${wrapped}]`)
   })
 
-  it("refuses journal rows that are newer, not JSON, or no events", () => {
+  it("refuses journal rows that are newer, not JSON or not events", () => {
     const tag = (text: string, version: number) => {
       const decoded = RunStateCodec.decodeEvents(text, version)
       return Result.isFailure(decoded) ? decoded.failure._tag : "read"
@@ -185,14 +185,14 @@ describe("RunStateCodec", () => {
     )
   })
 
-  it("does not repeat what was in a malformed state", () => {
+  it("does not quote the content of a malformed state", () => {
     const json = waiting()
     json.revision = "hunter2"
     json.calls[0].arguments = undefined
     assert.notInclude(refusal(JSON.stringify(json)).message, "hunter2")
   })
 
-  it("writes events that can be read back one row at a time", () => {
+  it("encodes events for one row each", () => {
     const events: ReadonlyArray<RunEvent> = [Journal.started(), Journal.calls("a", "b"), Journal.held]
     const rows = events.map((event) => RunStateCodec.encodeEvents([event]))
     assert.deepStrictEqual(

@@ -21,7 +21,7 @@ const tagOf = <A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, 
   effect.pipe(Effect.match({ onFailure: (error): string => error._tag, onSuccess: () => "opened" }))
 
 describe("seal", () => {
-  it.effect("opens what was sealed, unchanged", () =>
+  it.effect("opens a sealed state unchanged", () =>
     Effect.gen(function* () {
       const sealed = yield* seal(state, key("k1"))
       assert.match(sealed, /^fermata1\.k1\.[\w-]+\.[\w-]{43}$/)
@@ -29,7 +29,7 @@ describe("seal", () => {
     })
   )
 
-  it("opens every reachable state as it was", () =>
+  it("opens every reachable state unchanged", () =>
     fc.assert(
       fc.asyncProperty(tape(200), async (numbers) => {
         const { end } = simulate(numbers)
@@ -41,13 +41,13 @@ describe("seal", () => {
       { numRuns: 50 }
     ))
 
-  it("refuses a sealed state with any one bit or character changed", async () => {
+  it("refuses a sealed state with a changed bit or character", async () => {
     const sealed = await Effect.runPromise(seal(state, key("k1")))
     const keys = [key("k1"), key("k2")]
     await fc.assert(
       fc.asyncProperty(
         fc.oneof(
-          // The seal itself is short beside the state: look at it as often.
+          // The seal is short compared with the state, so it is sampled as often.
           fc.nat(sealed.length - 1),
           fc.integer({ min: sealed.length - 44, max: sealed.length - 1 }),
           fc.nat(12)
@@ -67,7 +67,7 @@ describe("seal", () => {
     )
   })
 
-  it("refuses each other last character of the seal, also those that spell the same bytes", async () => {
+  it("refuses every other last character of the seal, including those that decode to the same bytes", async () => {
     const sealed = await Effect.runPromise(seal(state, key("k1")))
     for (const last of "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") {
       if (sealed.endsWith(last)) continue
@@ -76,7 +76,7 @@ describe("seal", () => {
     }
   })
 
-  it.effect("refuses a state that was cut off anywhere", () =>
+  it.effect("refuses a truncated or extended seal", () =>
     Effect.gen(function* () {
       const sealed = yield* seal(state, key("k1"))
       for (let length = 0; length < sealed.length; length += 7) {
@@ -87,7 +87,7 @@ describe("seal", () => {
     })
   )
 
-  it.effect("refuses another key, and the same secret under another name", () =>
+  it.effect("refuses another key, and the same secret under another id", () =>
     Effect.gen(function* () {
       const sealed = yield* seal(state, key("k1"))
       const secret = Redacted.value(key("k1").secret)
@@ -104,20 +104,18 @@ describe("seal", () => {
     })
   )
 
-  it.effect(
-    "opens what the old key sealed while both are given, and no longer when the old one is gone",
-    () =>
-      Effect.gen(function* () {
-        const old = yield* seal(state, key("2025"))
-        const fresh = yield* seal(state, key("2026"))
-        const both = [key("2026"), key("2025")]
-        assert.deepStrictEqual(yield* open(old, both), state)
-        assert.deepStrictEqual(yield* open(fresh, both), state)
-        assert.strictEqual(yield* tagOf(open(old, [key("2026")])), "SealBroken")
-      })
+  it.effect("opens a state sealed with an old key while that key is given", () =>
+    Effect.gen(function* () {
+      const old = yield* seal(state, key("2025"))
+      const fresh = yield* seal(state, key("2026"))
+      const both = [key("2026"), key("2025")]
+      assert.deepStrictEqual(yield* open(old, both), state)
+      assert.deepStrictEqual(yield* open(fresh, both), state)
+      assert.strictEqual(yield* tagOf(open(old, [key("2026")])), "SealBroken")
+    })
   )
 
-  it.effect("refuses a secret of less than 32 bytes and an id that would blur the format", () =>
+  it.effect("refuses a secret of less than 32 bytes and an invalid key id", () =>
     Effect.gen(function* () {
       const short = key("k1", "x".repeat(31))
       const error = yield* Effect.flip(seal(state, short))
@@ -131,7 +129,7 @@ describe("seal", () => {
     })
   )
 
-  it.effect("says of a whole seal over a newer state that Fermata is too old", () =>
+  it.effect("reports RunStateTooNew for a valid seal over a newer state", () =>
     Effect.gen(function* () {
       const newer = { ...state, version: 2 as 1 }
       const sealed = yield* seal(newer, key("k1"))

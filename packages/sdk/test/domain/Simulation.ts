@@ -1,10 +1,10 @@
 /**
- * A model of the loop: everything that a run can go through, driven by a tape of numbers.
+ * A model of the loop: a simulation of everything that a run can go through, driven by a tape of numbers.
  *
- * `simulate` plays the part of `perform` with made-up models, tools, people and crashes. The runs of a tree go on side by side:
- * each is a generator that stops wherever a model or a tool is at work, and the tape says which of them goes on next. An
- * exhausted tape always makes the quiet choice (the model ends its answer, people approve, nothing crashes), so that every
- * simulation comes to an end and a shorter tape is a simpler story.
+ * `simulate` plays the part of `perform` with synthetic models, tools, people and crashes. The runs of a tree advance side by side:
+ * each is a generator that yields where a model or a tool works, and the tape chooses which one goes on. An exhausted tape makes the
+ * quiet choice (the model ends its answer, people approve, nothing crashes), so that every simulation ends and a shorter tape is a
+ * simpler story.
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
@@ -48,7 +48,7 @@ import { Reader } from "./Tape.ts"
 /** The calls that lead from the root to a run. */
 type Path = ReadonlyArray<Id.ToolCallId>
 
-/** Something that was tried, by its place in the journal: `at` events had been folded. */
+/** A decision that was tried after `at` events. */
 interface Attempt {
   readonly at: number
   readonly before: RunState
@@ -56,7 +56,7 @@ interface Attempt {
   readonly result: Result.Result<ReadonlyArray<RunEvent>, Rejection>
 }
 
-/** A step that `next` asked for, of the run at the end of `path`. */
+/** A step that `next` returned for the run at the end of `path`. */
 export interface Asked {
   readonly at: number
   readonly path: Path
@@ -66,7 +66,7 @@ export interface Asked {
   readonly step: Step
 }
 
-/** A model that was asked, when `at` events had been folded, and the place of its answer in the journal. */
+/** A model call that started after `at` events, and the index of its answer in the journal. */
 interface Given {
   readonly at: number
   readonly path: Path
@@ -94,7 +94,7 @@ const deepFreeze = <A>(value: A): A => {
   return value
 }
 
-/** Where {@link simulate} gives up: a run that never ends is a bug of `next`. */
+/** The bound of {@link simulate}: a run that does not end is a bug of `next`. */
 const maxEvents = 4000
 
 export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace => {
@@ -105,7 +105,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   const asked: Array<Asked> = []
   const given: Array<Given> = []
   const everAsked: Array<Interruption> = []
-  /** Steps that are being taken, by run. */
+  /** The steps in progress, by run. */
   const doing = new Map<string, Generator<void, void, void>>()
   let state: RunState | undefined = from
   let runs = from === undefined ? 0 : Number(from.runId.slice("run-".length))
@@ -127,15 +127,15 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   }
   const now = () => ++clock
 
-  /** Whether a decision has stopped the run at the end of `path`, or one above it. */
+  /** Whether a denial has stopped the run at the end of `path`, or a run above it. */
   const isHalted = (path: Path): boolean => [...lineOf(path), at(path)].some(({ stop }) => stop !== undefined)
 
-  /** The runs of the tree that have not ended, the root first. */
+  /** The live runs of the tree, the root first. */
   const atWork = (path: Path = []): ReadonlyArray<Path> => {
     const run = at(path)
     return isEnded(run) ? [] : [path, ...children(run).flatMap(({ callId }) => atWork([...path, callId]))]
   }
-  /** Some run of the tree that has not ended. */
+  /** A live run of the tree. */
   const somewhere = (): Path => pick.one(atWork())
 
   const start = (runId: Id.RunId, agent: string, path: Path, limits: Limits): RunEvent => ({
@@ -158,7 +158,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   })
   const startRoot = (): void => emit(start(`run-${++runs}` as Id.RunId, "main", [], MadeUp.limits(pick)))
 
-  /** Begins the run of a sub-agent, with what is left of the budgets above it. */
+  /** Starts the run of a sub-agent, with the rest of the budgets above it. */
   const begin = (callId: Id.ToolCallId, path: Path): void => {
     const { name } = findCall(at(path), callId)!
     const limits = carve([...lineOf(path), at(path)], MadeUp.limits(pick))
@@ -171,7 +171,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     emit({ _tag: "tool.failed", at: now(), callId, content }, path)
   }
 
-  /** Sees to a budget of a run of which nothing is left; `path` leads to that run or to one under it. */
+  /** Handles a used-up budget of a run; `path` leads to that run or to one under it. */
   const askAbove = (path: Path, nothing: NothingLeft): boolean => {
     const owner = path.slice(0, nothing.depth)
     const { budget, limit } = nothing.exceeded
@@ -189,7 +189,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     }
   }
 
-  /** Whether the budgets above a sub-agent leave room for its next step. Where they do not, it waits, or has failed. */
+  /** Whether the budgets above a sub-agent leave room for its next step. Otherwise the sub-agent waits or fails. */
   const hasRoomAbove = (path: Path, step: Step): boolean => {
     const line = lineOf(path)
     const nothing =
@@ -212,7 +212,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   }
 
   const askWrapUp = ({ budget, limit }: Exceeded, path: Path): void => {
-    // What its calls have started is of no use any more.
+    // The results of its running sub-agents are no longer needed.
     for (const { child, id } of at(path).calls) {
       if (child !== undefined && !isEnded(child)) stopChild([...path, id], "it comes to its end")
     }
@@ -222,7 +222,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   const fail = (failure: Extract<RunEvent, { readonly _tag: "run.failed" }>["failure"], path: Path): void =>
     emit({ _tag: "run.failed", at: now(), failure }, path)
 
-  /** Fields that every request has. */
+  /** The common fields of a request. */
   const requestOf = (run: RunState) => ({
     requestId: Id.requestId(run.runId, run.requests.length + 1),
     runId: run.runId,
@@ -341,7 +341,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       path
     )
 
-  /** Bodies run at the same time and end in any order; a crash leaves some of them open. */
+  /** Bodies run concurrently and end in any order; a crash leaves some of them open. */
   function* settle(callIds: Path, path: Path) {
     for (const callId of callIds) beginBody(callId, path)
     const open = callIds.slice()
@@ -396,7 +396,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
             : "inDoubt"
     }))
 
-  /** Ends what is under a run, the innermost first, each with an end of its own. */
+  /** Ends the runs under a run, the innermost first. */
   const stopUnder = (path: Path, reason: string): void => {
     for (const { callId } of children(at(path))) stopChild([...path, callId], reason)
   }
@@ -412,7 +412,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     }
   }
 
-  /** Older journals end what is under a run together with it, without saying so. */
+  /** Older journals end the runs under a run without events of their own. */
   const cancel = (reason: string, path: Path): void => {
     if (!pick.happens(20)) {
       if (path.length > 0) return stopChild(path, reason)
@@ -467,7 +467,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     }
   }
 
-  /** Answers a call about the agents in the background. */
+  /** Settles a call about background agents. */
   const settleAgents = (callId: Id.ToolCallId, path: Path): void => {
     const call = findCall(at(path), callId)!
     const { agentRun, reason } = (call.arguments ?? {}) as { agentRun?: Id.ToolCallId; reason?: string }
@@ -488,7 +488,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     const policy = MadeUp.policy(pick)
     const others = MadeUp.otherPolicies(pick)
     emit({ _tag: "agent.changed", at: now(), agent, policy, ...others, structured: pick.happens(20) }, path)
-    // A crash between two commits: it takes over again.
+    // A crash between two commits: the handoff is repeated.
     if (pick.happens(5)) return
     const content = [{ _tag: "text", text: `${agent.name} has the conversation now.` } as const]
     for (const { id } of at(path).calls.filter((call) => !isSettled(call) && call.id !== callId)) {
@@ -497,10 +497,10 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     emit({ _tag: "tool.completed", at: now(), callId, content }, path)
   }
 
-  /** Performs one step of the run at the end of `path`, with a stop wherever the others may get further meanwhile. */
+  /** Performs a step of the run at the end of `path`, and yields wherever other runs can advance. */
   function* perform(path: Path): Generator<void, void, void> {
     const line = lineOf(path)
-    // Whoever works on one that was held works on those above it, too.
+    // A worker of a held run also resumes the runs above it.
     for (let depth = 1; depth <= path.length; depth++) {
       const above = path.slice(0, depth)
       if (at(above).status === "held") emit({ _tag: "run.resumed", at: now() }, above)
@@ -537,7 +537,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       case "Reconcile":
         for (const callId of step.callIds) {
           const call = findCall(at(path), callId)
-          // Nothing is run again once a decision has stopped the run, or one above it.
+          // No call is repeated after a denial has stopped the run or a run above it.
           if (call !== undefined && isRepeatable(call) && isHalted(path)) continue
           if (call?.status === "started") yield* reconcile(call, path)
           if (pick.happens(5)) return
@@ -567,10 +567,10 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     }
   }
 
-  /** Whether the run at the end of `path` can get further by itself now. */
+  /** Whether the run at the end of `path` can advance by itself. */
   const mayAct = (path: Path): boolean => doing.has(at(path).runId) || mayStep(at(path), lineOf(path))
 
-  /** Marks the sub-agents that wait: the time does not count for them. */
+  /** Holds the waiting sub-agents, so that their time does not count. */
   const holdIdle = (): void => {
     for (const path of atWork()) {
       if (path.length === 0 || at(path).status !== "running" || doing.has(at(path).runId)) continue
@@ -587,7 +587,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     for (const event of result.success) emit(event)
   }
 
-  /** What may happen at any moment, from outside. */
+  /** Events from outside, at any moment. */
   const disturb = (): void => {
     if (isEnded(current())) return
     const blow = pick.below(120)
@@ -601,7 +601,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       return emit({ _tag: "limits.changed", at: now(), limits, ...given }, path)
     }
     if (blow >= 114) {
-      // The process died: others go on with what is in the journal.
+      // The process died: another one continues from the journal.
       if (current().status !== "running") return
       doing.clear()
       return emit({ _tag: "run.recovered", at: now() })
@@ -624,7 +624,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     emit({ _tag: "message.queued", at: now(), content, ...sent }, path)
   }
 
-  /** A request that was asked too early or about something that changed is asked again, or found out again. */
+  /** Replaces a request that came too early or whose subject changed, or supersedes it for another classification. */
   const ask = (request: Interruption): void => {
     const path = pathOf(current(), request)
     if (path === undefined) return
@@ -648,11 +648,11 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       reason: "it is asked anew",
       by
     }
-    // A call is never without a request while it waits, a budget never asked for twice.
+    // A waiting call always has a request, and a budget never has two.
     for (const event of "callId" in request ? [again, instead] : [instead, again]) emit(event, path)
   }
 
-  /** The run waits: somebody parks it, decides something, talks to it; it is taken up again. */
+  /** The run waits: it is parked, decided, messaged and resumed. */
   const hold = (): void => {
     const step = next(current())
     asked.push({ at: events.length, path: [], line: [], state: current(), step })
@@ -670,7 +670,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     if (parks && !isEnded(current())) emit({ _tag: "run.resumed", at: now() })
   }
 
-  /** The run is over; it is tried again, or the session goes on. */
+  /** The run has ended: it is resumed, or its session continues. */
   const goesOn = (): boolean => {
     doing.clear()
     while (pick.happens(20) && everAsked.length > 0) {
@@ -712,7 +712,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   return { events, states, attempts, asked, given, end: current() }
 }
 
-/** Whether the run can get further by itself, apart from what is under it; `line` are the runs above it. */
+/** Whether the run can advance by itself, apart from the runs under it; `line` has the runs above it. */
 export const mayStep = (run: RunState, line: ReadonlyArray<RunState>): boolean => {
   const step = next(run, constraintsOf(line))
   switch (step._tag) {
@@ -728,7 +728,7 @@ export const mayStep = (run: RunState, line: ReadonlyArray<RunState>): boolean =
   }
 }
 
-/** The names of a wait's arguments, or `undefined` for all. */
+/** The runs that a call of `wait_for_agent` names, or `undefined` for other calls. */
 export const waitedFor = (call: ToolCall): ReadonlyArray<string> | "all" | undefined => {
   if (call.name !== waitName || call.target !== "agents") return undefined
   return (call.arguments as { readonly agentRuns?: ReadonlyArray<string> }).agentRuns ?? "all"
@@ -743,7 +743,7 @@ const pathOf = (state: RunState, request: Interruption): Path | undefined => {
   return undefined
 }
 
-/** Every run inside a state, itself first. */
+/** Every run in a state, itself first. */
 export const runsIn = (state: RunState): ReadonlyArray<RunState> => [
   state,
   ...state.calls.flatMap((call) => (call.child === undefined ? [] : runsIn(call.child))),

@@ -28,7 +28,7 @@ const calls = fc.record({ tool: fc.constantFrom("pay", "read", "x"), needed: fc.
 const rank = { run: 0, ask: 1, deny: 2 } as const
 
 describe("the policies of a run", () => {
-  it("are never looser for an agent that was not prompted than its own, the caller's or the profile's", () =>
+  it("are never looser for a successor than its own, the caller's or the profile's", () =>
     fc.assert(
       fc.property(
         fc.option(policies, { nil: undefined }),
@@ -51,7 +51,7 @@ describe("the policies of a run", () => {
       )
     ))
 
-  it("are the caller's alone for the agent that was prompted, and that agent's own where none was given", () => {
+  it("are the caller's for the prompted agent, and that agent's own without one", () => {
     const none: Policy = { mode: "none" }
     const given = { policy: { mode: "all" }, policyFor: "desk", profilePolicy: none } as const
     assert.deepStrictEqual(policiesFor(given, { policy: none, isPrompted: true }), {
@@ -60,7 +60,7 @@ describe("the policies of a run", () => {
     assert.deepStrictEqual(policiesFor({}, { policy: none, isPrompted: true }), { policy: none })
   })
 
-  it("are kept once where two of them are the same", () => {
+  it("contain equal policies once", () => {
     const careful: Policy = { mode: "ask" }
     const given = { policy: careful, policyFor: "desk", profilePolicy: { mode: "ask" } } as const
     assert.deepStrictEqual(policiesFor(given, { policy: { mode: "ask" }, isPrompted: false }), {
@@ -68,7 +68,7 @@ describe("the policies of a run", () => {
     })
   })
 
-  it("are those of the last agent that took over, and what the run was started with stays", () => {
+  it("are those of the last successor, and the start options stay", () => {
     const startedWith = { policy: { mode: "ask" }, policyFor: "desk" } as const
     const state = fold(started({ startedWith }), answered("hello"))
     const changed = { _tag: "agent.changed", at, agent: state.agent, structured: false } as const
@@ -79,7 +79,7 @@ describe("the policies of a run", () => {
     assert.deepStrictEqual(back.startedWith, startedWith)
   })
 
-  it("go with the limits that a caller gave since: the latest of each counts", () => {
+  it("follow the limits that a caller has given since, the latest of each", () => {
     const state = fold(started({ startedWith: { limits: { maxTurns: 2, maxTokens: 9 } } }))
     const given = { maxTurns: 5 }
     const raised = foldOnto(state, { _tag: "limits.changed", at, limits: { ...defaults, ...given }, given })

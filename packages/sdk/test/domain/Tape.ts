@@ -14,12 +14,12 @@ export class Reader {
   constructor(tape: ReadonlyArray<number>) {
     this.tape = tape
   }
-  /** A number below `count`; 0 when the tape has run out. */
+  /** A number below `count`; 0 for an exhausted tape. */
   below(count: number): number {
     const value = this.tape[this.position++]
     return value === undefined ? 0 : value % count
   }
-  /** Whether something unlikely happens. */
+  /** True with this probability; false for an exhausted tape. */
   happens(percent: number): boolean {
     return this.below(100) >= 100 - percent
   }

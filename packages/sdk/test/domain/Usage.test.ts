@@ -23,7 +23,7 @@ describe("Usage", () => {
     assert.strictEqual(Usage.totalTokens(total), 15)
   })
 
-  it("does not take an unknown cost for zero", () => {
+  it("counts an unknown cost as unpriced, not as zero", () => {
     const total = Usage.addModelCall(Usage.zero, { inputTokens: 1, outputTokens: 1 })
     assert.deepStrictEqual([total.costUsd, total.unpricedRequests], [0, 1])
     assert.strictEqual(Usage.add(total, total).unpricedRequests, 2)

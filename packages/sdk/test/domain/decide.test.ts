@@ -61,7 +61,7 @@ const fits: Record<string, ReadonlyArray<string>> = {
 
 describe("decide", () => {
   for (const [kind, request] of Object.entries(kinds)) {
-    it(`takes ${fits[kind]!.join(", ")} for the request kind ${kind}, and nothing else`, () => {
+    it(`accepts ${fits[kind]!.join(", ")} for the request kind ${kind}, and nothing else`, () => {
       const taken = Object.entries(answers).filter(
         ([, decision]) => outcome(open(request), decision) === "taken"
       )
@@ -72,21 +72,21 @@ describe("decide", () => {
     })
   }
 
-  it("says which decisions answer the request", () => {
+  it("names the decisions that fit the request", () => {
     assert.strictEqual(
       outcome(open(kinds["question"]!), answers["approve"]!),
       `DecisionNotApplicable: "approve" does not answer the question request run-1.r1: use answer, deny.`
     )
   })
 
-  it("knows nothing of a request that nobody made", () => {
+  it("rejects a decision on an unknown request", () => {
     assert.strictEqual(
       outcome(open(kinds["approval"]!), { ...answers["approve"]!, requestId: "run-1.r9" as RequestId }),
       "RequestNotFound: Nobody asked for run-1.r9: list the pending requests and decide one of those."
     )
   })
 
-  it("takes the first of two decisions and tells the second what stands", () => {
+  it("accepts the first of two decisions, and rejects the second with the first one", () => {
     const state = foldOnto(open(kinds["approval"]!), decided({ ...answers["deny"]!, at: 0 } as DecisionInput))
     assert.strictEqual(
       outcome(state, { ...answers["approve"]!, by: "grace" }),
@@ -95,7 +95,7 @@ describe("decide", () => {
     assert.isTrue(outcome(state, answers["deny"]!).startsWith("AlreadyDecided"))
   })
 
-  it("does not take a decision about other arguments", () => {
+  it("rejects a decision about other arguments", () => {
     assert.strictEqual(
       outcome(open(kinds["approval"]!), { ...answers["approve"]!, digest: "another" } as DecisionInput),
       "ArgumentsChanged: run-1.r1 asks about other arguments than the ones decided on: show it again and decide anew."
@@ -106,7 +106,7 @@ describe("decide", () => {
     )
   })
 
-  it("does not grant a privileged tool for more than one call", () => {
+  it("rejects a grant of a privileged tool", () => {
     const state = open(approval(a, r1, { safety: "privileged", tool: "delete_branch" }))
     assert.strictEqual(
       outcome(state, { _tag: "approve", ...by, grant: { scope: "run" } }),
@@ -115,7 +115,7 @@ describe("decide", () => {
     assert.strictEqual(outcome(state, answers["approve"]!), "taken")
   })
 
-  it("tops up above what was spent, in whole numbers, or in any amount of money", () => {
+  it("accepts a top-up above the spent amount, in whole numbers except for money", () => {
     const turns = open(limit(r1, "turns", 8, 9))
     const topUp = (state: RunState, limit: number) => outcome(state, { _tag: "topUp", ...by, limit })
     assert.strictEqual(
@@ -130,7 +130,7 @@ describe("decide", () => {
     assert.isTrue(topUp(money, 0.6).startsWith("DecisionNotApplicable"))
   })
 
-  it("is too late for a run that was cancelled, and for one that failed until it is resumed", () => {
+  it("rejects a decision on a cancelled run, and on a failed one until it is resumed", () => {
     const state = open(kinds["approval"]!)
     assert.strictEqual(
       outcome(foldOnto(state, cancelled), answers["approve"]!),
@@ -143,7 +143,7 @@ describe("decide", () => {
     assert.strictEqual(outcome(foldOnto(state, broke, resumed), answers["approve"]!), "taken")
   })
 
-  it("points from a superseded request to the one that is asked instead", () => {
+  it("points from a superseded request to its replacement", () => {
     const state = foldOnto(open(kinds["approval"]!), opened(approval(a, requestId(2))))
     assert.strictEqual(
       outcome(state, answers["approve"]!),
@@ -152,7 +152,7 @@ describe("decide", () => {
     assert.strictEqual(outcome(state, { _tag: "approve", requestId: requestId(2), by: "ada" }), "taken")
   })
 
-  it("repeats no argument value in a refusal", () => {
+  it("quotes no argument value in a rejection", () => {
     const state = open(approval(a, r1, { arguments: { password: "hunter2" }, safety: "privileged" }))
     const edited = { password: "hunter3" }
     for (const decision of [

@@ -28,7 +28,7 @@ import { enough } from "./MadeUp.ts"
 import type { Asked, Trace } from "./Simulation.ts"
 import { runsIn, simulate, waitedFor } from "./Simulation.ts"
 
-// A busy machine, and shrinking a failure, take longer than the five seconds of a test.
+// A busy machine and the shrinking of a failure take longer than the default timeout.
 vi.setConfig({ testTimeout: 300_000 })
 
 const isSame = (actual: unknown, expected: unknown, what: string) => {
@@ -41,7 +41,7 @@ const isSame = (actual: unknown, expected: unknown, what: string) => {
 
 describe("a journal (I1)", () => {
   it(
-    "gives the state that was in memory, for every prefix, also when it was read back from JSON",
+    "gives the state in memory for every prefix, also through JSON",
     always(({ events, states }) => {
       const read = JSON.parse(JSON.stringify(events)) as ReadonlyArray<RunEvent>
       let state: RunState | undefined
@@ -53,7 +53,7 @@ describe("a journal (I1)", () => {
   )
 
   it(
-    "comes to the same when it is folded at once, to every revision of every run of the session",
+    "gives the same state when it is folded at once, at every revision of every run of the session",
     always(({ events, states }) => {
       for (let length = 1; length <= events.length; length += 1) {
         isSame(evolveAll(undefined, events.slice(0, length)), states[length - 1], `${length} events at once`)
@@ -62,7 +62,7 @@ describe("a journal (I1)", () => {
   )
 
   it(
-    "can be cut anywhere: what is left goes on in another process and comes to an end",
+    "can be cut anywhere, and another process continues it to an end",
     always(({ events, states }, numbers) => {
       const cut = (numbers[0] ?? 0) % events.length
       const left = JSON.parse(JSON.stringify(events.slice(0, cut + 1))) as ReadonlyArray<RunEvent>
@@ -90,7 +90,7 @@ describe("a journal (I1)", () => {
 
 describe("a state (I2)", () => {
   it(
-    "is plain JSON: no prototypes, no undefined, no functions, and so is every event",
+    "is plain JSON, as is every event",
     always(({ events, states }) => {
       const seen = new WeakSet<object>()
       for (const value of [...states, ...events]) assert.isUndefined(notPlain(value, seen))
@@ -109,16 +109,16 @@ describe("a state (I2)", () => {
 
 describe("RunStateCodec (I3)", () => {
   it(
-    "reads back every reachable state as it was written",
+    "reads back every reachable state unchanged",
     always(({ states }) => {
-      // The last and every fourth before it: neighbours share most of what they are.
+      // The last state and every fourth before it: neighbours are almost equal.
       for (const state of states.filter((_, index) => (states.length - 1 - index) % 4 === 0))
         isSame(Result.getOrThrow(RunStateCodec.decode(RunStateCodec.encode(state))), state, "read")
     })
   )
 
   it(
-    "reads back every event as it was written",
+    "reads back every event unchanged",
     always(({ events }) => {
       isSame(
         Result.getOrThrow(RunStateCodec.decodeEvents(RunStateCodec.encodeEvents(events), 1)),
@@ -130,7 +130,7 @@ describe("RunStateCodec (I3)", () => {
 })
 
 describe("evolve (I4)", () => {
-  it("gives the same state in whatever order parallel calls end and independent decisions come", () => {
+  it("gives the same state for any order of parallel results and independent decisions", () => {
     let crossed = 0
     always(({ states }, numbers) => {
       let chosen = 0
@@ -149,7 +149,7 @@ describe("evolve (I4)", () => {
   })
 })
 
-/** Results of all bodies that run, and one decision for each open request. */
+/** A result of each running body, and a decision on each open request. */
 const independentEvents = (state: RunState, random: (below: number) => number): ReadonlyArray<RunEvent> => {
   const results = state.calls.flatMap((call, index): ReadonlyArray<RunEvent> =>
     call.status === "started" && call.child === undefined
@@ -208,7 +208,7 @@ const shuffled = <A>(items: ReadonlyArray<A>, random: (below: number) => number)
 
 describe("a late report (I7)", () => {
   it(
-    "of a call that has its result changes nothing but the revision",
+    "of a settled call changes the revision only",
     always(({ events, states }) => {
       const settled = new Map<string, RunEvent>()
       events.forEach((event, index) => {
@@ -239,7 +239,7 @@ describe("a late report (I7)", () => {
 
 describe("a history (I5)", () => {
   it(
-    "is valid for a provider in every reachable state, with one result for each call and no gap in its sequence",
+    "is valid for a provider in every reachable state, with one result per call and a gapless sequence",
     always(({ states }) => {
       for (const state of states) {
         for (const run of runsIn(state)) assert.isUndefined(historyFault(providerMessages(run)))
@@ -248,7 +248,7 @@ describe("a history (I5)", () => {
   )
 
   it(
-    "only grows: a message that was said stays, except that an approval may edit the open answer's arguments",
+    "only grows, except that an approval can edit the arguments of the open answer",
     always(({ events, states }) => {
       for (let i = 1; i < states.length; i++) {
         const before = messages(states[i - 1]!)
@@ -261,7 +261,7 @@ describe("a history (I5)", () => {
   )
 
   it(
-    "loses nothing that the user said to any run of a tree, and keeps its order",
+    "keeps every message of the user to each run of a tree, in order",
     always(({ events, states }) => {
       const ledger = new Ledger()
       events.forEach((event, index) => {
@@ -285,7 +285,7 @@ describe("a history (I5)", () => {
   )
 
   it(
-    "shows an answer after exactly the messages that its model was given",
+    "has each answer right after the messages that its model got",
     always(({ given, states }) => {
       for (const { answer, state } of given) {
         const before = providerMessages(state)
@@ -297,7 +297,7 @@ describe("a history (I5)", () => {
   )
 
   it(
-    "never ends a run on an answer that had not seen the user's last message",
+    "never ends a run before the model has read the user's last message",
     always(({ events, states }) => {
       events.forEach((wrapped, index) => {
         const { event, path } = unwrap(wrapped)
@@ -312,7 +312,7 @@ describe("a history (I5)", () => {
 
 describe("a tool call (I6)", () => {
   it(
-    "gets its own result under its own id, however often the provider repeats an id",
+    "gets its own result under its own id when the provider repeats an id",
     always(({ events, states }) => {
       const ledger = new Ledger()
       events.forEach((event, index) => {
@@ -340,7 +340,7 @@ describe("a tool call (I6)", () => {
   )
 
   it(
-    "starts only with consent, once, and again only after a crash if it may be repeated or after a retry (I7)",
+    "starts only with consent and once, and again only after a crash or a retry (I7)",
     always(({ events }) => {
       const ledger = new Ledger()
       for (const event of events) ledger.read(event)
@@ -349,7 +349,7 @@ describe("a tool call (I6)", () => {
   )
 })
 
-/** Replays the journal and shows each step that was asked for, with what the ledger says at that moment. */
+/** Replays the journal, and passes each step with the ledger at that moment. */
 const eachStep = ({ asked, events }: Trace, look: (asked: Asked, ledger: Ledger) => void) => {
   const ledger = new Ledger()
   let read = 0
@@ -361,7 +361,7 @@ const eachStep = ({ asked, events }: Trace, look: (asked: Asked, ledger: Ledger)
 
 describe("next", () => {
   it(
-    "is deterministic and total: a state that went through JSON asks for the same step",
+    "returns the same step for a state that went through JSON",
     always(({ states }) => {
       for (const state of states)
         isSame(next(JSON.parse(JSON.stringify(state)) as RunState), next(state), "next")
@@ -369,7 +369,7 @@ describe("next", () => {
   )
 
   it(
-    "never asks to run a call that is settled, undecided, or running (I7)",
+    "never runs a settled, undecided or running call (I7)",
     always((trace) =>
       eachStep(trace, ({ step }, ledger) => {
         if (step._tag === "SettleToolCalls") {
@@ -408,7 +408,7 @@ describe("next", () => {
   )
 
   it(
-    "never calls the model while a call is open or a request waits, and counts the turns (I7b)",
+    "never calls the model while a call or a request is open, and counts the turns (I7b)",
     always((trace) =>
       eachStep(trace, ({ path, state, step }, ledger) => {
         if (step._tag !== "CallModel") return
@@ -423,7 +423,7 @@ describe("next", () => {
   )
 
   it(
-    "lets no side-effecting call overtake a call before it, and runs it alone",
+    "runs a side-effecting call alone, after every call before it",
     always((trace) =>
       eachStep(trace, ({ path, step }, ledger) => {
         const callIds =
@@ -444,7 +444,7 @@ describe("next", () => {
   )
 
   it(
-    "starts a sub-agent when every call before it has its result, but for those of other sub-agents",
+    "starts a sub-agent after the results of all calls before it, except other sub-agents'",
     always((trace) =>
       eachStep(trace, ({ path, step }, ledger) => {
         if (step._tag !== "ResumeChildren") return
@@ -458,7 +458,7 @@ describe("next", () => {
   )
 
   it(
-    "gives the conversation to another agent when every other call has its result",
+    "hands over after the results of all other calls",
     always((trace) =>
       eachStep(trace, ({ path, step }, ledger) => {
         if (step._tag !== "HandOff") return
@@ -471,7 +471,7 @@ describe("next", () => {
   )
 
   it(
-    "runs contiguous reads together and lets them overtake undecided calls only",
+    "runs contiguous reads together, and lets them pass undecided calls only",
     always((trace) =>
       eachStep(trace, ({ line, state, step }, ledger) => {
         if (step._tag !== "SettleToolCalls" || !ledger.calls.get(step.callIds[0]!)!.readOnly) return
@@ -503,7 +503,7 @@ describe("next", () => {
   )
 
   it(
-    "holds a run on exactly the requests that are open, and on one at least",
+    "holds a run on exactly its open requests, at least one",
     always((trace) =>
       eachStep(trace, ({ path, step }, ledger) => {
         if (step._tag !== "Hold" || path.length > 0) return
@@ -517,7 +517,7 @@ describe("next", () => {
   )
 
   it(
-    "finishes a run only when nothing is open, or when it was cancelled, stopped or failed",
+    "finishes a run when nothing is open, or when it was cancelled, stopped or failed",
     always((trace) =>
       eachStep(trace, ({ path, state, step }, ledger) => {
         if (step._tag !== "Finish") return
@@ -541,7 +541,7 @@ describe("next", () => {
   )
 
   it(
-    "asks for a used-up budget only where somebody can answer, and not again right after a top-up or a denial",
+    "opens a limit request only in a run that can ask, and not again after a top-up or a denial",
     always((trace) => {
       for (const { state, step } of trace.asked) {
         if (step._tag !== "AskLimit") continue
@@ -567,7 +567,7 @@ describe("next", () => {
 
 describe("decide", () => {
   it(
-    "takes the first fitting decision and refuses every other with its own reason, changing nothing",
+    "accepts the first fitting decision, and rejects every other with its own reason",
     always(({ attempts, events }) => {
       const ledger = new Ledger()
       let read = 0
@@ -594,7 +594,7 @@ describe("decide", () => {
   )
 
   it(
-    "refuses a decision that was taken before, at any later time of the run",
+    "rejects a repeated decision at any later time of the run",
     always(({ events, states }) => {
       let decided: Array<Decision> = []
       events.forEach((wrapped, index) => {

@@ -73,16 +73,16 @@ const oneTurnUsed = [calls("read"), read(a), begun(a), completed(a)]
 const table: ReadonlyArray<readonly [title: string, step: string, events: ReadonlyArray<RunEvent>]> = [
   ["calls the model after the prompt", "CallModel 1", [started()]],
   ["classifies all calls of an answer together", "ClassifyCalls 1234", four],
-  ["classifies what a crash left unclassified", "ClassifyCalls 234", [...four, read(a)]],
-  ["is done after an answer without calls", "completed", [started(), answered("Done.")]],
-  ["is done after an empty answer", "completed", [started(), answered([])]],
+  ["classifies calls that a crash left unclassified", "ClassifyCalls 234", [...four, read(a)]],
+  ["completes after an answer without calls", "completed", [started(), answered("Done.")]],
+  ["completes after an empty answer", "completed", [started(), answered([])]],
   [
     "decodes the answer of an agent with an output schema",
     "DecodeOutput 42",
     [started({ structured: true }), answered("42")]
   ],
   [
-    "calls the model again after an answer that did not fit",
+    "calls the model again after a rejected output",
     "CallModel 2",
     [started({ structured: true }), answered("x"), { _tag: "output.rejected", at, message: "No." }]
   ],
@@ -93,12 +93,12 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
     [...four, allowed(a), allowed(b), read(c), read(d)]
   ],
   [
-    "lets reads overtake an undecided call, a side-effecting one not",
+    "lets reads pass an undecided call, and no side-effecting call",
     "SettleToolCalls 24",
     [...four, ...askedAbout(a, r1), read(b), allowed(c), read(d)]
   ],
   [
-    "holds the run when only calls behind an undecided one are left",
+    "holds the run when the open calls are behind an undecided one",
     "Hold run-1.r1",
     [
       ...four,
@@ -113,12 +113,12 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
     ]
   ],
   [
-    "runs what comes before an undecided call",
+    "runs calls before an undecided call",
     "SettleToolCalls 1",
     [...four, allowed(a), ...askedAbout(b, r1), allowed(c), failed(d)]
   ],
   [
-    "goes on behind a call that was denied",
+    "runs the call after a denied one",
     "SettleToolCalls 2",
     [
       started(),
@@ -129,7 +129,7 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
     ]
   ],
   [
-    "reconciles bodies that a dead process had started, before all else",
+    "reconciles bodies started by a dead process before anything else",
     "Reconcile 12",
     [...four, read(a), read(b), begun(a), begun(b)]
   ],
@@ -144,12 +144,12 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
     [started(), calls("w", "x"), delegated(a), delegated(b)]
   ],
   [
-    "goes on with a sub-agent that is not held",
+    "resumes a sub-agent that is not held",
     "ResumeChildren 1",
     [started(), calls("w"), delegated(a), childStarted(a), inside(a, calls("w"))]
   ],
   [
-    "holds nothing but what follows a held sub-agent, except reads",
+    "lets reads pass a held sub-agent",
     "SettleToolCalls 3",
     [
       started(),
@@ -163,22 +163,22 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
     ]
   ],
   [
-    "asks for more turns where somebody can answer",
+    "opens a limit request for more turns in a run that can ask",
     "AskLimit turns 1/1",
     [started({ limits: oneTurn }), ...oneTurnUsed]
   ],
   [
-    "fails where nobody can be asked for more turns",
+    "fails in a run that cannot ask for more turns",
     "failed BudgetExceeded",
     [started({ limits: oneTurn, asks: false }), ...oneTurnUsed]
   ],
   [
-    "holds while somebody is asked for more turns",
+    "holds the run on its limit request",
     "Hold run-1.r1",
     [started({ limits: oneTurn }), ...oneTurnUsed, opened(limit(r1, "turns", 1))]
   ],
   [
-    "goes on with the same turn after a top-up",
+    "continues the same turn after a top-up",
     "CallModel 2",
     [
       started({ limits: oneTurn }),
@@ -188,7 +188,7 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
     ]
   ],
   [
-    "fails when a top-up was refused, and does not ask again",
+    "fails after a denied top-up",
     "failed BudgetExceeded",
     [
       started({ limits: oneTurn }),
@@ -198,7 +198,7 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
     ]
   ],
   [
-    "goes on after a refused top-up once the limit was raised otherwise",
+    "continues after a denied top-up once the limit is raised",
     "CallModel 2",
     [
       started({ limits: oneTurn }),
@@ -211,12 +211,12 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
     ]
   ],
   [
-    "asks before a turn's calls are classified when they are too many",
+    "opens a limit request before it classifies too many calls",
     "AskLimit toolCalls 2/1",
     [started({ limits: { ...defaults, maxToolCalls: 1 } }), calls("w", "x")]
   ],
   [
-    "fails after a refused top-up for tool calls, and does not ask again",
+    "fails after a denied top-up for tool calls",
     "failed BudgetExceeded",
     [
       started({ limits: { ...defaults, maxToolCalls: 1 } }),
@@ -226,12 +226,12 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
     ]
   ],
   [
-    "asks for more money when the price is known",
+    "opens a limit request for money when the price is known",
     "AskLimit cost 0.01/0.01",
     [started({ limits: { ...defaults, maxCostUsd: 0.01 } }), ...oneTurnUsed]
   ],
   [
-    "fails at once when the price is unknown: no amount would help",
+    "fails when the price is unknown",
     "failed BudgetExceeded",
     [
       started({ limits: { ...defaults, maxCostUsd: 1 } }),
@@ -252,14 +252,14 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
     [started(), opened(login(r1)), decided({ _tag: "retry", requestId: r1, by: "ada" })]
   ],
   [
-    "is over when a login is refused",
+    "cancels the run when a login is denied",
     "cancelled",
     [started(), opened(login(r1)), decided({ _tag: "deny", requestId: r1, by: "ada" })]
   ],
   ["stays completed", "completed", [started(), answered("Done."), done]],
   ["stays cancelled", "cancelled", [started(), calls("w"), cancelled]],
   ["stays failed until it is resumed", "failed RunDefect", [started(), broke]],
-  ["goes on after a failure that was resumed", "CallModel 1", [started(), broke, resumed]]
+  ["calls the model again when a failed run is resumed", "CallModel 1", [started(), broke, resumed]]
 ]
 
 describe("next", () => {

@@ -48,7 +48,7 @@ const atWork = (state: RunState, path: Path = []): ReadonlyArray<Path> =>
     ? []
     : [path, ...children(state).flatMap(({ callId, child }) => atWork(child, [...path, callId]))]
 
-/** Whether a step of a run that is stopped, or that lies in one, begins nothing. */
+/** Whether a step of a stopped run, or of a run under one, starts nothing. */
 const beginsNothing = (run: RunState, step: Step): boolean => {
   switch (step._tag) {
     case "Finish":
@@ -66,9 +66,9 @@ const beginsNothing = (run: RunState, step: Step): boolean => {
   }
 }
 
-describe("a run that a decision has stopped", () => {
+describe("a run stopped by a denial", () => {
   it(
-    "asks for no step that begins something, and neither do the runs under it",
+    "takes no step that starts something, nor do the runs under it",
     always(({ states }) => {
       for (const state of states) {
         for (const path of atWork(state)) {
@@ -83,7 +83,7 @@ describe("a run that a decision has stopped", () => {
   )
 
   it(
-    "has nothing in its journal that begins after the stop, in itself or under it",
+    "has no start in its journal after the stop, nor do the runs under it",
     always(({ events, states }) => {
       events.forEach((wrapped, index) => {
         const { event, path } = unwrap(wrapped)
@@ -98,7 +98,7 @@ describe("a run that a decision has stopped", () => {
   )
 
   it(
-    "waits for no decision, and neither do the runs under it",
+    "has no answerable request, nor do the runs under it",
     always(({ states }) => {
       for (const state of states) {
         const stopped = atWork(state).filter((path) => at(state, path)?.stop !== undefined)
@@ -115,7 +115,7 @@ describe("a run that a decision has stopped", () => {
   const stop = decided({ _tag: "deny", requestId: requestId(1), by: "ada", message: "Enough.", then: "stop" })
   const over = { _tag: "Finish", end: { _tag: "cancelled", reason: "Enough." } } as const
 
-  it("leaves what nobody decided, a read, a sub-agent, a background start and a handoff undone", () => {
+  it("leaves a read, a sub-agent, a background start and a handoff unstarted", () => {
     const target = ["tool", "agent", "background", "handoff"] as const
     for (const one of target) {
       const state = fold(
@@ -129,7 +129,7 @@ describe("a run that a decision has stopped", () => {
     }
   })
 
-  it("waits for none of its requests any more", () => {
+  it("has no answerable request for its other calls", () => {
     const asks = fold(
       started(),
       calls("write_file", "write_file"),
@@ -141,7 +141,7 @@ describe("a run that a decision has stopped", () => {
     assert.lengthOf(interruptions(foldOnto(asks, stop)), 1)
   })
 
-  it("has what was started looked up, unless it may be repeated, and then is over", () => {
+  it("reconciles a started call unless it is repeatable, and then ends", () => {
     const state = fold(
       started(),
       calls("write_file", "pay", "look", "keep"),
@@ -158,7 +158,7 @@ describe("a run that a decision has stopped", () => {
     assert.deepStrictEqual(next(foldOnto(state, { _tag: "tool.notStarted", at: 1000, callId: b })), over)
   })
 
-  it("goes on with a sub-agent only to find out what became of its calls", () => {
+  it("resumes a sub-agent only to reconcile its calls", () => {
     const inner = callId(1, 1, b)
     const state = fold(
       started(),
@@ -181,7 +181,7 @@ describe("a run that a decision has stopped", () => {
     })
   })
 
-  it("is not kept from its end by processes that die over what they look up", () => {
+  it("ends after repeated deaths of processes that reconcile its calls", () => {
     const state = fold(
       started(),
       calls("write_file", "pay"),
@@ -193,7 +193,7 @@ describe("a run that a decision has stopped", () => {
     assert.deepStrictEqual(next(foldOnto(state, stop, ...lost)), over)
   })
 
-  it("is a sub-agent's when the sub-agent has asked: the run above it goes on", () => {
+  it("does not include the run above a sub-agent whose request was denied", () => {
     const state = fold(
       started(),
       calls("helper"),

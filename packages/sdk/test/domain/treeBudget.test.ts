@@ -34,7 +34,7 @@ const r1 = requestId(1)
 const ofA = { call: callId(1, 1, Id.childRunId(a)), request: requestId(1, Id.childRunId(a)) }
 const usageOf = (tokens: number) => ({ inputTokens: tokens, outputTokens: 0, costUsd: 0 })
 
-/** An answer of so many tokens: a text, or the names of the tools that are called. */
+/** An answer of this many tokens, with a text or with calls of these tools. */
 const spent = (tokens: number, ...names: ReadonlyArray<string>): RunEvent =>
   ({
     ...(names.length === 0 ? answered("Said.") : calls(...names)),
@@ -51,7 +51,7 @@ const attached = (id: Id.ToolCallId, limits: Partial<Limits> = {}): ReadonlyArra
   childStarted(id, { limits: { ...defaults, ...limits } })
 ]
 
-/** What the sub-agent of the first call asks, and waits for. */
+/** The open request of the first call's sub-agent. */
 const waits: ReadonlyArray<RunEvent> = [
   inside(a, calls("write")),
   ...askedAbout(ofA.call, ofA.request).map((event) => inside(a, event))
@@ -73,16 +73,16 @@ const lead = (limits: Partial<Limits>, fields: { readonly asks?: boolean } = {})
 const childOf = (state: RunState, id: Id.ToolCallId) => findChild(state, id)!
 const stepOf = (state: RunState, id: Id.ToolCallId) => next(childOf(state, id), constraintsOf([state]))._tag
 
-/** A lead of 100 tokens that has spent 10 and set the other 90 aside for a sub-agent in the background. */
+/** A lead of 100 tokens that has spent 10 and reserved 90 for a background sub-agent. */
 const promised = fold(lead({ maxTokens: 100 }), spent(10, "delegate"), ...background(a, { maxTokens: 90 }))
 
-describe("a budget whose rest is promised", () => {
-  it("is waited for while the one to whom it was promised is at work", () => {
+describe("a budget whose rest is reserved", () => {
+  it("makes the run wait while the sub-agent with the reservation works", () => {
     assert.strictEqual(next(promised)._tag, "AwaitChildren")
     assert.isFalse(mayStart([promised]))
   })
 
-  it("is asked about when that one is held, or waited for where nobody can be asked", () => {
+  it("opens a limit request when that sub-agent is held, or holds the run when it cannot ask", () => {
     const state = foldOnto(promised, ...waits)
     const step = next(state)
     assert.deepInclude(step, { _tag: "AskLimit" })
@@ -101,7 +101,7 @@ describe("a budget whose rest is promised", () => {
     assert.isFalse(mayStart([alone]))
   })
 
-  it("leaves its part to the one to whom it was promised while somebody is asked for more", () => {
+  it("leaves the reservation to its sub-agent while the limit request is open", () => {
     const state = foldOnto(promised, ...waits, opened(limit(r1, "tokens", 100)))
     assert.strictEqual(next(state)._tag, "Hold")
     const after = foldOnto(state, approved)
@@ -109,7 +109,7 @@ describe("a budget whose rest is promised", () => {
     assert.strictEqual(stepOf(after, a), "SettleToolCalls")
   })
 
-  it("is not asked about any more when there is room again", () => {
+  it("withdraws the limit request when the rest of a reservation returns", () => {
     const state = foldOnto(promised, ...waits, opened(limit(r1, "tokens", 100)), approved)
     const over = foldOnto(state, inside(a, completed(ofA.call)), inside(a, spent(20)), inside(a, done))
     const step = next(over)
@@ -126,7 +126,7 @@ describe("a budget whose rest is promised", () => {
     assert.strictEqual(next(after)._tag, "CallModel")
   })
 
-  it("stays asked about when the whole budget is used up, and then closes all parts of it", () => {
+  it("keeps the limit request when the budget is used up, and holds the sub-agents", () => {
     const state = foldOnto(promised, ...waits, opened(limit(r1, "tokens", 100)), approved)
     assert.strictEqual(stepOf(foldOnto(state, inside(a, spent(70, "write"))), a), "ClassifyCalls")
     const over = foldOnto(state, inside(a, spent(95, "write")))
@@ -134,7 +134,7 @@ describe("a budget whose rest is promised", () => {
     assert.strictEqual(next(over)._tag, "Hold")
   })
 
-  it("makes another sub-agent wait, and ask when nothing may come back", () => {
+  it("makes another sub-agent wait, and then open a limit request", () => {
     const state = fold(
       lead({ maxTokens: 100 }),
       spent(10, "delegate", "delegate"),
@@ -153,7 +153,7 @@ describe("a budget whose rest is promised", () => {
     assert.strictEqual(stepOf(foldOnto(stuck, opened(limit(r1, "tokens", 100))), b), "Hold")
   })
 
-  it("of two kinds that two sub-agents wait for from each other is asked about", () => {
+  it("and another one do not deadlock two sub-agents", () => {
     const state = fold(
       lead({ maxTokens: 100, maxCostUsd: 10 }),
       spent(10, "delegate", "delegate"),
@@ -164,7 +164,7 @@ describe("a budget whose rest is promised", () => {
   })
 })
 
-describe("a run that is to say how far it has come", () => {
+describe("a run with wrapUp", () => {
   const state = fold(
     lead({ maxTokens: 100, wrapUp: true }),
     spent(10, "delegate", "write"),
@@ -180,26 +180,26 @@ describe("a run that is to say how far it has come", () => {
   const asked: RunEvent = { _tag: "wrapUp.asked", at, budget: "tokens", limit: 100 }
   const usedUp = foldOnto(state, inside(a, spent(100, "write")), due)
 
-  it("comes to its end once, when a sub-agent has used its budget up, and not because of what is promised", () => {
+  it("wraps up once when a sub-agent has used up the budget, and not for a reservation", () => {
     assert.strictEqual(onNothingLeft(state, nothing), "comesToItsEnd")
     assert.strictEqual(onNothingLeft(usedUp, nothing), "seenTo")
     assert.strictEqual(onNothingLeft(state, { ...nothing, isPromised: true }), "asks")
     assert.strictEqual(onNothingLeft({ ...state, asks: false }, nothing), "comesToItsEnd")
   })
 
-  it("begins nothing under it any more, and asks the model when its calls are at rest", () => {
+  it("starts nothing under it, and asks the model once its calls are settled", () => {
     assert.strictEqual(stepOf(usedUp, a), "Hold")
     assert.strictEqual(next(usedUp)._tag, "AskWrapUp")
   })
 
-  it("lets an answer that was under way count as one, with its calls", () => {
+  it("accepts an answer that was pending, with its calls", () => {
     const writing = foldOnto(fold(lead({ maxTokens: 100, wrapUp: true })), due, spent(10, "write"))
     assert.strictEqual(writing.calls.length, 1)
     assert.isUndefined(writing.wrappingUp?.answered)
     assert.strictEqual(next(writing)._tag, "AskWrapUp")
   })
 
-  it("waits for nobody to decide about the calls of the turn any more", () => {
+  it("supersedes the requests of the turn", () => {
     const after = foldOnto(usedUp, asked)
     assert.deepStrictEqual(after.calls, [])
     assert.deepStrictEqual(
@@ -210,7 +210,7 @@ describe("a run that is to say how far it has come", () => {
     assert.strictEqual(next(foldOnto(after, answered("Half.")))._tag, "AskLimit")
   })
 
-  it("goes on when there is more of the budget before the model was asked", () => {
+  it("goes on when the budget is raised before the model is asked", () => {
     const more = foldOnto(usedUp, {
       _tag: "limits.changed",
       at,
@@ -221,10 +221,10 @@ describe("a run that is to say how far it has come", () => {
   })
 })
 
-describe("time at work", () => {
+describe("the working time", () => {
   const running = fold(started(), calls("delegate"), ...background(a))
 
-  it("of a sub-agent does not go on while that is held", () => {
+  it("of a held sub-agent stands still", () => {
     const rests = foldOnto(running, inside(a, { ...held, at: at + 500 } as RunEvent))
     assert.strictEqual(workedMs(childOf(rests, a), at + 9000), 500)
     assert.strictEqual(workedMs(rests, at + 9000), 9000)
@@ -232,7 +232,7 @@ describe("time at work", () => {
     assert.strictEqual(workedMs(childOf(again, a), at + 9100), 600)
   })
 
-  it("of a sub-agent that is held does not begin when the run is taken up again", () => {
+  it("of a held sub-agent does not start when the run is recovered or resumed", () => {
     const rests = foldOnto(running, inside(a, held))
     for (const event of [
       { _tag: "run.recovered", at: at + 100 },
@@ -243,14 +243,14 @@ describe("time at work", () => {
     }
   })
 
-  it("is no progress of a run that processes die over", () => {
+  it("does not reset the count of recoveries", () => {
     const dying = foldOnto(running, { _tag: "run.recovered", at })
     assert.strictEqual(dying.recoveries, 1)
     const state = foldOnto(dying, inside(a, held), inside(a, { _tag: "run.resumed", at }))
     assert.strictEqual(state.recoveries, 1)
   })
 
-  it("that is left is the least of a run and those above it", () => {
+  it("left to a run is the least of its own and those above it", () => {
     const lone = (maxWallMs?: number) => fold(lead(maxWallMs === undefined ? {} : { maxWallMs }))
     assert.strictEqual(timeLeft([lone(500), lone(), lone(900)], at + 100), 400)
     assert.strictEqual(timeLeft([lone(), lone(50)], at + 100), -50)

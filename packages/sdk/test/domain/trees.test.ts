@@ -28,12 +28,12 @@ import { difference, historyFault, Ledger, type LedgerRun } from "./Ledger.ts"
 import type { Trace } from "./Simulation.ts"
 import { mayStep, runsIn } from "./Simulation.ts"
 
-// A busy machine, and shrinking a failure, take longer than the five seconds of a test.
+// A busy machine and the shrinking of a failure take longer than the default timeout.
 vi.setConfig({ testTimeout: 300_000 })
 
 type Told = ReturnType<typeof unwrap>
 
-/** Shows each event with the state after it and the ledger before and after. */
+/** Passes each event with the state after it, and the ledger before and after it. */
 const eachEvent =
   (
     after: (told: Told, state: RunState, ledger: Ledger, index: number) => void,
@@ -49,14 +49,14 @@ const eachEvent =
     })
   }
 
-/** The run at the end of a path, ended or not. */
+/** The run at the end of a path, ended or live. */
 const at = (state: RunState, path: Told["path"]): RunState | undefined =>
   path.reduce<RunState | undefined>(
     (run, callId) => (run === undefined ? undefined : findChild(run, callId)),
     state
   )
 
-/** The runs of a tree that have not ended, with the paths to them. */
+/** The live runs of a tree with their paths. */
 const atWork = (state: RunState, path: Told["path"] = []): ReadonlyArray<[Told["path"], RunState]> =>
   isEnded(state)
     ? []
@@ -64,7 +64,7 @@ const atWork = (state: RunState, path: Told["path"] = []): ReadonlyArray<[Told["
 
 describe("a run with sub-agents", () => {
   it(
-    "is never completed while a sub-agent of it is at work",
+    "never completes while one of them is live",
     always(
       eachEvent(
         () => {},
@@ -78,7 +78,7 @@ describe("a run with sub-agents", () => {
   )
 
   it(
-    "has one end for each of them after it was cancelled, and nothing happens in them after it",
+    "ends each of them once when it is cancelled, and none goes on afterwards",
     always((trace) => {
       eachEvent(({ event, path }, state, ledger) => {
         for (const { ends, id } of ledger.runs.values()) if (id !== state.runId) assert.isAtMost(ends, 1)
@@ -103,7 +103,7 @@ describe("a run with sub-agents", () => {
   )
 
   it(
-    "is told the end of each one in the background exactly once, and nothing of one that is at work",
+    "gets the end of each background sub-agent once, and nothing of a live one",
     always(
       eachEvent(({ event }, state, ledger, index) => {
         if (!event._tag.startsWith("run.") && index % 6 > 0) return
@@ -126,19 +126,19 @@ describe("a run with sub-agents", () => {
   )
 
   it(
-    "is not held by one in the background that is held, while it can go on itself",
+    "is not held by a held background sub-agent while it can advance itself",
     always(({ states }) => {
       for (const state of states) {
         for (const [path, run] of atWork(state)) {
           const { background } = run
           if (background?.some(({ child }) => child !== undefined) !== true) continue
           const above = constraintsOf(path.map((_, depth) => at(state, path.slice(0, depth))!))
-          // Where all that is left was promised to them, it is they that it waits for.
+          // A run whose rest is reserved waits for the sub-agents.
           if (next(run, above)._tag !== "Hold" || promisedAway(run) !== undefined) continue
           const ended = { status: "completed" as const, at: 0 }
           const others = background.map(({ callId, name }) => ({ callId, name, ended }))
           const alone = next({ ...run, background: others }, above)
-          // Alone it would be held too, or over, or stop waiting for them.
+          // Without them it would be held as well, or end, or stop waiting.
           if (alone._tag === "SettleAgents") {
             assert.strictEqual(findCall(run, alone.callId)!.name, "wait_for_agent")
           } else if (alone._tag === "Finish") assert.strictEqual(alone.end._tag, "completed")
@@ -149,7 +149,7 @@ describe("a run with sub-agents", () => {
   )
 
   it(
-    "is held exactly when nothing in its tree can go on",
+    "is held exactly when nothing in its tree can advance",
     always(({ states }) => {
       for (const state of states) {
         if (isEnded(state)) continue
@@ -165,7 +165,7 @@ describe("a run with sub-agents", () => {
   )
 
   it(
-    "has used what all runs under it have used, at any depth, ended ones too",
+    "counts the usage of all runs under it, at any depth, ended ones included",
     always(
       eachEvent((_, state, ledger) => {
         for (const run of runsIn(state)) {
@@ -190,7 +190,7 @@ describe("a run with sub-agents", () => {
     )
   )
 
-  it("is the same in whatever order sub-agents that it waits for get further (I4)", () => {
+  it("has the same state for any order of its attached sub-agents' progress (I4)", () => {
     let swapped = 0
     always(({ events, states }) => {
       for (let i = 1; i + 1 < events.length; i++) {
@@ -205,7 +205,7 @@ describe("a run with sub-agents", () => {
   })
 
   it(
-    "contradicts itself nowhere, and asks about no call that does not wait for the answer",
+    "has no contradiction, and no open request of a call that does not wait for it",
     always(({ states }) => {
       for (const state of states) {
         for (const run of runsIn(state)) assert.deepStrictEqual(contradictions(run), [])
@@ -221,7 +221,7 @@ describe("a run with sub-agents", () => {
   )
 
   it(
-    "has each request of its tree open until it is decided or superseded, or its run is over; none is lost",
+    "keeps each request of its tree until it is decided, superseded or its run has ended",
     always(
       eachEvent((_, state, ledger) => {
         const open = isEnded(state) ? [] : interruptions(state).map(({ requestId }) => requestId as string)
@@ -237,7 +237,7 @@ describe("a run with sub-agents", () => {
   )
 
   it(
-    "stays what it is when another agent takes over: only the agent, its policy and its form of answer change",
+    "changes only its agent, policy and output form in a handoff",
     always(({ events, states }) => {
       events.forEach((wrapped, index) => {
         const { event, path } = unwrap(wrapped)
@@ -250,7 +250,7 @@ describe("a run with sub-agents", () => {
         const { otherPolicies: _____, revision: ______, structured: _______, ...were } = others
         const { under: ________, ...same } = were
         assert.deepStrictEqual(after, same)
-        // The sub-agents that go on keep the policies of the agent that started them.
+        // The live sub-agents keep the policies of the agent that started them.
         const kept = was?.map((entry) =>
           entry.child === undefined ? entry : { starterPolicies: policiesOf(before), ...entry }
         )
@@ -267,7 +267,7 @@ describe("a run with sub-agents", () => {
   )
 })
 
-/** Whether two events are of different sub-agents that one run waits for, neither of them the beginning of one. */
+/** Whether two events come from different attached sub-agents of one run, and neither is a start. */
 const isBySiblings = (one: RunEvent, other: RunEvent, state: RunState): boolean => {
   if (one._tag !== "child.advanced" || other._tag !== "child.advanced") return false
   const calls = [findCall(state, one.callId), findCall(state, other.callId)]
@@ -282,7 +282,7 @@ const parted = ["tokens", "cost"] as const
 
 const endings: ReadonlyArray<string> = ["run.completed", "run.failed", "run.cancelled"]
 
-/** What is left of a budget of a run beside what was promised to others. */
+/** The rest of a run's budget after its reservations. */
 const leftOf = (ledger: Ledger, run: LedgerRun, budget: "tokens" | "cost"): number | undefined => {
   const limit = budgetOf(run.limits, budget)
   return limit === undefined ? undefined : limit - ledger.spent(run, budget, 0) - ledger.promised(run, budget)
@@ -290,7 +290,7 @@ const leftOf = (ledger: Ledger, run: LedgerRun, budget: "tokens" | "cost"): numb
 
 describe("a budget", () => {
   it(
-    "is never promised twice: when a sub-agent starts, what is spent and what is promised fit into it",
+    "is never reserved twice: spent and reserved amounts fit into it when a sub-agent starts",
     always((trace) => {
       let before: ReadonlyArray<number> = []
       const promised = (ledger: Ledger, path: Told["path"]) =>
@@ -307,7 +307,7 @@ describe("a budget", () => {
             const owner = line.find(({ limits }) => budgetOf(limits, budget) !== undefined)
             if (owner !== undefined) assert.isAtLeast(leftOf(ledger, owner, budget)!, -1e-9)
           }
-          // Above the first run with a budget of its own, it was set aside already.
+          // Above the first run with its own budget, the amount was reserved before.
           promised(ledger, path).forEach((sum, index) => {
             const run = line.toReversed()[Math.floor(index / 2)]!
             const budget = (["tokens", "cost"] as const)[index % 2]!
@@ -325,7 +325,7 @@ describe("a budget", () => {
   )
 
   it(
-    "has left what is neither spent nor promised; what a sub-agent did not use is back when it ends",
+    "has a rest without spent and reserved amounts, and gets unused reservations back",
     always((trace) => {
       let before: ReadonlyArray<number | undefined> = []
       const left = (ledger: Ledger, run: LedgerRun) =>
@@ -360,7 +360,7 @@ describe("a budget", () => {
   )
 
   it(
-    "is overspent by no more than one answer of each run under it: the one that was on its way",
+    "is overspent by at most one pending answer of each run under it",
     always((trace) => {
       const late = new Set<string>()
       eachEvent(
@@ -372,7 +372,7 @@ describe("a budget", () => {
             for (const budget of ["tokens", "cost", "treeTurns"] as const) {
               const limit = budgetOf(above.limits, budget)
               if (limit === undefined || ledger.spent(above, budget, 0) < limit) continue
-              // A last word, which the limits allow for.
+              // The wrap-up answer, which the limits allow.
               if (run.wrappingUp !== undefined && !run.isDue && above === run) continue
               const what = `${run.id} on ${budget} of ${above.id}, ${limit}`
               assert.isFalse(late.has(what), what)
@@ -385,7 +385,7 @@ describe("a budget", () => {
   )
 
   it(
-    "that is used up, in the run or above it, or promised to others, lets no model be asked but for a last word",
+    "allows no model call but a wrap-up once it is used up or reserved",
     always(({ events, given }) => {
       const ledger = new Ledger()
       let read = 0
@@ -402,7 +402,7 @@ describe("a budget", () => {
             const isLeftToIt = own.has(budget)
             own.add(budget)
             if (isOwn && isWrappingUp(state)) continue
-            // Reading messages takes a tick, after the time was looked at.
+            // Reading messages takes a tick after the time was checked.
             const tick = budget === "wallTime" ? 1 : 0
             assert.isBelow(ledger.spent(above, budget, now) - tick, limit, `${budget} of ${above.id}`)
             if (budget === "cost") assert.strictEqual(ledger.consumed(above).unpriced, 0)
@@ -415,7 +415,7 @@ describe("a budget", () => {
   )
 
   it(
-    "is told to be running out when it is, and once until there is more of it",
+    "is announced as nearing once until it is raised",
     always((trace) => {
       eachEvent(({ event, path }, state, ledger) => {
         if (event._tag !== "budget.nearing") return
@@ -431,7 +431,7 @@ describe("a budget", () => {
   )
 
   it(
-    "that is used up makes the model say how far it has come, once and without calls",
+    "with wrapUp asks the model once for a report without calls when it is used up",
     always(
       eachEvent(({ event, path }, state, ledger) => {
         const run = at(state, path)
@@ -454,7 +454,7 @@ describe("a budget", () => {
   )
 
   it(
-    "of time counts the time at work, and not the time for which the run was held or lost with a process",
+    "of time counts the time of work, not the time while held or lost with a process",
     always(
       eachEvent(({ event }, state, ledger) => {
         for (const [, run] of atWork(state)) {
@@ -469,7 +469,7 @@ describe("a budget", () => {
 
 describe("a message", () => {
   it(
-    "that waits is read before the model is asked next, by the run that it was sent to",
+    "in the queue is read before the next model call of the run that it was sent to",
     always(({ events, given, states }) => {
       events.forEach((wrapped, index) => {
         const { event, path } = unwrap(wrapped)
@@ -486,7 +486,7 @@ describe("a message", () => {
   )
 
   it(
-    "changes nothing but the history of the run that it was sent to",
+    "changes only the history of the run that it was sent to",
     always(({ events, states }) => {
       events.forEach((event, index) => {
         if (event._tag !== "child.advanced" || unwrap(event).event._tag !== "message.queued") return

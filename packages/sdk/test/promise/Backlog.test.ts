@@ -37,7 +37,7 @@ const filled = (...updates: ReadonlyArray<RunUpdate>): Backlog => {
   return backlog
 }
 
-/** In short: what a reader gets. */
+/** The pieces that a reader gets, in short. */
 const brief = (backlog: Backlog): ReadonlyArray<string> => {
   return backlog.take().pieces.map((update) => {
     const omitted = "omitted" in update && update.omitted !== undefined ? ` after ${update.omitted}` : ""
@@ -57,7 +57,7 @@ const brief = (backlog: Backlog): ReadonlyArray<string> => {
 }
 
 describe("the backlog of a reader", () => {
-  it("puts the pieces of one text, and of one call's output, together, until the next event", () => {
+  it("merges pieces of one text and of one call's output up to the next event", () => {
     const backlog = filled(
       text("a"),
       text("b"),
@@ -83,14 +83,14 @@ describe("the backlog of a reader", () => {
     assert.isTrue(backlog.isEmpty)
   })
 
-  it("keeps of the messages about a call the latest, and says how much it left out", () => {
+  it("keeps the latest progress message of a call, and counts the omitted characters", () => {
     assert.deepStrictEqual(
       brief(filled(progress("1 %"), progress("2 %"), progress("done"), progress("x", "d"))),
       ["c at done after 6", "d at x"]
     )
   })
 
-  it("leaves out the oldest text when there is too much, and says how much", () => {
+  it("drops the oldest text beyond its bound, and counts the omitted characters", () => {
     const line = "x".repeat(1000)
     const backlog = new Backlog()
     backlog.push(output("first", "early"))
@@ -106,7 +106,7 @@ describe("the backlog of a reader", () => {
     assert.strictEqual(kept.chunk.length + (kept.omitted ?? 0), "first".length + 1_000_000 + 1)
   })
 
-  it("keeps the end of a piece that is too large by itself", () => {
+  it("keeps the end of a piece beyond its bound", () => {
     const [kept] = filled(output(`${"x".repeat(5 * mostCharacters)}end`)).take().pieces
     if (kept?._tag !== "output") return assert.fail()
     assert.isTrue(kept.chunk.endsWith("xend"))
@@ -114,7 +114,7 @@ describe("the backlog of a reader", () => {
     assert.strictEqual(kept.chunk.length + (kept.omitted ?? 0), 5 * mostCharacters + 3)
   })
 
-  it("leaves no event out beside a text that is too long", () => {
+  it("keeps every event beside a text beyond its bound", () => {
     const large = "x".repeat(mostCharacters)
     assert.deepStrictEqual(
       brief(filled(event(1), output(large), event(2), output(large, "d"), event(3))).map((told) =>
@@ -124,7 +124,7 @@ describe("the backlog of a reader", () => {
     )
   })
 
-  it("keeps the latest event when there are too many, or too large ones", () => {
+  it("keeps the latest event when events are too many or too large", () => {
     const many = Array.from({ length: mostEvents + 1 }, (_, index) => event(index + 1))
     const large = [event(1), event(2, "x".repeat(mostCharacters))]
     for (const events of [many, large]) {
@@ -136,7 +136,7 @@ describe("the backlog of a reader", () => {
     }
   })
 
-  it("holds a bounded number of characters whatever comes, and accounts for every one", () => {
+  it("holds a bounded number of characters, and counts every omitted one", () => {
     const piece = fc.oneof(
       fc.integer({ min: 0, max: 60_000 }).map((length) => text("t".repeat(length))),
       fc.integer({ min: 0, max: 60_000 }).map((length) => reasoning("r".repeat(length))),

@@ -24,10 +24,10 @@ import { RunNotFound } from "../../src/store/RunStoreError.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { make as makeScrubber } from "../../src/tool/Scrubber.ts"
 
-/** One store that several Fermatas share, as several processes share a file. */
+/** A store that several Fermatas share, like processes that share a file. */
 const shared = () => Layer.succeed(RunStore, Effect.runSync(Effect.provide(RunStore, layerMemory)))
 
-/** An agent with a gated zod tool, and what it did. */
+/** An agent with a zod tool that needs approval, and the calls that ran. */
 const keeper = () => {
   const deployed: Array<string> = []
   const deploy = tool("deploy", {
@@ -66,7 +66,7 @@ const opened = async (fermata: Fermata.Fermata, prompt = "deploy") => {
 }
 
 describe("a Fermata", () => {
-  it("holds a run at a gated call, and another one releases it from the id alone", async () => {
+  it("holds a run at a call that needs approval, and another Fermata resumes it by its id", async () => {
     const store = shared()
     const { agent, deployed } = keeper()
     let runId = ""
@@ -91,7 +91,7 @@ describe("a Fermata", () => {
     )
   })
 
-  it("takes decisions with the resume, and by id", async () => {
+  it("takes decisions in `resume` and by request id", async () => {
     const { agent, deployed } = keeper()
     await using fermata = await make([toDeploy, "one", toDeploy, "two", toDeploy, "three"], {
       agents: [agent]
@@ -133,7 +133,7 @@ describe("a Fermata", () => {
     assert.deepStrictEqual(deployed, ["stagingx1"])
   })
 
-  it("binds a decision to the arguments that the request showed", async () => {
+  it("rejects a decision with a digest of other arguments", async () => {
     await using fermata = await make([toDeploy])
     const { pending } = await opened(fermata)
     assert.strictEqual(pending.request._tag, "approval")
@@ -142,7 +142,7 @@ describe("a Fermata", () => {
     await fermata.decide(pending.request.requestId, approve())
   })
 
-  it("answers a question", async () => {
+  it("decides a question with an answer", async () => {
     await using fermata = await make(
       [{ calls: [{ tool: "ask_user", arguments: { question: "Which?" } }] }, "done"],
       { agents: [agent("keeper", { tools: [askUser] })] }
@@ -153,7 +153,7 @@ describe("a Fermata", () => {
     assert.include(JSON.stringify(await fermata.state(runId)), "the blue one")
   })
 
-  it("throws the same errors as the core, and the guards know them", async () => {
+  it("throws the errors of the core, which the guards recognise", async () => {
     await using fermata = await make([toDeploy, "done"])
     const { runId, pending } = await opened(fermata)
     assert.instanceOf(await rejects(fermata.runPrompt("keeper", " ")), EmptyPrompt)
@@ -170,7 +170,7 @@ describe("a Fermata", () => {
     await fermata.resume(runId)
   })
 
-  it("guards errors of another copy of the package by their tags", () => {
+  it("guards recognise errors of another copy of the package by tag", () => {
     assert.isTrue(isEmptyPrompt({ _tag: "EmptyPrompt" }))
     assert.isFalse(isEmptyPrompt({ _tag: "RunBusy" }))
     for (const other of [null, undefined, "EmptyPrompt", new Error("EmptyPrompt")])
@@ -179,13 +179,13 @@ describe("a Fermata", () => {
     assert.strictEqual(isRunBusy(foreign) && foreign.owner, "two")
   })
 
-  it("is not made from a definition that cannot work", async () => {
+  it("is not made from an invalid agent", async () => {
     const twice = tool("deploy", { handler: () => "" })
     const error = await rejects(make([], { agents: [agent("a", { tools: [twice, twice] })] }))
     assert.isTrue(isToolNameTaken(error))
   })
 
-  it("reports what has changed since a run was stored", async () => {
+  it("reports changes of the program since a run was stored", async () => {
     const store = shared()
     await using first = await make([toDeploy], { store })
     const { runId } = await opened(first)
@@ -200,7 +200,7 @@ describe("a Fermata", () => {
     assert.strictEqual((await third.checkResume(runId)).blocking[0]?._tag, "AgentNotFound")
   })
 
-  it("finds an agent by its alias", async () => {
+  it("resumes a run of a renamed agent by its alias", async () => {
     const store = shared()
     await using first = await make([toDeploy], { store })
     const { runId, pending } = await opened(first)
@@ -212,7 +212,7 @@ describe("a Fermata", () => {
     assert.deepStrictEqual(deployed, ["stagingx1"])
   })
 
-  it("revokes a grant, and removes a run", async () => {
+  it("revokes a grant and removes a run", async () => {
     const { agent, deployed } = keeper()
     await using fermata = await make([toDeploy, "done", toDeploy], { agents: [agent] })
     const { runId, pending } = await opened(fermata)
@@ -227,7 +227,7 @@ describe("a Fermata", () => {
     assert.isTrue(isRunNotFound(await rejects(fermata.state(next.runId))))
   })
 
-  it("scrubs with the scrubber that it was given", async () => {
+  it("redacts secrets with its scrubber", async () => {
     const leak = tool("leak", { safety: "readOnly", handler: () => "open sesame" })
     await using fermata = await make([{ calls: [{ tool: "leak" }] }, "done"], {
       agents: [agent("keeper", { tools: [leak] })],
@@ -247,8 +247,8 @@ describe("a Fermata", () => {
   })
 })
 
-describe("stopping", () => {
-  /** A tool that runs until it is told to stop, and a promise of its start. */
+describe("the end of a run", () => {
+  /** A tool that runs until its signal aborts, and a promise of its start. */
   const endless = (options: { readonly safety?: "readOnly"; readonly needsApproval?: false } = {}) => {
     let begin = () => {}
     const begun = new Promise<void>((resolve) => (begin = resolve))
@@ -264,7 +264,7 @@ describe("stopping", () => {
   }
   const toWait = { calls: [{ tool: "wait" }] }
 
-  it("leaves no listener at the signal of a run that is over", async () => {
+  it("removes the listeners from the run's signal", async () => {
     await using fermata = await make(["one", "two", "three"])
     const { signal } = new AbortController()
     const listening = new Set<unknown>()
@@ -284,7 +284,7 @@ describe("stopping", () => {
     assert.strictEqual(listening.size, 0)
   })
 
-  it("a signal cancels the run, with its reason", async () => {
+  it("follows an abort of the run's signal, with its reason", async () => {
     const { begun, agent } = endless()
     await using fermata = await make([toWait], { agents: [agent] })
     const controller = new AbortController()
@@ -295,7 +295,7 @@ describe("stopping", () => {
     assert.strictEqual(result.status === "cancelled" && result.reason, "the request was closed")
   })
 
-  it("cancel ends a held run", async () => {
+  it("follows `cancel` of a held run", async () => {
     await using fermata = await make([toDeploy])
     const { runId } = await opened(fermata)
     await fermata.cancel(runId, "not today")
@@ -303,7 +303,7 @@ describe("stopping", () => {
     assert.strictEqual(result.status === "cancelled" && result.reason, "not today")
   })
 
-  it("closing lets go of what runs: it ends no run, and the next process goes on with it at once", async () => {
+  it("is not caused by `close`, which suspends the run for the next process", async () => {
     const { begun, agent } = endless({ needsApproval: false })
     const store = shared()
     const quick = { drainTimeout: "10 millis", cancelGrace: "10 millis" } as const
@@ -316,7 +316,7 @@ describe("stopping", () => {
     const [head] = await next.runs()
     assert.strictEqual(head?.status, "running")
     assert.isUndefined(head?.lease)
-    // The tool was stopped in the middle: whether it took effect is asked about, and nobody guesses.
+    // The tool was interrupted, so its call is in doubt.
     const held = await next.resume("r")
     assert.strictEqual(held.status === "interrupted" && held.interruptions[0]?._tag, "inDoubt")
     const [pending] = await next.pending()
@@ -325,7 +325,7 @@ describe("stopping", () => {
     await fermata.close()
   })
 
-  it("closing lets a body finish that does so in time, and keeps its result", async () => {
+  it("does not precede the result of a body that finishes during `close`", async () => {
     const store = shared()
     const began = Promise.withResolvers<void>()
     const finish = Promise.withResolvers<string>()
@@ -350,7 +350,7 @@ describe("stopping", () => {
     assert.include(JSON.stringify(done.state.history), "it is done")
   })
 
-  it("a run that one works on is busy for another", async () => {
+  it("is awaited by other processes, for which the run is busy", async () => {
     const { begun, agent } = endless()
     const store = shared()
     const quick = { drainTimeout: "10 millis", cancelGrace: "10 millis" } as const
@@ -365,7 +365,7 @@ describe("stopping", () => {
   })
 })
 
-describe("events", () => {
+describe("the events of a run", () => {
   const collect = async (updates: AsyncIterable<RunUpdate>) => {
     const seen: Array<RunUpdate> = []
     for await (const update of updates) seen.push(update)
@@ -377,7 +377,7 @@ describe("events", () => {
     updates.flatMap((update) => (update._tag === "event" ? [update.revision] : []))
   const counting = (count: number) => Array.from({ length: count }, (_, index) => index + 1)
 
-  it("replays what is stored and ends at the hold", async () => {
+  it("are replayed from the store up to the hold", async () => {
     await using fermata = await make([toDeploy])
     const { runId } = await opened(fermata)
     const seen = await collect(fermata.events(runId))
@@ -391,7 +391,7 @@ describe("events", () => {
     assert.deepStrictEqual(revisions(seen), counting(5))
   })
 
-  it("starts after the events that are known already", async () => {
+  it("start after the given revision", async () => {
     await using fermata = await make([toDeploy])
     const { runId } = await opened(fermata)
     assert.deepStrictEqual(tags(await collect(fermata.events(runId, { from: 3 }))), [
@@ -401,7 +401,7 @@ describe("events", () => {
     assert.deepStrictEqual(await collect(fermata.events(runId, { from: 5 })), [])
   })
 
-  it("goes on live over a hold until the run is over, with no gap", async () => {
+  it("continue over a hold to the end of the run, without a gap", async () => {
     await using fermata = await make([toDeploy, { text: "abcdef", chunkSize: 2 }])
     const { runId, pending } = await opened(fermata)
     const watching = collect(fermata.events(runId, { until: "end" }))
@@ -416,7 +416,7 @@ describe("events", () => {
     assert.strictEqual(text.join(""), "abcdef")
   })
 
-  it("merges the deltas of a slow reader and loses no event", async () => {
+  it("reach a slow reader completely, with merged deltas", async () => {
     const pieces = 500
     await using fermata = await make([toDeploy, { text: "x".repeat(pieces), chunkSize: 1 }])
     const { runId, pending } = await opened(fermata)
@@ -425,7 +425,7 @@ describe("events", () => {
     const seen: Array<RunUpdate> = []
     const first = await reader.next()
     if (first.done !== true) seen.push(first.value)
-    // The reader is away while everything happens.
+    // The reader does not read while the run works.
     await fermata.resume(runId)
     for (let next = await reader.next(); next.done !== true; next = await reader.next()) seen.push(next.value)
     assert.deepStrictEqual(revisions(seen), counting(revisions(seen).length))
@@ -437,7 +437,7 @@ describe("events", () => {
     assert.isBelow(deltas.length, 3)
   })
 
-  it("keeps little of what passes by for a reader that is away, and loses no event", async () => {
+  it("reach an absent reader completely, with a bounded amount of transient output", async () => {
     const chunk = "x".repeat(20_000)
     const noisy = tool("noisy", {
       needsApproval: false,
@@ -476,7 +476,7 @@ describe("events", () => {
     assert.isBelow(held, 1_000_000)
   })
 
-  it("sees what another process does", async () => {
+  it("include those of another process", async () => {
     const store = shared()
     await using first = await make([toDeploy], { store })
     await using second = await make(["done"], { store })
@@ -489,7 +489,7 @@ describe("events", () => {
     assert.deepStrictEqual(revisions(seen), counting(revisions(seen).length))
   })
 
-  it("ends when the Fermata is closed, and rejects for a run that is not there", async () => {
+  it("end when the Fermata is closed, and reject for an unknown run", async () => {
     const fermata = await make([toDeploy])
     const { runId } = await opened(fermata)
     assert.isTrue(isRunNotFound(await rejects(collect(fermata.events("nowhere")))))

@@ -40,8 +40,8 @@ const rejects = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error
   )
 
-describe("a run in the background", () => {
-  it("has a handle that decides, is told, and waits for the end", async () => {
+describe("a background run", () => {
+  it("is explained, decided and awaited through its handle", async () => {
     const { made, paid } = open()
     await using fermata = await made
     const handle = await fermata.dispatch("clerk", "pay the bill", { runId: "bill-1" })
@@ -60,7 +60,7 @@ describe("a run in the background", () => {
     assert.strictEqual(seen.at(-1), "run.completed")
   })
 
-  it("is found again by its id by another program, and goes on there", async () => {
+  it("is attached and resumed by id in another program", async () => {
     const store = shared()
     {
       await using first = await open(store).made
@@ -75,7 +75,7 @@ describe("a run in the background", () => {
     assert.deepStrictEqual(paid, ["paid"])
   })
 
-  it("is suspended when the program ends, and cancelled when somebody says so", async () => {
+  it("is suspended when the program closes, and cancelled by its handle", async () => {
     const store = shared()
     const fermata = await open(store).made
     const hanging = await fermata.dispatch("clerk", "hang", { runId: "hanging" })
@@ -90,21 +90,21 @@ describe("a run in the background", () => {
   })
 })
 
-describe("closing", () => {
-  it("gives runs in the background as long as it gives the others", async () => {
+describe("`close` of a Fermata", () => {
+  it("waits for background runs no longer than for others", async () => {
     const fermata = await open().made
     const hanging = await fermata.dispatch("clerk", "hang")
     const left = rejects(hanging.done())
     const spent = timeSpent()
     await fermata.close()
     assert.isTrue(isRunSuspended(await left))
-    // The tools' grace and the drain are 70 ms here; 2 seconds unless something else is said.
+    // Grace period and drain timeout are 70 ms here; by default they are 2 seconds.
     assert.isBelow(spent().waitedMs, 1500)
   })
 })
 
 describe("a conductor", () => {
-  it("has one inbox for its runs, cancels by name, and joins them", async () => {
+  it("has one inbox for its runs, joins them, and cancels them by name", async () => {
     const { made } = open()
     await using fermata = await made
     await using conductor = await fermata.conductor({ concurrency: 2 })
@@ -130,8 +130,8 @@ describe("a conductor", () => {
   })
 })
 
-describe("a conductor of a program that closes", () => {
-  it("gives what does not stop no longer than the program gives everything", async () => {
+describe("the conductor of a closing Fermata", () => {
+  it("waits for a stuck tool no longer than the Fermata", async () => {
     const began = Promise.withResolvers<void>()
     const stuck = tool("stuck", {
       needsApproval: false,
@@ -153,7 +153,7 @@ describe("a conductor of a program that closes", () => {
     await began.promise
     const spent = timeSpent()
     await fermata.close()
-    // Left to itself, a conductor gives it 2.5 seconds.
+    // By itself, a conductor waits 2.5 seconds.
     assert.isBelow(spent().waitedMs, 2000)
     assert.isTrue(isRunSuspended(await over))
   })

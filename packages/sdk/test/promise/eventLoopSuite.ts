@@ -1,4 +1,4 @@
-/** What a program that repeats an operation at once leaves to everything else in its process, on a store that answers at once. */
+/** The event loop keeps turning while a program repeats an operation on a store that answers synchronously. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -17,13 +17,13 @@ import { RunStore } from "../../src/store/RunStore.ts"
 import type { RunStoreError } from "../../src/store/RunStoreError.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 
-/** More than an operation is repeated in the time that a timer takes. */
+/** More repetitions than fit into the time of a timer. */
 const most = 20_000
 
 const tagOf = (error: unknown): string =>
   typeof error === "object" && error !== null && "_tag" in error ? String(error._tag) : String(error)
 
-/** Repeats an operation until a timer has fired, and says what it came to the last time. */
+/** Repeats an operation until a timer has fired, and returns its last outcome. */
 const repeat = async (operation: () => Promise<unknown>): Promise<string> => {
   let fired = false
   const timer = setTimeout(() => {
@@ -37,7 +37,7 @@ const repeat = async (operation: () => Promise<unknown>): Promise<string> => {
   return fired ? outcome : `${outcome}, ${most} times before a timer`
 }
 
-/** A Fermata with a run at work, one that is held and one that has ended. */
+/** A Fermata with a working, a held and an ended run. */
 const opened = async (store: Layer.Layer<RunStore, RunStoreError>) => {
   const going = Promise.withResolvers<string>()
   const wait = tool("wait", { safety: "readOnly", handler: () => going.promise })
@@ -82,7 +82,7 @@ export const eventLoopSuite = (name: string, store: Layer.Layer<RunStore, RunSto
   describe(`the event loop beside ${name}`, () => {
     const refusals: ReadonlyArray<readonly [string, string, (opened: Opened) => Promise<unknown>]> = [
       [
-        "a prompt to a session at work",
+        "a prompt to a busy session",
         "SessionBusy",
         ({ fermata }) => fermata.runPrompt("a", "hi", { sessionId: "session" })
       ],
@@ -91,15 +91,15 @@ export const eventLoopSuite = (name: string, store: Layer.Layer<RunStore, RunSto
         "RunExists",
         ({ fermata }) => fermata.runPrompt("a", "hi", { runId: "ended" })
       ],
-      ["the resume of a run at work", "RunBusy", ({ fermata }) => fermata.resume("working")],
-      ["the removal of a run at work", "RunBusy", ({ fermata }) => fermata.remove("working")],
+      ["the resume of a working run", "RunBusy", ({ fermata }) => fermata.resume("working")],
+      ["the removal of a working run", "RunBusy", ({ fermata }) => fermata.remove("working")],
       [
-        "a decision that comes second",
+        "a second decision",
         "AlreadyDecided",
         ({ fermata, request }) => fermata.decide(request, deny("late"), { by: "bob" })
       ],
       [
-        "a resume with a decision that comes second",
+        "a resume with a second decision",
         "AlreadyDecided",
         ({ fermata, request }) => {
           const { requestId } = request.request
@@ -107,7 +107,7 @@ export const eventLoopSuite = (name: string, store: Layer.Layer<RunStore, RunSto
         }
       ],
       ["a message after the end", "RunEnded", ({ fermata }) => fermata.send("ended", "hi")],
-      ["a look at a run that is not there", "RunNotFound", ({ fermata }) => fermata.state("none")],
+      ["a read of an unknown run", "RunNotFound", ({ fermata }) => fermata.state("none")],
       [
         "a fork under a taken id",
         "RunExists",
@@ -115,7 +115,7 @@ export const eventLoopSuite = (name: string, store: Layer.Layer<RunStore, RunSto
       ]
     ]
     for (const [operation, tag, repeated] of refusals) {
-      it(`has its turn while ${operation} is refused and tried again at once`, async () => {
+      it(`turns while ${operation} is refused and retried at once`, async () => {
         const all = await opened(store)
         await all.fermata.decide(all.request, approve(), { by: "ann" })
         assert.strictEqual(await repeat(() => repeated(all)), tag)
@@ -123,28 +123,28 @@ export const eventLoopSuite = (name: string, store: Layer.Layer<RunStore, RunSto
       })
     }
 
-    it("has its turn while a Fermata that was closed is asked again at once", async () => {
+    it("turns while a closed Fermata is called repeatedly", async () => {
       const { fermata, finish } = await opened(store)
       await finish()
       assert.strictEqual(await repeat(() => fermata.runs()), "FermataClosed")
     })
 
     const reads: ReadonlyArray<readonly [string, (fermata: Fermata.Fermata) => Promise<unknown>]> = [
-      ["what is pending", (fermata) => fermata.pending()],
+      ["the inbox", (fermata) => fermata.pending()],
       ["the list of runs", (fermata) => fermata.runs()],
       ["the state of a run", (fermata) => fermata.state("working")],
       ["a run that has ended", (fermata) => fermata.resume("ended")],
       ["an archive", (fermata) => fermata.exportRun("ended")]
     ]
     for (const [what, read] of reads) {
-      it(`has its turn while ${what} is read again and again`, async () => {
+      it(`turns while ${what} is read repeatedly`, async () => {
         const { fermata, finish } = await opened(store)
         assert.strictEqual(await repeat(() => read(fermata)), "success")
         await finish()
       })
     }
 
-    it("is not waited for by a refusal that comes after a turn", async () => {
+    it("does not delay a refusal after it has turned", async () => {
       const { fermata, finish } = await opened(store)
       const refused = () => fermata.runPrompt("a", "hi", { runId: "ended" }).catch(tagOf)
       for (let count = 0; count < 100; count++) await refused()
@@ -161,7 +161,7 @@ export const eventLoopSuite = (name: string, store: Layer.Layer<RunStore, RunSto
       await finish()
     })
 
-    it("lets a prompt that is tried again at once have its turn after the run that it waits for", async () => {
+    it("lets a retried prompt continue after the run that it waits for", async () => {
       const wait = tool("wait", {
         safety: "readOnly",
         handler: () => new Promise<string>((resolve) => setTimeout(() => resolve("waited"), 5))
@@ -188,7 +188,7 @@ export const eventLoopSuite = (name: string, store: Layer.Layer<RunStore, RunSto
       await fermata.close()
     })
 
-    it("has its turn while an Effect program tries again what was refused", async () => {
+    it("turns while an Effect program retries refused operations", async () => {
       const program = Effect.gen(function* () {
         const shared = yield* RunStore
         const runtime = yield* Runtime.make({ agent: Agent.make("a") })

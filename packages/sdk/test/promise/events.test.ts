@@ -1,5 +1,5 @@
 /**
- * What a reader of `events` costs its store: nothing while its consumer does not ask, and nothing once it has ended.
+ * A reader of `events` does not read its store while its consumer is busy, nor after its end.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Clock from "effect/Clock"
@@ -15,7 +15,7 @@ import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 
 const runId = "run"
 
-/** A Fermata with a held run, on a clock of the test's own, and a count of what is read from its store. */
+/** A Fermata with a held run on a test clock, and counts of reads of its store and of subscriptions to it. */
 const open = Effect.gen(function* () {
   const store = yield* Effect.provide(RunStore, Layer.fresh(layerMemory))
   const clock = yield* TestClock.make()
@@ -61,7 +61,7 @@ const open = Effect.gen(function* () {
   )
   const fermata = yield* make
   yield* Effect.promise(() => fermata.runPrompt("clerk", "pay", { runId }))
-  /** How often the store is read while a minute passes. */
+  /** The number of reads of the store within a minute. */
   const readsInAMinute = Effect.suspend(() => {
     const before = seen.reads
     return Effect.map(clock.adjust("1 minute"), () => seen.reads - before)
@@ -76,7 +76,7 @@ const open = Effect.gen(function* () {
   }
 })
 
-/** A reader that has read everything so far and waits for more. */
+/** A reader that has read all events so far and waits for more. */
 const waiting =
   (fermata: Fermata.Fermata) =>
   (options: Fermata.EventsOptions = {}) =>
@@ -86,8 +86,8 @@ const waiting =
       return { reader, next: reader.next() }
     })
 
-describe("events", () => {
-  it.live("reads the store while its consumer waits for more, and not while it is busy", () =>
+describe("the reader of a run's events", () => {
+  it.live("polls the store while its consumer waits, and not while it is busy", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const waited = yield* open
@@ -129,7 +129,7 @@ describe("events", () => {
       )
   )
 
-  it.live("ends at once where all is known already, also beside another reader", () =>
+  it.live("ends at once after the last known event, beside another reader", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const { fermata, waiting } = yield* open
@@ -141,7 +141,7 @@ describe("events", () => {
     )
   )
 
-  it.live("goes on when another run that was looked after is over", () =>
+  it.live("continues when another observed run ends", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const { fermata, readsInAMinute, waiting } = yield* open
@@ -156,7 +156,7 @@ describe("events", () => {
     )
   )
 
-  it.live("goes on when the Fermata that has listened to the store first is closed", () =>
+  it.live("continues when the Fermata that subscribed to the store first is closed", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const first = yield* open
@@ -169,7 +169,7 @@ describe("events", () => {
     )
   )
 
-  it.live("is refused by a Fermata that was closed", () =>
+  it.live("is refused by a closed Fermata", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const { fermata } = yield* open
@@ -199,9 +199,9 @@ describe("events", () => {
   )
 
   const ends: Record<string, (opened: Effect.Success<typeof open>) => Effect.Effect<void>> = {
-    "its consumer has returned": ({ waiting }) =>
+    "its consumer returned": ({ waiting }) =>
       Effect.flatMap(waiting(), ({ reader }) => Effect.promise(async () => void (await reader.return?.()))),
-    "its consumer has left its loop": ({ fermata }) =>
+    "its consumer left its loop": ({ fermata }) =>
       Effect.promise(async () => {
         for await (const _ of fermata.events(runId, { until: "end" })) break
       }),
@@ -221,12 +221,12 @@ describe("events", () => {
         controller.abort()
         assert.isTrue((await reader.next()).done)
       }),
-    "it was begun with a signal that was aborted": ({ fermata }) =>
+    "it started with an aborted signal": ({ fermata }) =>
       Effect.promise(async () => {
         const signal = AbortSignal.abort()
         for await (const _ of fermata.events(runId, { signal })) assert.fail("It was aborted.")
       }),
-    "the run is over": ({ fermata, waiting }) =>
+    "the end of the run": ({ fermata, waiting }) =>
       Effect.gen(function* () {
         const { next, reader } = yield* waiting()
         yield* Effect.promise(async () => {
@@ -249,7 +249,7 @@ describe("events", () => {
   }
 
   for (const [when, end] of Object.entries(ends)) {
-    it.live(`neither reads the store nor listens to it after ${when}`, () =>
+    it.live(`neither polls the store nor subscribes to it after ${when}`, () =>
       Effect.scoped(
         Effect.gen(function* () {
           const opened = yield* open

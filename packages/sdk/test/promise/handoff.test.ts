@@ -21,7 +21,7 @@ const script: ReadonlyArray<ScriptedModel.Script> = [
   "and one more"
 ]
 
-/** Several programs that share a store and a model; each is closed at the end. */
+/** Runs the body with programs that share a store and a model, closes them, and returns the agents in order of their model calls. */
 const programs = async (
   body: (open: (...agents: ReadonlyArray<Agent>) => Promise<Fermata.Fermata>) => Promise<void>
 ) => {
@@ -49,12 +49,12 @@ const rejected = (promise: Promise<unknown>): Promise<unknown> =>
 
 const sessionId = "s"
 
-describe("a session of a Fermata, after a handoff", () => {
-  it("is answered by who has it when the next prompt names the agent it was begun with", async () => {
+describe("a session of a Fermata after a handoff", () => {
+  it("is continued by the agent that took over when the prompt names the first agent", async () => {
     const who = await programs(async (open) => {
       const first = await open(desk)
       await first.runPrompt("desk", "hello", { sessionId })
-      // Another process, which offers both agents, in another order.
+      // Another process, with both agents in another order.
       const second = await open(billing, desk)
       const held = await second.runPrompt("desk", "refund me", { sessionId })
       assert.deepStrictEqual(await second.checkResume(held.runId), { changes: [], blocking: [] })
@@ -74,7 +74,7 @@ describe("a session of a Fermata, after a handoff", () => {
     assert.deepStrictEqual(who, ["desk", "billing", "billing", "billing", "desk"])
   })
 
-  it("is worked on by who offers the agent it was begun with", async () => {
+  it("is recovered by a program with the session's first agent", async () => {
     await programs(async (open) => {
       const first = await open(desk)
       await first.runPrompt("desk", "hello", { sessionId })
@@ -88,7 +88,7 @@ describe("a session of a Fermata, after a handoff", () => {
     })
   })
 
-  it("says who is missing when that agent is not offered any more, and is left as it was", async () => {
+  it("rejects a prompt with AgentNotFound when its agent is gone, unless `answeredBy` names another one", async () => {
     await programs(async (open) => {
       await (await open(desk)).runPrompt("desk", "hello", { sessionId })
       const alone = await open(agent("desk"))
@@ -105,7 +105,7 @@ describe("a session of a Fermata, after a handoff", () => {
     })
   })
 
-  it("keeps a held run held, and checkResume names the agent that is missing", async () => {
+  it("keeps a held run held when its agent is gone, and checkResume names that agent", async () => {
     await programs(async (open) => {
       const first = await open(desk)
       await first.runPrompt("desk", "hello", { sessionId })
@@ -124,7 +124,7 @@ describe("a session of a Fermata, after a handoff", () => {
   })
 })
 
-describe("the policy that a caller gave to a Fermata's run", () => {
+describe("the caller's policy of a Fermata's run", () => {
   const pay = tool("pay", { handler: () => "paid" })
   const ops: Agent = agent("ops", { tools: [pay], policy: { mode: "all" } })
   const ask = { mode: "ask" } as const
@@ -143,7 +143,7 @@ describe("the policy that a caller gave to a Fermata's run", () => {
     }
   }
 
-  it("goes on to what is said to the run after its end, unless another one is given", () =>
+  it("applies to a continuing run unless another one is given", () =>
     opened(async (fermata) => {
       const held = await fermata.runPrompt("ops", "go", { policy: ask, limits })
       assert.isTrue(isPolicyFixed(await rejected(fermata.resume(held.runId, { policy: { mode: "all" } }))))
@@ -157,7 +157,7 @@ describe("the policy that a caller gave to a Fermata's run", () => {
       assert.deepStrictEqual([done.status, done.state.limits.maxTokens], ["completed", 5000])
     }))
 
-  it("goes on to a fork, also one of a handle, unless another one is given", () =>
+  it("applies to a fork, also through a handle, unless another one is given", () =>
     opened(async (fermata) => {
       const handle = await fermata.dispatch("ops", "go", { policy: ask, limits })
       await handle.wait()
@@ -169,7 +169,7 @@ describe("the policy that a caller gave to a Fermata's run", () => {
       assert.strictEqual((await loose.done()).status, "completed")
     }))
 
-  it("is taken by a conductor as well", () =>
+  it("is taken by a conductor", () =>
     opened(async (fermata) => {
       await using conductor = await fermata.conductor()
       const handle = await conductor.dispatch("ops", "go", { policy: ask, limits })

@@ -29,7 +29,7 @@ const rejected = (promise: Promise<unknown>): Promise<unknown> =>
   )
 
 describe("a held run", () => {
-  it("is not harmed by limits that are none: they are refused, and it goes on", async () => {
+  it("rejects invalid limits, and can be resumed", async () => {
     await using fermata = await open()
     const run = await fermata.runPrompt("ops", "go")
     if (run.status !== "interrupted") return assert.fail(run.status)
@@ -39,7 +39,7 @@ describe("a held run", () => {
     assert.strictEqual((await fermata.resume(run.runId)).status, "completed")
   })
 
-  it("refuses a decision about no request", async () => {
+  it("rejects a decision without a request", async () => {
     await using fermata = await open()
     const run = await fermata.runPrompt("ops", "go")
     for (const none of [undefined, null, {}]) {
@@ -49,7 +49,7 @@ describe("a held run", () => {
     assert.strictEqual(run.status, "interrupted")
   })
 
-  it("refuses a decision that is nested too deep, and stays open", async () => {
+  it("rejects a decision that nests too deeply, and its request stays open", async () => {
     await using fermata = await open()
     const run = await fermata.runPrompt("ops", "go")
     if (run.status !== "interrupted") return assert.fail(run.status)
@@ -60,13 +60,13 @@ describe("a held run", () => {
     assert.strictEqual((await fermata.pending()).length, 1)
   })
 
-  it("can be read whatever a tool says about its risk", async () => {
+  it("can be read when a tool's risk is not text", async () => {
     await using fermata = await open({ risk: (() => 5) as never })
     const run = await fermata.runPrompt("ops", "go")
     assert.strictEqual((await fermata.state(run.runId)).status, "held")
   })
 
-  it("can be read, and knows that the call happened, whatever its handler returns", async () => {
+  it("can be resumed and read when its handler returns invalid content", async () => {
     await using fermata = await open({ handler: () => Tool.content([{ _tag: "x" } as never]) })
     const run = await fermata.runPrompt("ops", "go")
     if (run.status !== "interrupted") return assert.fail(run.status)
@@ -75,13 +75,13 @@ describe("a held run", () => {
     assert.strictEqual((await fermata.state(run.runId)).status, "completed")
   })
 
-  it("can be read whatever a provider reports as usage", async () => {
+  it("can be read when the provider reports NaN as usage", async () => {
     await using fermata = await open({}, { inputTokens: Number.NaN })
     const run = await fermata.runPrompt("ops", "go")
     assert.strictEqual((await fermata.state(run.runId)).usage.inputTokens, 0)
   })
 
-  it("ends the watching of events that lie beyond its end", async () => {
+  it("ends a reader of events that starts beyond its end", async () => {
     await using fermata = await open()
     const run = await fermata.runPrompt("ops", "go")
     for await (const _ of fermata.events(run.runId, { from: 1_000_000 }))
@@ -90,7 +90,7 @@ describe("a held run", () => {
 })
 
 describe("Fermata.make", () => {
-  it("refuses two agents that answer to one name", async () => {
+  it("refuses two agents that share a name or an alias", async () => {
     const twice = Fermata.make({
       agents: [Agent.make("ops"), Agent.make("dev", { aliases: ["ops"] })],
       model: ScriptedModel.make([]).client,
@@ -100,8 +100,8 @@ describe("Fermata.make", () => {
   })
 })
 
-describe("cancel", () => {
-  it("stops a run of this process at once, also one whose approval rule never answers", async () => {
+describe("a run of a Fermata", () => {
+  it("is cancelled at once when its approval rule never answers", async () => {
     await using fermata = await open({ needsApproval: () => new Promise<boolean>(() => {}) })
     const begun = Promise.withResolvers<string>()
     const run = fermata.runPrompt("ops", "go", {
@@ -114,7 +114,7 @@ describe("cancel", () => {
     assert.strictEqual(end.status === "cancelled" && end.reason, "enough")
   })
 
-  it("is not in the way of a watcher that fails later", async () => {
+  it("is not failed by a subscriber that rejects later", async () => {
     await using fermata = await open()
     const run = await fermata.runPrompt("ops", "go", {
       onUpdate: () => Promise.reject(new Error("later")) as never

@@ -10,7 +10,7 @@ const collected = async <A>(pieces: AsyncIterable<A>): Promise<ReadonlyArray<A>>
   return out
 }
 
-/** A stream of numbers that says how often it was asked for more, and when it was closed. */
+/** A stream of numbers that counts pulls and closes. */
 const counting = (most = Number.POSITIVE_INFINITY) => {
   const seen = { asked: 0, closed: 0 }
   const stream = Stream.ensuring(
@@ -28,12 +28,12 @@ const counting = (most = Number.POSITIVE_INFINITY) => {
 }
 
 describe.each([false, true])("iterable, ahead: %s", (ahead) => {
-  it("brings every piece in order, and ends", async () => {
+  it("yields every piece in order, and ends", async () => {
     const pieces = Stream.concat(Stream.fromArray([1, 2, 3]), Stream.fromArray([4, 5]))
     assert.deepEqual(await collected(iterable(pieces, { ahead })), [1, 2, 3, 4, 5])
   })
 
-  it("runs the stream anew for each iterator, and not before it is asked", async () => {
+  it("runs the stream for each iterator, on its first `next`", async () => {
     const { seen, stream } = counting(2)
     const pieces = iterable(stream, { ahead })
     pieces[Symbol.asyncIterator]()
@@ -43,13 +43,13 @@ describe.each([false, true])("iterable, ahead: %s", (ahead) => {
     assert.strictEqual(seen.closed, 2)
   })
 
-  it("closes the stream when its reader stops", async () => {
+  it("closes the stream when its reader breaks", async () => {
     const { seen, stream } = counting()
     for await (const piece of iterable(stream, { ahead })) if (piece === 3) break
     assert.strictEqual(seen.closed, 1)
   })
 
-  it("has nothing more after it was closed", async () => {
+  it("is done after `return`", async () => {
     const { stream } = counting()
     const iterator = iterable(stream, { ahead })[Symbol.asyncIterator]()
     await iterator.next()
@@ -57,7 +57,7 @@ describe.each([false, true])("iterable, ahead: %s", (ahead) => {
     assert.deepEqual(await iterator.next(), { done: true, value: undefined })
   })
 
-  it("does nothing at all when it is closed before it was asked", async () => {
+  it("does not start the stream when `return` comes first", async () => {
     const { seen, stream } = counting()
     const iterator = iterable(stream, { ahead })[Symbol.asyncIterator]()
     await iterator.return?.()
@@ -65,7 +65,7 @@ describe.each([false, true])("iterable, ahead: %s", (ahead) => {
     assert.deepEqual(seen, { asked: 0, closed: 0 })
   })
 
-  it("rejects with what the stream fails with, once, after the pieces before it", async () => {
+  it("rejects once with the stream's failure, after the pieces before it", async () => {
     const failing = Stream.concat(Stream.fromArray([1, 2]), Stream.fail(new Error("It broke.")))
     const iterator = iterable(failing, { ahead })[Symbol.asyncIterator]()
     assert.deepEqual(await iterator.next(), { done: false, value: 1 })
@@ -75,7 +75,7 @@ describe.each([false, true])("iterable, ahead: %s", (ahead) => {
     assert.deepEqual(await iterator.next(), { done: true, value: undefined })
   })
 
-  it("answers those who ask at the same time in their order", async () => {
+  it("resolves concurrent `next` calls in order", async () => {
     const iterator = iterable(counting(2).stream, { ahead })[Symbol.asyncIterator]()
     const answers = await Promise.all([iterator.next(), iterator.next(), iterator.next(), iterator.next()])
     assert.deepEqual(
@@ -84,7 +84,7 @@ describe.each([false, true])("iterable, ahead: %s", (ahead) => {
     )
   })
 
-  it("ends for who waits when it is closed meanwhile", async () => {
+  it("resolves a pending `next` on `return`", async () => {
     const queue = Effect.runSync(Queue.unbounded<number>())
     const iterator = iterable(Stream.fromQueue(queue), { ahead })[Symbol.asyncIterator]()
     const waiting = iterator.next()
@@ -94,7 +94,7 @@ describe.each([false, true])("iterable, ahead: %s", (ahead) => {
 })
 
 describe("iterable", () => {
-  it("asks for no more than was asked for, unless it may read ahead", async () => {
+  it("pulls only what was requested by default", async () => {
     const { seen, stream } = counting()
     const iterator = iterable(stream)[Symbol.asyncIterator]()
     await iterator.next()
@@ -103,7 +103,7 @@ describe("iterable", () => {
     await iterator.return?.()
   })
 
-  it("reads ahead by no more than what the stream brings at once", async () => {
+  it("reads ahead by one pull at most", async () => {
     const { seen, stream } = counting()
     const iterator = iterable(stream, { ahead: true })[Symbol.asyncIterator]()
     await iterator.next()

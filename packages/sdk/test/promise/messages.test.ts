@@ -26,7 +26,7 @@ const texts = (state: Awaited<ReturnType<Fermata.Fermata["state"]>>): ReadonlyAr
 const toPay = { calls: [{ tool: "pay" }] }
 
 describe("a Fermata", () => {
-  it("takes a message to a held run, once for each id, and the run reads it when it goes on", async () => {
+  it("stores a message to a held run once per id, and the run reads it when it resumes", async () => {
     await using fermata = await open([toPay, "Both done."])
     const { runId } = await fermata.runPrompt("clerk", "Pay")
     const first = await fermata.send(runId, "And write to Ana", { messageId: "mail-7" })
@@ -43,7 +43,7 @@ describe("a Fermata", () => {
     assert.isTrue(isRunEnded(await rejects(fermata.send(runId, "too late"))))
   })
 
-  it("forks a run from an earlier moment, without doing anything again", async () => {
+  it("forks a run from an earlier revision without running its calls", async () => {
     await using fermata = await open([toPay, "Paid.", "Then not."])
     const { runId } = await fermata.runPrompt("clerk", "Pay", { sessionId: "original" })
     const [request] = await fermata.pending({ runId })

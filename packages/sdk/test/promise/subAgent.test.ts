@@ -11,7 +11,7 @@ const delegate = (to: string) => ({
   arguments: { agent: to, prompt: "do", background: true }
 })
 
-/** A lead with a scout and a writer in the background, both held on paying. */
+/** A lead with two background sub-agents, each held on `pay`. */
 const open = () => {
   const pay = tool("pay", { handler: () => "paid" })
   const model = ScriptedModel.make(({ agentPath, turn }) => {
@@ -31,8 +31,8 @@ const rejected = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error
   )
 
-describe("a sub-agent of a Fermata, by its own run", () => {
-  it("is told things, decided, cancelled and explained", async () => {
+describe("a sub-agent of a Fermata", () => {
+  it("receives messages, decisions, cancellations and explanations by its own run id", async () => {
     await using fermata = await open()
     const root = await fermata.dispatch("lead", "go", { runId: "run" })
     await root.wait()
@@ -53,7 +53,7 @@ describe("a sub-agent of a Fermata, by its own run", () => {
     assert.include(JSON.stringify(history), "In blue, please.")
   })
 
-  it("publishes its own events by its run id, numbered from 1, until it is held or over", async () => {
+  it("publishes its own events by its run id, numbered from 1, until it is held or ended", async () => {
     await using fermata = await open()
     await fermata.runPrompt("lead", "go", { runId: "run" })
     const all = async (options?: Fermata.EventsOptions) => {
@@ -80,7 +80,7 @@ describe("a sub-agent of a Fermata, by its own run", () => {
     assert.deepStrictEqual(await all(), ended)
   })
 
-  it("ends its events when it is held, although its lead is still at work", async () => {
+  it("ends its events when it is held, although its lead still runs", async () => {
     const isAt = Promise.withResolvers<void>()
     const leave = Promise.withResolvers<string>()
     const pay = tool("pay", { handler: () => "paid" })
@@ -112,7 +112,7 @@ describe("a sub-agent of a Fermata, by its own run", () => {
     await handle.wait()
   })
 
-  it("has no events under an id that no sub-agent ever had", async () => {
+  it("has no events under the id of an unknown sub-agent", async () => {
     await using fermata = await open()
     await fermata.runPrompt("lead", "go", { runId: "run" })
     for (const id of ["run.t1.9", "run.t7.1", "other.t1.1"]) {
@@ -121,7 +121,7 @@ describe("a sub-agent of a Fermata, by its own run", () => {
     }
   })
 
-  it("is gone on with, forked, exported and removed as a part of the run that it lies in, and says so", async () => {
+  it("cannot be resumed, forked, exported or removed by its own run id, and the error names its root", async () => {
     await using fermata = await open()
     await fermata.runPrompt("lead", "go", { runId: "run" })
     for (const refused of [

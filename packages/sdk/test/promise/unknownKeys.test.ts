@@ -13,7 +13,7 @@ import * as RunStore from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 
-/** A Fermata whose model calls `deploy` once in each run; and how often that ran. */
+/** A Fermata whose model calls `deploy` once in each run, and the calls that ran. */
 const open = async (options: object = {}) => {
   const ran: Array<unknown> = []
   const deploy = Tool.make("deploy", { handler: () => void ran.push(1) })
@@ -41,10 +41,10 @@ const rejected = (ask: () => unknown): Promise<any> =>
       (error: unknown) => error
     )
 
-describe("a decision with a key that there is not", () => {
+describe("a decision with an unknown key", () => {
   const cases: ReadonlyArray<readonly [string, () => DecisionBody, string]> = [
     [
-      "an expiry of the grant",
+      "an unknown expiry of the grant",
       () => approve({ grant: { scope: "run", expiresIn: "1 hour" } as never }),
       "expiresAt"
     ],
@@ -54,7 +54,7 @@ describe("a decision with a key that there is not", () => {
     ["a stop, of deny", () => deny("no", { Then: "stop" } as never), "then"]
   ]
   for (const [what, body, nearest] of cases) {
-    it(`is not taken without ${what}: nothing ran, and the request is open`, async () => {
+    it(`is rejected (${what}), and its request stays open`, async () => {
       const { fermata, ran } = await open()
       await using _ = fermata
       const { request } = await held(fermata)
@@ -67,7 +67,7 @@ describe("a decision with a key that there is not", () => {
     })
   }
 
-  it("is not taken where a map or a class holds the arguments that a grant covers", async () => {
+  it("is rejected when a map, a class or a hidden field holds the arguments of its grant", async () => {
     const { fermata } = await open()
     await using _ = fermata
     const { request } = await held(fermata)
@@ -91,13 +91,13 @@ describe("a decision with a key that there is not", () => {
   for (const [what, patterns, place, key] of [
     ["an argument", { to: undefined }, '"grant.arguments"', "to"],
     [
-      "a part of what an argument equals",
+      "a part of a value that an argument equals",
       { to: { _tag: "equals", value: { ids: [{ id: undefined }] } } },
       '"grant.arguments.to.value.ids.0"',
       "id"
     ]
   ] as const) {
-    it(`is not taken where the pattern of a grant has no value for ${what}`, async () => {
+    it(`is rejected when the pattern of its grant is undefined for ${what}`, async () => {
       const grant = { scope: "run", arguments: patterns } as never
       const { fermata, ran } = await open()
       await using _ = fermata
@@ -128,7 +128,7 @@ describe("a decision with a key that there is not", () => {
     })
   }
 
-  it("is taken where a grant leaves its own optional keys undefined", async () => {
+  it("differs from one with undefined optional keys, which is accepted", async () => {
     const { fermata } = await open()
     await using _ = fermata
     const { request } = await held(fermata)
@@ -142,7 +142,7 @@ describe("a decision with a key that there is not", () => {
     assert.lengthOf(await fermata.pending(), 0)
   })
 
-  it("of a callback is no decision: the request stays open", async () => {
+  it("is ignored when a callback returns it in a hidden field, and the request stays open", async () => {
     const edit = Object.defineProperty({ ...approve() }, "arguments", { value: {} })
     const { fermata, ran } = await open({ approvalCallback: () => ({ ...edit, by: "bot" }) })
     await using _ = fermata
@@ -154,7 +154,7 @@ describe("a decision with a key that there is not", () => {
     assert.lengthOf(ran, 1)
   })
 
-  it("keeps decideAll from taking any of them", async () => {
+  it("rejects the whole batch of decideAll", async () => {
     const { fermata } = await open()
     await using _ = fermata
     const one = await held(fermata)
@@ -185,7 +185,7 @@ describe("a decision with a key that there is not", () => {
     assert.deepStrictEqual(await fermata.pending(), [])
   })
 
-  it("is not taken by resume, a handle or a conductor either", async () => {
+  it("is rejected by `resume`, a handle and a conductor", async () => {
     const { fermata, ran } = await open()
     await using _ = fermata
     const { request, run } = await held(fermata)
@@ -200,7 +200,7 @@ describe("a decision with a key that there is not", () => {
     assert.deepStrictEqual(ran, [])
   })
 
-  it("says where who decides belongs, instead of recording another name", async () => {
+  it("differs from the option `by`, and the error says where that belongs", async () => {
     const { fermata } = await open()
     await using _ = fermata
     const { request } = await held(fermata)
@@ -210,8 +210,8 @@ describe("a decision with a key that there is not", () => {
   })
 })
 
-describe("options with a key that there is not", () => {
-  it("are refused by every function that takes some, which is named, and does nothing", async () => {
+describe("options with an unknown key", () => {
+  it("are refused by each function, which the error names, before anything is done", async () => {
     const { fermata, requests } = await open()
     await using _ = fermata
     const { request, run } = await held(fermata)
@@ -248,7 +248,7 @@ describe("options with a key that there is not", () => {
     assert.strictEqual((await fermata.pending()).length, 1)
   })
 
-  it("that would have chosen what is listed are refused: a list that is longer than asked for looks right", async () => {
+  it("are refused by functions that list", async () => {
     const { fermata } = await open()
     await using _ = fermata
     for (const list of [fermata.pending, fermata.runs, fermata.grants]) {
@@ -257,7 +257,7 @@ describe("options with a key that there is not", () => {
     }
   })
 
-  it("keep a Fermata from being made", async () => {
+  it("prevent a Fermata from being made", async () => {
     const error = await rejected(() => open({ aprovalCallback: () => undefined }))
     assert.isTrue(isOptionsInvalid(error))
     assert.include(error.message, 'did you mean "approvalCallback"?')
@@ -268,7 +268,7 @@ describe("options with a key that there is not", () => {
     assert.isTrue(isPrincipalInvalid(await rejected(() => open({ by: " " }))))
   })
 
-  it("are of the kind that they take: a function, a name, a signal, a duration", async () => {
+  it("or a value of the wrong type are refused", async () => {
     const { fermata, requests } = await open()
     await using _ = fermata
     const { run } = await held(fermata)
@@ -293,7 +293,7 @@ describe("options with a key that there is not", () => {
     }
   })
 
-  it("say what takes one of a few words", async () => {
+  it("or an unknown word are refused with the known ones", async () => {
     const { fermata } = await open()
     await using _ = fermata
     const { run } = await held(fermata)
@@ -310,8 +310,8 @@ describe("options with a key that there is not", () => {
   })
 })
 
-describe("a policy that is none", () => {
-  it("is refused by every function that takes one, by its field, before anything is stored", async () => {
+describe("an invalid policy", () => {
+  it("is refused by each function that takes one, with its field, before anything is stored", async () => {
     const { fermata, requests } = await open()
     await using _ = fermata
     const done = await fermata.runPrompt("ops", "go", { policy: { mode: "all" } })
@@ -340,8 +340,8 @@ describe("a policy that is none", () => {
   })
 })
 
-describe("who decides", () => {
-  it("is neither blank nor looks like a name that only Fermata has", async () => {
+describe("the principal of a decision", () => {
+  it("is neither blank nor similar to a reserved name", async () => {
     const { fermata, ran } = await open()
     await using _ = fermata
     const { request, run } = await held(fermata)

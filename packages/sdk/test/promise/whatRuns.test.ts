@@ -14,7 +14,7 @@ import * as RunStore from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 
-/** An account that shows nothing of itself. */
+/** A class with private fields only. */
 class Account {
   readonly #name: string
   constructor(name: string) {
@@ -25,7 +25,7 @@ class Account {
   }
 }
 
-/** An amount that calls itself the same whatever it is. */
+/** A class whose JSON is always the same. */
 class Money {
   readonly cents: number
   constructor(cents: number) {
@@ -36,7 +36,7 @@ class Money {
   }
 }
 
-/** A value that can be changed. */
+/** A mutable class. */
 class Changing {
   value: string
   constructor(value: string) {
@@ -61,8 +61,8 @@ const open = (
     ...options
   })
 
-describe("arguments that a schema turns into objects of classes", () => {
-  it("are shown with what they were made from, and a grant of exactly these covers no others", async () => {
+describe("arguments decoded to class instances", () => {
+  it("are shown with their encoded values, and a grant of exactly these covers no others", async () => {
     const ran: Array<string> = []
     const pay = Tool.make("pay", {
       parameters: z.object({
@@ -126,7 +126,7 @@ describe("arguments that a schema turns into objects of classes", () => {
     ])
   })
 
-  it("run when they are nothing at all", async () => {
+  it("run when they decode to null", async () => {
     const ran: Array<unknown> = []
     const pay = Tool.make("pay", {
       parameters: z.object({}).transform(() => null),
@@ -139,7 +139,7 @@ describe("arguments that a schema turns into objects of classes", () => {
     assert.deepStrictEqual(ran, [null])
   })
 
-  it("fail their call where they hold a list with holes, which nothing shows: the run goes on", async () => {
+  it("fail their call when they contain a list with holes, and the run goes on", async () => {
     const holey = z
       .array(z.string())
       .transform((names) => Object.assign([], { 2: names[0] }) as Array<string>)
@@ -175,7 +175,7 @@ describe("arguments that a schema turns into objects of classes", () => {
     assert.lengthOf(await fermata.pending({ runId }), 1)
   })
 
-  it("are not asked about without end where they are others at each look", async () => {
+  it("fail their call after ten approvals when they decode to another value each time", async () => {
     let asked = 0
     let count = 0
     const pay = Tool.make("pay", {
@@ -199,7 +199,7 @@ describe("arguments that a schema turns into objects of classes", () => {
 describe("a decision", () => {
   const amounts = z.object({ amount: z.number() })
 
-  it("stays what it was when the caller changes the object that held it, without a store", async () => {
+  it("keeps its arguments when the caller changes the object afterwards", async () => {
     const ran: Array<number> = []
     const pay = Tool.make("pay", { parameters: amounts, handler: ({ amount }) => void ran.push(amount) })
     const form = { amount: 50 }
@@ -211,7 +211,7 @@ describe("a decision", () => {
       const [one, two] = first.interruptions
       const decide = (request: Interruption | undefined, body: Parameters<typeof approve>[0]) =>
         ({ ...approve(body), requestId: request!.requestId, by: "ann" }) as DecisionInput
-      // It waits for the call before it.
+      // The edited call waits behind the call before it.
       const edited = yield* runPrompt(bound, {
         state: first.state,
         decisions: [decide(two, { arguments: form })]
@@ -226,7 +226,7 @@ describe("a decision", () => {
     assert.deepStrictEqual(ran, [1, 50])
   })
 
-  it("is taken as it was checked, though each look at it shows something else", async () => {
+  it("is accepted as it was checked when each read of it returns another value", async () => {
     const ran: Array<unknown> = []
     const pay = Tool.make("pay", { parameters: amounts, handler: (given) => void ran.push(given) })
     await using fermata = await open([pay], [paying(1), paying(2), "done"])
@@ -241,7 +241,7 @@ describe("a decision", () => {
           return looks++ < narrowFor ? narrow : anything
         }
       }
-      // Whichever it is: all of it as it was judged, or nothing.
+      // The decision is either accepted as it was checked or rejected.
       const refused = await Promise.resolve()
         .then(() => fermata.decide(`${run.runId}.r1`, approve({ grant: grant as never })))
         .then(() => false, isDecisionMalformed)
@@ -253,7 +253,7 @@ describe("a decision", () => {
     assert.deepStrictEqual(ran, [{ amount: 1 }])
   })
 
-  it("is recorded as it was checked, though the caller changes it while a schema looks at it", async () => {
+  it("is recorded as it was checked when the caller changes it during validation", async () => {
     const ran: Array<unknown> = []
     let change = () => {}
     const pay = Tool.make("pay", {
@@ -276,7 +276,7 @@ describe("a decision", () => {
     assert.deepStrictEqual(ran, [{ amount: 50 }])
   })
 
-  it("is what each try of a body gets, though the one before changed its arguments", async () => {
+  it("gives each attempt of a body the approved arguments", async () => {
     const ran: Array<unknown> = []
     const account = z.string().transform((name) => ({ name: new Changing(name) }))
     const pay = Tool.make("pay", {
@@ -308,11 +308,11 @@ describe("a decision", () => {
     }
   })
 
-  it("lets no other try begin where the schema makes something else of the arguments then", async () => {
+  it("starts no further attempt when the schema decodes the arguments to another value", async () => {
     const ran: Array<unknown> = []
     let looks = 0
     const pay = Tool.make("pay", {
-      // The call is understood at the first look, and its body prepared at the second.
+      // The first look decodes the call, and the second prepares its body.
       parameters: z.object({
         to: z.string().transform((name) => new Changing(++looks < 3 ? name : "mallory"))
       }),
@@ -331,7 +331,7 @@ describe("a decision", () => {
     assert.include(JSON.stringify(history), "pay failed: It did not work.")
   })
 
-  it("is not changed by a schema that writes into what it reads", async () => {
+  it("is not changed by a schema that mutates its input", async () => {
     const ran: Array<unknown> = []
     const pay = Tool.make("pay", {
       parameters: z.preprocess(
@@ -355,7 +355,7 @@ describe("a decision", () => {
     assert.deepStrictEqual(ran, ["10"])
   })
 
-  it("that was acknowledged before a run was cancelled is in what is said of its call", async () => {
+  it("acknowledged before a cancellation is in the report of its call", async () => {
     const { promise: stopped, resolve: stop } = Promise.withResolvers<void>()
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
     const wait = Tool.make("wait", {
@@ -389,7 +389,7 @@ describe("a decision", () => {
     assert.lengthOf((await fermata.state("run")).grants, 1)
   })
 
-  it("holds plain data: an edit with a date or a symbol is refused, and the request stays open", async () => {
+  it("rejects edited arguments that are not plain data, and the request stays open", async () => {
     const pay = Tool.make("pay", { parameters: z.looseObject({ amount: z.number() }), handler: () => {} })
     await using fermata = await open([pay], [paying(1), "done"])
     const run = await fermata.runPrompt("ops", "pay")
@@ -410,7 +410,7 @@ describe("a decision", () => {
     assert.lengthOf(await fermata.pending(), 1)
   })
 
-  it("of a callback does not change the request that the callback was shown", async () => {
+  it("of a callback does not change its request", async () => {
     const ran: Array<number> = []
     const pay = Tool.make("pay", { parameters: amounts, handler: ({ amount }) => void ran.push(amount) })
     await using fermata = await open([pay], [paying(1), "done"], {
@@ -426,7 +426,7 @@ describe("a decision", () => {
 })
 
 describe("a policy", () => {
-  it("is in force as it was checked, though each look at it shows something else", async () => {
+  it("is in force as it was checked when each read of it returns another value", async () => {
     const ran: Array<unknown> = []
     const pay = Tool.make("pay", { handler: (given) => void ran.push(given) })
     for (let askFor = 1; askFor < 12; askFor += 1) {

@@ -30,8 +30,8 @@ const make = (store: ReturnType<typeof shared>, script: ReadonlyArray<ScriptedMo
   )
 }
 
-describe("a Fermata that works", () => {
-  it("goes on with what another one has decided, and lets go when it is told to stop", async () => {
+describe("a working Fermata", () => {
+  it("resumes runs that another Fermata has decided, until its signal aborts", async () => {
     const store = shared()
     const inbox = await make(store, [asked, asked])
     const worker = await make(store, ["done"])
@@ -55,7 +55,7 @@ describe("a Fermata that works", () => {
     await worker.fermata.close()
   })
 
-  it("stops working when it is closed, and does not start when it is told not to", async () => {
+  it("stops when it is closed, and does not start with an aborted signal", async () => {
     const { fermata } = await make(shared(), [])
     const working = fermata.work()
     await fermata.work({ signal: AbortSignal.abort() })
@@ -67,7 +67,7 @@ describe("a Fermata that works", () => {
     await fermata.close()
   })
 
-  it("takes up once what is ready, and says what came of it", async () => {
+  it("recovers ready runs once, and returns their outcomes", async () => {
     const store = shared()
     const inbox = await make(store, [asked])
     const { runId } = await inbox.fermata.runPrompt("ops", "go")
@@ -79,7 +79,7 @@ describe("a Fermata that works", () => {
     ])
   })
 
-  it("answers a decision that is sent again with its key like the first time, and tells others who was first", async () => {
+  it("acknowledges a decision repeated with its key, and rejects another one", async () => {
     const { fermata } = await make(shared(), [asked])
     await fermata.runPrompt("ops", "go")
     const [pending] = await fermata.pending()

@@ -3,7 +3,7 @@ import * as fc from "fast-check"
 import { canonicalJson, isDeeperThan } from "../../../src/domain/internal/json.ts"
 
 describe("canonicalJson", () => {
-  it("spells equal values alike, whatever the order of their keys", () => {
+  it("is equal for equal values with keys in another order", () => {
     assert.strictEqual(
       canonicalJson({ b: [1, { d: null, c: "x" }], a: true }),
       '{"a":true,"b":[1,{"c":"x","d":null}]}'
@@ -11,7 +11,7 @@ describe("canonicalJson", () => {
     assert.strictEqual(canonicalJson(undefined), "null")
   })
 
-  it("is JSON of the same value, and tells different values apart", () => {
+  it("parses to the same value, and differs for different values", () => {
     const value = fc.jsonValue({ maxDepth: 4 })
     fc.assert(
       fc.property(value, value, (a, b) => {
@@ -33,7 +33,7 @@ describe("canonicalJson", () => {
     assert.strictEqual(canonicalJson(JSON.parse('{"b":1,"__proto__":2}')), '{"__proto__":2,"b":1}')
   })
 
-  it("measures how deep a value nests without recursing", () => {
+  it("has a check of nesting depth that does not recurse", () => {
     const nested = JSON.parse("[".repeat(100_000) + "]".repeat(100_000)) as unknown
     assert.isTrue(isDeeperThan(nested, 1000))
     assert.isFalse(isDeeperThan(nested, 100_000))

@@ -11,7 +11,7 @@ const by = { requestId: requestId(1), by: "ada", at: 1500 }
 const approve: Decision = { _tag: "approve", ...by }
 const keyed: Decision = { _tag: "deny", ...by, idempotencyKey: "k1" }
 const repeated: Decision = { ...keyed, at: 1900, digest: "digest" }
-/** Answers no approval. */
+/** A decision that no approval takes. */
 const misfit: Decision = { _tag: "topUp", ...by, limit: 9 }
 const otherArguments: Decision = { ...approve, digest: "another" }
 
@@ -27,21 +27,33 @@ const told = ({ first, record, refusal }: Verdict) => ({
 
 describe("judgeDecision", () => {
   for (const [fact, standing, decision, now, verdict] of [
-    ["refuses what is closed, before it asks what fits", closed, misfit, inTime, "RequestSuperseded"],
-    ["refuses what is closed, before time decides", closed, approve, late, "RequestSuperseded"],
-    ["repeats the first answer after the request expired", decided, repeated, late, { first: keyed }],
-    ["lets the first decision stand, before it asks what fits", decided, misfit, inTime, "AlreadyDecided"],
-    ["lets the first decision stand, before time decides", decided, approve, late, "AlreadyDecided"],
     [
-      "records the expiry and refuses a late decision, before it asks what fits",
+      "rejects a decision on a closed request before it checks the kind",
+      closed,
+      misfit,
+      inTime,
+      "RequestSuperseded"
+    ],
+    [
+      "rejects a decision on a closed request before it checks the expiry",
+      closed,
+      approve,
+      late,
+      "RequestSuperseded"
+    ],
+    ["acknowledges a repeated decision after the request expired", decided, repeated, late, { first: keyed }],
+    ["keeps the first decision before it checks the kind", decided, misfit, inTime, "AlreadyDecided"],
+    ["keeps the first decision before it checks the expiry", decided, approve, late, "AlreadyDecided"],
+    [
+      "records the expiry and rejects a late decision before it checks the kind",
       open,
       misfit,
       late,
       { recordedBy: "expiry", refusal: "AlreadyDecided" }
     ],
-    ["asks which kinds fit, before which arguments", open, misfit, inTime, "DecisionNotApplicable"],
-    ["refuses a decision about other arguments", open, otherArguments, inTime, "ArgumentsChanged"],
-    ["records a decision that comes in time", open, approve, inTime, { recordedBy: "ada" }]
+    ["checks the kind before the arguments", open, misfit, inTime, "DecisionNotApplicable"],
+    ["rejects a decision about other arguments", open, otherArguments, inTime, "ArgumentsChanged"],
+    ["records a decision before the expiry", open, approve, inTime, { recordedBy: "ada" }]
   ] as const) {
     it(`${fact}`, () => {
       assert.deepStrictEqual(
@@ -51,7 +63,7 @@ describe("judgeDecision", () => {
     })
   }
 
-  it("names the decision that stands, and the request to decide instead", () => {
+  it("names the decision that stands, and the replacing request", () => {
     assert.strictEqual(
       judgeDecision(request, decided, approve, inTime).refusal?.message,
       "run-1.r1 was decided (deny) by ada at 1970-01-01T00:00:01.500Z; that decision stands."

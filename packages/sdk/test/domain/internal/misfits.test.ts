@@ -7,11 +7,11 @@ import { either, flag, keysOf, misfits, oneOf, optionMisfits } from "../../../sr
 const approve = (fields: object) => ({ _tag: "approve", requestId: "r.r1", by: "ana", ...fields })
 const granting = (grant: object) => approve({ grant: { scope: "run", ...grant } })
 
-/** The first thing that is wrong with a decision. */
+/** The first problem of a decision. */
 const wrong = (decision: unknown) => decisionMisfits(decision)[0]
 
 describe("the keys of a decision", () => {
-  it("are refused where nothing reads them, with the place and the key that was meant", () => {
+  it("are refused when unknown, with their place and the nearest known key", () => {
     assert.deepStrictEqual(wrong(granting({ expiresIn: 1000 })), {
       place: '"grant" of the decision',
       key: "expiresIn",
@@ -31,7 +31,7 @@ describe("the keys of a decision", () => {
     )
   })
 
-  it("are those of its own kind: an approval has no answer, a denial no grant", () => {
+  it("are those of its own kind", () => {
     assert.strictEqual(wrong(approve({ answer: "yes" }))?.key, "answer")
     assert.strictEqual(
       wrong({ _tag: "deny", requestId: "r.r1", by: "ana", grant: { scope: "run" } })?.key,
@@ -39,7 +39,7 @@ describe("the keys of a decision", () => {
     )
   })
 
-  it("cannot hide where no key shows them: in a map, a class, a prototype, a symbol", () => {
+  it("cannot hide in a map, a class, a prototype or a symbol", () => {
     class Patterns {
       readonly to = { _tag: "equals", value: "bob" }
     }
@@ -56,7 +56,7 @@ describe("the keys of a decision", () => {
     assert.strictEqual(wrong(new Map([["_tag", "approve"]]))?.place, "the decision")
   })
 
-  it("cannot hide where no copy has them: as fields that are not enumerable, or on an object that passes for Object.prototype", () => {
+  it("cannot hide in non-enumerable fields or on an object that passes for Object.prototype", () => {
     const to = { _tag: "equals", value: "bob" }
     const unseen = (name: PropertyKey, value: unknown): object => Object.defineProperty({}, name, { value })
     const passing: object = Object.assign(Object.create(null) as object, { to, isPrototypeOf: () => true })
@@ -68,7 +68,7 @@ describe("the keys of a decision", () => {
     assert.include(wrong(expiring)?.problem, "not enumerable")
   })
 
-  it("may be all that there are, in an object of any realm or without a prototype", () => {
+  it("may be all known ones, in an object of any realm or without a prototype", () => {
     const full = granting({
       arguments: { to: { _tag: "equals", value: "bob" }, of: { _tag: "glob", pattern: "*" } },
       expiresAt: 1,
@@ -81,7 +81,7 @@ describe("the keys of a decision", () => {
     assert.deepStrictEqual(decisionMisfits({ ...full, by: principal, principal, at: 1, digest: "d" }), [])
   })
 
-  it("before it is about a request are not those that its caller gives beside it", () => {
+  it("exclude those that the caller gives beside the decision's body", () => {
     for (const key of ["by", "principal", "requestId", "digest", "at"]) {
       const [misfit] = bodyMisfits({ _tag: "approve", [key]: "x" })
       assert.strictEqual(misfit?.key, key)
@@ -96,7 +96,7 @@ describe("a policy", () => {
     return Result.isFailure(checked) ? checked.failure.message : "taken"
   }
 
-  it("is refused with a key that nothing reads, and says which was meant", () => {
+  it("is refused with an unknown key, and the nearest known one is suggested", () => {
     assert.include(
       issues({ mode: "all", rule: [] }),
       'there is no "rule" in the policy (did you mean "rules"?)'
@@ -107,7 +107,7 @@ describe("a policy", () => {
     )
   })
 
-  it("is refused with a value that does not fit, by the name of its field", () => {
+  it("is refused with an invalid value, by the name of its field", () => {
     assert.include(issues({ mode: "everything" }), '["mode"]')
     assert.include(issues({ mode: "ask", rules: [{ tool: "*", action: "allow" }] }), '"action"')
     assert.include(issues({}), '["mode"]')
@@ -115,7 +115,7 @@ describe("a policy", () => {
       assert.include(issues(none), "plain object")
   })
 
-  it("is read once: what is judged is what is in force", () => {
+  it("is read once", () => {
     let looks = 0
     const looked = <A>(value: A): A => {
       looks += 1
@@ -134,14 +134,14 @@ describe("a policy", () => {
     assert.strictEqual(looks, 1)
   })
 
-  it("that lets everything through until a time says so: a time beside another mode is refused", () => {
+  it("is refused with a time in a mode other than `until`", () => {
     assert.include(issues({ mode: "all", until: 1 }), '"until"')
     assert.strictEqual(issues({ mode: "until", until: 1 }), "taken")
   })
 })
 
 describe("limits", () => {
-  it("are refused with a key that bounds nothing", () => {
+  it("are refused with an unknown key", () => {
     const checked = checkLimits({ maxTurn: 3 })
     assert.isTrue(Result.isFailure(checked))
     if (Result.isFailure(checked)) {
@@ -157,34 +157,34 @@ describe("limits", () => {
 })
 
 describe("options", () => {
-  it("that are no object are refused; left out, they are right", () => {
+  it("are refused unless they are an object or absent", () => {
     for (const none of [null, "x", 1, [], () => 1]) {
       assert.strictEqual(optionMisfits(none, keysOf(["a"]), "the options").length, 1)
     }
     assert.deepStrictEqual(optionMisfits(undefined, keysOf(["a"]), "the options"), [])
   })
 
-  it("with a key that there is not are refused also where its value is undefined", () => {
+  it("are refused with an unknown key whose value is undefined", () => {
     assert.strictEqual(misfits({ b: undefined }, keysOf(["a"]), "it").length, 1)
   })
 
-  it("list the keys that there are where none is like the one that was given", () => {
+  it("list the known keys when no key is similar", () => {
     const [misfit] = misfits({ colour: 1 }, keysOf(["limits", "policy", "~own"]), "it")
     assert.strictEqual(misfit?.problem, 'there is no "colour" in it (there are limits, policy)')
     assert.isUndefined(misfit?.nearest)
   })
 
-  it("show what of a key could move a cursor as visible escapes, in one line", () => {
+  it("show control characters of a key as visible escapes, on one line", () => {
     const [misfit] = misfits({ "a\n\u001b[2J": 1 }, keysOf(["limits"]), "it")
     assert.include(misfit?.problem, 'there is no "a\\n\\u{1b}[2J" in it')
   })
 
-  it("show a key of any length by its beginning", () => {
+  it("show the first 64 characters of a long key", () => {
     const [misfit] = misfits({ ["k".repeat(10_000)]: 1 }, keysOf(["a"]), "it")
     assert.strictEqual(misfit?.key?.length, 64)
   })
 
-  it("take words and flags as they are, and nothing that is like them", () => {
+  it("accept exact words and booleans only", () => {
     const shape = { keys: { onExpiry: oneOf("deny", "stay"), gated: either(flag, oneOf("maybe")) } }
     assert.deepStrictEqual(misfits({ onExpiry: "stay", gated: "maybe" }, shape, "it"), [])
     const [word, value] = misfits({ onExpiry: "Stay", gated: "no" }, shape, "it")

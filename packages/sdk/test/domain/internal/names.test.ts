@@ -1,14 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { isBlank, isReserved } from "../../../src/domain/internal/names.ts"
 
-describe("a name that only Fermata uses", () => {
+describe("a reserved name", () => {
   for (const [how, names] of [
+    ["in any case, and with spaces", ["expiry", "EXPIRY", " Policy\t", "pol icy", "policy\u00a0"]],
     [
-      "in any case, and with spaces around it or in it",
-      ["expiry", "EXPIRY", " Policy\t", "pol icy", "policy\u00a0"]
-    ],
-    [
-      "with characters that take no room",
+      "with characters without width",
       ["pol\u200bicy", "\ufeffexpiry", "expi\u00adry", "poli\u2060cy", "expiry\u0000"]
     ],
     ["with marks", ["e\u0301xpiry", "polıcy\u0307"]],
@@ -24,7 +21,7 @@ describe("a name that only Fermata uses", () => {
     })
   }
 
-  it("is none of those that only begin like it, and no value that is no text", () => {
+  it("is neither a longer word nor a value that is not text", () => {
     const others = [
       "Polly",
       "policy-bot",
@@ -41,7 +38,7 @@ describe("a name that only Fermata uses", () => {
 })
 
 describe("a blank name", () => {
-  it("is one in which nothing can be seen", () => {
+  it("has no visible character", () => {
     for (const name of ["", " ", "\t\n", "\u200b", "\u3164", "\u2800", "\u0000", "\u202e", "\u0301"])
       assert.isTrue(isBlank(name), JSON.stringify(name))
     for (const name of ["a", " ana ", "안나", "🙂", "-"]) assert.isFalse(isBlank(name), name)

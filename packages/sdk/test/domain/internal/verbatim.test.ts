@@ -12,13 +12,13 @@ import { tape } from "../Tape.ts"
 
 vi.setConfig({ testTimeout: 300_000 })
 
-/** Simulations per property; more with `FERMATA_SIMULATIONS=20000`. */
+/** Simulations per property; set `FERMATA_SIMULATIONS=20000` for more. */
 const numRuns = Number(process.env["FERMATA_SIMULATIONS"] ?? 300)
 
 const isAsWritten = verbatim(RunEvents)
 const decode = Schema.decodeUnknownResult(RunEvents)
 
-/** Whether decoding a value gives the value itself. */
+/** Whether decoding returns an equal value. */
 const decodesToItself = (value: unknown): boolean => {
   const decoded = decode(value)
   return Result.isSuccess(decoded) && isDeepStrictEqual(decoded.success, value)
@@ -26,7 +26,7 @@ const decodesToItself = (value: unknown): boolean => {
 
 const readBack = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
 
-/** What may stand where something else was. `undefined` takes the field away. */
+/** Replacement values for a corruption; `undefined` removes the field. */
 const strangers: ReadonlyArray<unknown> = [
   undefined,
   null,
@@ -53,7 +53,7 @@ const containersIn = (value: unknown): ReadonlyArray<Container> =>
     ? [value as Container, ...Object.values(value).flatMap(containersIn)]
     : []
 
-/** Changes one thing somewhere in a JSON value: takes a field away, puts something else there, or adds a field. */
+/** Changes one place in a JSON value: removes, replaces or adds a field. */
 const corrupt = (value: unknown, [where, which, what]: readonly [number, number, number]): unknown => {
   const copy = structuredClone(value)
   const containers = containersIn(copy)
@@ -73,7 +73,7 @@ const corrupt = (value: unknown, [where, which, what]: readonly [number, number,
 }
 
 describe("verbatim", () => {
-  it("knows every event that runs make", () => {
+  it("accepts every event of a run", () => {
     fc.assert(
       fc.property(tape(), (numbers) => {
         for (const event of simulate(numbers).events) {
@@ -86,7 +86,7 @@ describe("verbatim", () => {
     )
   })
 
-  it("says no to whatever decoding refuses or changes", () => {
+  it("rejects every value that decoding refuses or changes", () => {
     let refused = 0
     let passed = 0
     const place = fc.nat({ max: 100_000 })
@@ -113,7 +113,7 @@ describe("verbatim", () => {
     assert.isAbove(passed, 100)
   })
 
-  it("says no to what lies too deep to be walked through again", () => {
+  it("rejects a value that nests deeper than its bound", () => {
     const nested = (levels: number) => {
       let value: unknown = "inside"
       for (let level = 0; level < levels; level += 1) value = [value]
@@ -124,7 +124,7 @@ describe("verbatim", () => {
     assert.isTrue(decodesToItself(nested(250)))
   })
 
-  it("leaves to decoding what JSON does not have", () => {
+  it("rejects values that JSON does not have", () => {
     for (const output of [new Date(0), Number.NaN, Object.create({ inherited: true })]) {
       assert.isFalse(isAsWritten([{ ...Journal.done, output }]))
     }
@@ -134,25 +134,25 @@ describe("verbatim", () => {
   const a = Schema.Struct({ a: Schema.String })
   const unsure: ReadonlyArray<readonly [string, Schema.Codec<unknown, unknown>, unknown]> = [
     [
-      "a union whose first member leaves something out",
+      "a union whose first member drops a field",
       Schema.Union([a, Schema.Struct({ a: Schema.String, b: Schema.String })]),
       { a: "", b: "" }
     ],
-    ["a value that is transformed", Schema.FiniteFromString, "1"],
-    ["a field that is transformed", Schema.Struct({ a: Schema.FiniteFromString }), { a: "1" }],
+    ["a transformed value", Schema.FiniteFromString, "1"],
+    ["a transformed field", Schema.Struct({ a: Schema.FiniteFromString }), { a: "1" }],
     [
-      "members of a union with one tag",
+      "members of a union with the same tag",
       Schema.Union([
         Schema.TaggedStruct("t", { a: Schema.String }),
         Schema.TaggedStruct("t", { a: Schema.String, b: Schema.String })
       ]),
       { _tag: "t", a: "", b: "" }
     ],
-    ["a struct of nothing", Schema.Struct({}), {}],
+    ["an empty struct", Schema.Struct({}), {}],
     ["a tuple", Schema.Tuple([Schema.String]), ["", ""]]
   ]
   for (const [what, schema, value] of unsure) {
-    it(`is not sure of ${what}`, () => {
+    it(`rejects ${what}`, () => {
       assert.isFalse(verbatim(schema)(value))
     })
   }
@@ -164,7 +164,7 @@ describe("verbatim", () => {
     assert.isFalse(isPort({ port: 70_000 }))
   })
 
-  it("looks into schemas that refer to themselves", () => {
+  it("follows schemas that refer to themselves", () => {
     interface Tree {
       readonly under: ReadonlyArray<Tree>
     }
@@ -176,7 +176,7 @@ describe("verbatim", () => {
     assert.isFalse(isTree({ under: [{ under: [{}] }] }))
   })
 
-  it("says yes to null where the schema has it, beside what the schema has else", () => {
+  it("accepts null in nullable fields only", () => {
     const isRow = verbatim(
       Schema.Struct({
         name: Schema.NullOr(Schema.String),
