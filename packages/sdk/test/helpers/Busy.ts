@@ -1,5 +1,5 @@
 /**
- * A run with all kinds of work in it, to be stopped at each of its moments.
+ * A run with every kind of work, to be stopped at each of its moments.
  */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -16,7 +16,7 @@ const delegate = (agent: string, background: boolean) => ({
   arguments: { agent, prompt: "do", background }
 })
 
-/** A lead that reads three ways at once, writes, has one sub-agent that it waits for and one in the background, and is asked. */
+/** A lead with three kinds of reads, a write, an attached and a background sub-agent, and an approval callback. */
 export const busy = Effect.gen(function* () {
   const tools = [
     safe("value", { handler: () => "value" }),
@@ -65,7 +65,7 @@ export const busy = Effect.gen(function* () {
 
 export const isEnd = (tag: string) => /^run\.(completed|cancelled|failed)$/.test(tag)
 
-/** What has to hold, whenever a run was stopped: one end for each, nothing begun after it, no effect twice, nothing in flight. */
+/** Asserts that every run ended once with no event after its end, and that no effect ran twice. */
 export const checkEnds = (
   journal: ReadonlyArray<RunEvent>,
   tools: ReadonlyArray<ReturnType<typeof probe>>

@@ -1,6 +1,5 @@
 /**
- * What the tests of the loop share: tools that remember how often they ran, agents bound to a scripted model, and short ways
- * to look at what a run came to.
+ * Shared by the tests of the loop: tools that record their calls, agents bound to a scripted model, and views of a run's result.
  */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -23,10 +22,10 @@ import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import type { ToolContext } from "../../src/tool/ToolContext.ts"
 
-/** A tool, and what its body was called with. */
+/** A tool and the calls of its body. */
 export interface Probe<R = never> {
   readonly tool: Tool.Tool<R>
-  /** The `id` of each time its body ran, in that order. */
+  /** The `id` argument of each call of its body, in order. */
   readonly ran: Array<string>
   readonly contexts: Array<ToolContext>
 }
@@ -34,7 +33,7 @@ export interface Probe<R = never> {
 const Parameters = Schema.Struct({ id: Schema.String, path: Schema.optionalKey(Schema.String) })
 type Arguments = typeof Parameters.Type
 
-/** A tool that takes `{ id, path? }`, remembers that it ran, and says `name:id` unless it has a handler. */
+/** A tool that takes `{ id, path? }`, records its calls, and returns `name:id` by default. */
 export const probe = <Out = string>(
   name: string,
   options: Partial<Tool.ToolOptions<Arguments, Out>> = {}
@@ -56,7 +55,7 @@ export const probe = <Out = string>(
   return { tool, ran, contexts }
 }
 
-/** A tool that changes nothing. */
+/** A read-only probe. */
 export const safe = <Out = string>(
   name = "safe",
   options: Partial<Tool.ToolOptions<Arguments, Out>> = {}
@@ -69,14 +68,14 @@ export const call = (tool: string, id: string, path?: string): ScriptedModel.Scr
   arguments: path === undefined ? { id } : { id, path }
 })
 
-/** Binds an agent to a script. A tool that is told to stop has 20 ms to do so. */
+/** Binds an agent to a script, with a grace period of 20 ms. */
 export const bind = <R = never, Output = undefined>(
   agent: Agent.Agent<R, Output>,
   script: ReadonlyArray<ScriptedModel.Script>,
   options: Omit<Runtime.RuntimeOptions<R, Output>, "agent"> = {}
 ) => rebind(agent, ScriptedModel.make(script), options)
 
-/** Binds an agent to a model that is there already, as another process would. */
+/** Binds an agent to an existing model, as another process would. */
 export const rebind = <R = never, Output = undefined>(
   agent: Agent.Agent<R, Output>,
   model: ScriptedModel.ScriptedModel,
@@ -91,7 +90,7 @@ export const rebind = <R = never, Output = undefined>(
     (runtime) => ({ runtime, model })
   )
 
-/** The result, which must have this status. */
+/** Asserts the status of a result, and returns the result. */
 export const expect = <S extends RunResult["status"], Output = unknown>(
   result: RunResult<Output>,
   status: S
@@ -101,7 +100,7 @@ export const expect = <S extends RunResult["status"], Output = unknown>(
   return result as Extract<RunResult<Output>, { readonly status: S }>
 }
 
-/** The approval that waits for the call with this `id` argument. */
+/** The open approval of the call with this `id` argument. */
 export const approvalOf = (result: RunResult<any>, id: string): ToolApprovalItem => {
   const found = expect(result, "interrupted").interruptions.find(
     (request) => request._tag === "approval" && (request.arguments as { id?: string }).id === id
@@ -110,7 +109,7 @@ export const approvalOf = (result: RunResult<any>, id: string): ToolApprovalItem
   return found as ToolApprovalItem
 }
 
-/** The one request that a held run waits for. */
+/** The only open request of a held run. */
 export const only = <Tag extends Interruption["_tag"]>(
   result: RunResult<any>,
   tag: Tag
@@ -128,7 +127,7 @@ type Body<Tag extends DecisionInput["_tag"]> = Omit<
   "_tag" | "requestId" | "by"
 > & { readonly by?: string }
 
-/** Approves a request, bound to the arguments that it shows. */
+/** Approves a request, with the digest of the arguments that it shows. */
 export const approve = (request: Interruption, body: Body<"approve"> = {}): DecisionInput => ({
   _tag: "approve",
   requestId: request.requestId,
@@ -160,7 +159,7 @@ export const transcript = (state: RunState): ReadonlyArray<string> =>
     return `${message.role}: ${textOf(message.content)}${calls.length === 0 ? "" : `(${calls.join(", ")})`}`
   })
 
-/** The history must be one that a provider takes. */
+/** Asserts that the history is valid for a provider. */
 export const assertValid = (state: RunState): void =>
   assert.isUndefined(ScriptedModel.validateHistory(messages(state)))
 
@@ -168,7 +167,7 @@ export const assertValid = (state: RunState): void =>
 export const throughJson = (state: RunState): RunState =>
   Result.getOrThrow(RunStateCodec.decode(RunStateCodec.encode(state)))
 
-/** Keeps what a run tells. */
+/** Records the updates of a run. */
 export const watch = () => {
   const updates: Array<RunUpdate> = []
   return {
@@ -176,7 +175,7 @@ export const watch = () => {
     onUpdate: (update: RunUpdate) => {
       updates.push(update)
     },
-    /** The tags of the events, those of sub-agents included. */
+    /** The tags of the events, sub-agents' included. */
     tags: (): ReadonlyArray<string> => events(updates).map((event) => unwrap(event).event._tag)
   }
 }

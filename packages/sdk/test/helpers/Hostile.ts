@@ -1,5 +1,5 @@
 /**
- * What user code may throw, reject with or return that breaks whoever only looks at it.
+ * Values that user code may throw, reject with or return, and that break code that only inspects them.
  */
 
 /** A proxy in which every operation throws. */
@@ -19,7 +19,7 @@ export const untouchable = <A extends object>(target: A): A =>
 const withMessage = (message: PropertyDescriptor): Error =>
   Object.defineProperty(new Error("unheard"), "message", message)
 
-/** By what it is: made anew each time, so that one test does not change the next one's. */
+/** Made anew each time, so that tests do not affect each other. */
 export const thrown: Readonly<Record<string, () => unknown>> = {
   "an error": () => new Error("boom"),
   "an error whose message throws": () =>
@@ -47,7 +47,7 @@ export const thrown: Readonly<Record<string, () => unknown>> = {
   nothing: () => undefined
 }
 
-/** The ways in which a function of a program can fail with something. */
+/** The ways in which a user function can fail. */
 export const failing: Readonly<Record<string, (cause: unknown) => unknown>> = {
   throws: (cause) => {
     throw cause
@@ -55,7 +55,7 @@ export const failing: Readonly<Record<string, (cause: unknown) => unknown>> = {
   rejects: (cause) => Promise.reject(cause)
 }
 
-/** What a function may return that is not of its type. */
+/** Return values of the wrong type. */
 export const returned: Readonly<Record<string, () => unknown>> = {
   "a proxy that throws on everything": () => untouchable({}),
   "a function proxy that throws on everything": () => untouchable(() => {}),

@@ -1,8 +1,8 @@
 /**
- * Random stories of runs in one store: sessions of several runs, sub-agents that are waited for and in the background, handoffs, forks
- * at any revision, decisions that nothing has acted on, messages and requests to cancel that wait, grants that are revoked, models that
- * fail or ask for a login, budgets that are used up, effects that are in doubt. The same seed tells the same story, and its model gives
- * the same answer to the same request in each store; failures and logins are over when the story is.
+ * Random stories of runs in one store: sessions of several runs, attached and background sub-agents, handoffs, forks at any revision,
+ * pending decisions, messages and cancellations, revoked grants, models that fail or ask for a login, exceeded budgets, effects in
+ * doubt. A seed gives the same story in each store, and its model gives the same answer to the same request; failures and logins end
+ * with the story.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -26,7 +26,7 @@ import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import { call, probe, rebind } from "./Fixture.ts"
 
-/** Numbers that are the same for the same text. */
+/** A random number generator seeded by a text. */
 export const randomOf = (text: string) => {
   let state = 2166136261
   for (let index = 0; index < text.length; index++)
@@ -43,7 +43,7 @@ type Random = ReturnType<typeof randomOf>
 
 const one = <A>(random: Random, items: ReadonlyArray<A>): A => items[random(items.length)]!
 
-/** Agents whose tools write down which calls had effects, and a model that does what the seed says. */
+/** Agents whose tools record their effects, and a model that follows the seed. */
 export const agentsOf = (seed: string) => {
   const effects: Array<string> = []
   const acting = (name: string, options: Parameters<typeof probe>[1]) =>
@@ -95,10 +95,10 @@ export const agentsOf = (seed: string) => {
   return { effects, provider, process: Effect.map(rebind(lead, model), ({ runtime }) => runtime) }
 }
 
-/** For how long a request can be granted. */
+/** The widest scope of a grant for a request. */
 const scopeFor = ({ agentPath }: Interruption) => (agentPath.length > 1 ? "run" : "session")
 
-/** What is decided about a request: the same wherever it is asked. */
+/** The decision on a request, the same in every store. */
 const answerTo = (seed: string, request: Interruption): DecisionInput | undefined => {
   const { requestId } = request
   const random = randomOf(`${seed} ${requestId}`)
@@ -131,7 +131,7 @@ const answerTo = (seed: string, request: Interruption): DecisionInput | undefine
 
 const isLive = ({ status }: RunHead) => status === "running" || status === "held"
 
-/** Tells a story in the store at hand. What is refused, since the moment is not right for it, does not happen. */
+/** Performs a story in the store. Refused steps have no effect. */
 export const tell = Effect.fnUntraced(function* (seed: string, runtime: Runtime<any>) {
   const store = yield* RunStore
   const random = randomOf(`story ${seed}`)
@@ -156,7 +156,7 @@ export const tell = Effect.fnUntraced(function* (seed: string, runtime: Runtime<
     const pending = yield* store.pending()
     switch (random(13)) {
       case 10: {
-        // What was decided has not started: it is in doubt.
+        // The decided calls have not started, so they are in doubt.
         const decided = heads.find(({ status }) => status === "held") ?? { runId }
         for (const { request } of yield* store.pending({ runId: decided.runId })) {
           const decision = answerTo(seed, request)
@@ -216,7 +216,7 @@ export const tell = Effect.fnUntraced(function* (seed: string, runtime: Runtime<
     }
   })
   for (let left = 8 + random(10); left > 0; left--) yield* Effect.result(step())
-  // Some are at work when they are copied.
+  // Some runs are working when they are copied.
   for (const head of (yield* store.list()).filter((head) => isLive(head) && random(8) === 0)) {
     const { revision, runId } = head
     const lease = yield* store.claim({ runId, owner: "another", ttl: "1 minute" })
@@ -225,7 +225,7 @@ export const tell = Effect.fnUntraced(function* (seed: string, runtime: Runtime<
   }
 })
 
-/** Decides everything that these runs wait for and goes on with them until they wait for nothing, each time in the same order. */
+/** Decides all requests of these runs and resumes the runs until nothing is open, in the same order each time. */
 export const finish = Effect.fnUntraced(function* (
   seed: string,
   runtime: Runtime<any>,

@@ -1,5 +1,5 @@
 /**
- * A lead with two sub-agents in one store, each with something to be asked about; what is said to whom by its own run.
+ * A lead with two sub-agents in one store, each held on a request, for tests of a sub-agent's own run id.
  */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -60,11 +60,11 @@ export const team = Effect.fnUntraced(function* (
   return { held, lead, model, runtime, write }
 })
 
-/** What the model of this agent was sent last, as text. */
+/** The messages of the last model request of this agent, as text. */
 export const lastSent = (model: ScriptedModel.ScriptedModel, agent: string): string =>
   JSON.stringify(model.requests.findLast(({ agentPath }) => agentPath.at(-1) === agent)?.messages ?? [])
 
-/** The ends of sub-agents in the journal, as `run tag`. */
+/** The end events of sub-agents in the journal, as `run tag`. */
 export const ends = Effect.fnUntraced(function* () {
   const events = yield* (yield* RunStore).events(runId)
   return events.flatMap((wrapped) => {

@@ -1,10 +1,10 @@
 /**
- * What something costs, in figures that do not grow when other programs use the machine: milliseconds of CPU of this process, and
- * milliseconds in which its event loop had nothing to do but wait.
+ * Measures cost in figures that do not grow when other programs use the machine: milliseconds of CPU of this process, and milliseconds
+ * in which its event loop was idle.
  */
 import { performance } from "node:perf_hooks"
 
-/** Starts to measure. Returns what was spent since then. */
+/** Starts to measure. The returned function gives the figures since then. */
 export const timeSpent = (): (() => { readonly cpuMs: number; readonly waitedMs: number }) => {
   const cpu = process.cpuUsage()
   const loop = performance.eventLoopUtilization()

@@ -1,5 +1,5 @@
 /**
- * What every protocol's decoder has to do with the recordings of its protocol, however they are chunked, framed, cut and spoiled.
+ * The suite of every protocol's decoder: its recordings with changed chunks, framing, cuts and corruptions.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
@@ -23,21 +23,21 @@ import {
 export interface DecoderSuite {
   readonly protocol: Protocol
   readonly profile: ModelProfile
-  /** The reason that a recording ends with instead of an answer. */
+  /** The error reasons of recordings that end without an answer. */
   readonly errors: Readonly<Record<string, string>>
-  /** The event with which the piece at a place begins. */
+  /** The event that starts the piece at a place. */
   readonly piece: (index: number) => unknown
-  /** The whole answer that a stream would have been. */
+  /** The whole answer equivalent to a stream. */
   readonly joined: (events: ReadonlyArray<any>) => unknown
   /** A whole answer of another protocol. */
   readonly foreign: unknown
-  /** What is said after the last event, where the answer ends with that. */
+  /** The end marker after the last event, where the protocol has one. */
   readonly marker?: string
-  /** A stream with less in it: reading each beginning of a long one takes long. */
+  /** Shortens a stream: reading every prefix of a long one takes long. */
   readonly shortened?: (text: string) => string
-  /** Fails unless this is what may be read of a stream that was cut; `entire` is what is read of all of it. */
+  /** Fails unless `cut` is a valid reading of a truncated stream; `entire` is the reading of all of it. */
   readonly assertCut?: (fixture: Fixture, cut: Reading, entire: Reading, where: string) => void
-  /** What else gets into a stream by accident. */
+  /** Further text that corruptions insert into a stream. */
   readonly accidents?: ReadonlyArray<string>
 }
 
@@ -75,7 +75,7 @@ export const decoderSuite = (
       it(`reads ${fixture.name}`, () => assertReading(fixture, readIn([fixture.bytes])))
     }
 
-    it("reads the same one byte at a time", () => {
+    it("gives the same answer one byte at a time", () => {
       for (const fixture of streams) assertReading(fixture, readIn(inPieces(fixture.bytes, 1)))
     })
 
@@ -95,12 +95,12 @@ export const decoderSuite = (
       { framing: "no blank line at the end", of: (text) => text.trimEnd() },
       { framing: "[DONE] at the end", of: (text) => `${text}\n\ndata: [DONE]\n\n` },
       { framing: "data over several lines", of: (text) => text.replace(/^(data: \{)/gm, "$1\ndata: ") }
-    ])("reads the same with $framing", ({ of }) => {
+    ])("gives the same answer with $framing", ({ of }) => {
       for (const fixture of streams) assertReading(fixture, readText(of(fixture.text)))
     })
 
     for (const fixture of streams) {
-      it(`is cut wherever ${fixture.name} is cut, and never has a call that was not asked for`, () => {
+      it(`reports the truncation of ${fixture.name} at any byte, and never returns an unfinished call`, () => {
         const bytes = bytesOf(shortened(fixture.text))
         const entire = readIn([bytes])
         for (let at = 0; at < bytes.length; at++) {
@@ -114,7 +114,7 @@ export const decoderSuite = (
       })
     }
 
-    it("is an answer or an error whatever happens to its bytes", () => {
+    it("gives an answer or an error for corrupted bytes", () => {
       for (let seed = 0; seed < 3000; seed++) {
         const random = randomFrom(seed)
         const fixture = streams[seed % streams.length]!
@@ -126,7 +126,7 @@ export const decoderSuite = (
       }
     })
 
-    it("is an answer or an error whatever its fields are", () => {
+    it("gives an answer or an error for corrupted fields", () => {
       for (let seed = 0; seed < 1000; seed++) {
         const random = randomFrom(seed)
         const fixture = streams[seed % streams.length]!
@@ -141,7 +141,7 @@ export const decoderSuite = (
       }
     })
 
-    it("is no answer with more pieces than any answer has", () => {
+    it("fails with InvalidResponse beyond the bound of pieces", () => {
       const decoder = protocol.decoder(profile)
       let error: ModelError | undefined
       for (let index = 20_000; index >= 0; index--) {
@@ -150,7 +150,7 @@ export const decoderSuite = (
       assert.strictEqual(error?.reason._tag, "InvalidResponse")
     })
 
-    it("says that it is done with its last event, and reads nothing after it", () => {
+    it("is done after its last event, and ignores later ones", () => {
       for (const fixture of whole) {
         const decoder = protocol.decoder(profile)
         const events = eventsOf(fixture.text)
@@ -182,7 +182,7 @@ export const decoderSuite = (
       })
     }
 
-    it("says what a streamed one says", () => {
+    it("gives the same answer as a streamed one", () => {
       for (const fixture of whole) {
         const result = valueOf(protocol.decode(joined(eventsOf(fixture.text)), profile))
         assert.isDefined(result, fixture.name)
@@ -194,7 +194,7 @@ export const decoderSuite = (
       }
     })
 
-    it("is an answer or an error, whatever it is", () => {
+    it("gives an answer or an error for corrupted fields", () => {
       const values = [
         ...bodies.map(({ text }) => parsed(text)),
         ...whole.map(({ text }) => joined(eventsOf(text)))
@@ -218,12 +218,12 @@ export const decoderSuite = (
       { body: {} },
       { body: { object: "list", data: [] } },
       { body: foreign }
-    ])("is not $body", ({ body }) => {
+    ])("fails with InvalidResponse for $body", ({ body }) => {
       const result = protocol.decode(body, profile)
       assert.strictEqual(Result.isFailure(result) && result.failure.reason._tag, "InvalidResponse")
     })
 
-    it("fails with the error that came in its place", () => {
+    it("fails with the error in its body", () => {
       const result = protocol.decode({ error: { code: "insufficient_quota", message: "No money." } }, profile)
       assert.strictEqual(Result.isFailure(result) && result.failure.reason._tag, "QuotaExhausted")
     })
@@ -232,7 +232,7 @@ export const decoderSuite = (
 
 const valueOf = <A, E>(result: Result.Result<A, E>): A | undefined => Result.getOrUndefined(result)
 
-/** The value of a body; nothing where it is no JSON. */
+/** The parsed body, or `undefined` when it is not JSON. */
 const parsed = (text: string): unknown => {
   try {
     return JSON.parse(text)
@@ -259,7 +259,7 @@ const assertCallsOf = (parts: ReadonlyArray<ModelPart>, { expected }: Fixture, w
   }
 }
 
-/** A stream with fewer deltas of a text and without what is not read. */
+/** The stream with few text deltas and without fields that are not read. */
 const withFewDeltas = (text: string): string => {
   let deltas = 0
   return eventsOf(text)
@@ -290,7 +290,7 @@ const withoutBulk = (key: string, value: unknown) =>
       ? value.slice(0, 80)
       : value
 
-/** One accident: a byte or a line is changed, lost, doubled or made up, or two events change places. */
+/** One corruption: bytes are changed, lost, repeated or inserted, or an event moves. */
 const spoiled = (bytes: Uint8Array, random: Random, accidents: ReadonlyArray<string>): Uint8Array => {
   const at = random(bytes.length)
   switch (random(7)) {
@@ -353,7 +353,7 @@ const odd: ReadonlyArray<unknown> = [
   JSON.parse('{"__proto__":{"type":"text"}}')
 ]
 
-/** JSON with some of its values exchanged for others, lost or doubled. */
+/** JSON with some values replaced, lost or repeated. */
 const distorted = (value: any, random: Random): any => {
   if (random(12) === 0) return odd[random(odd.length)]
   if (Array.isArray(value)) {

@@ -41,7 +41,7 @@ const look: ToolDefinition = {
   parameters: { type: "object", properties: { at: { type: "string" } }, required: ["at"] }
 }
 
-/** A client that streams these answers, the last one for ever, and keeps what it was asked. */
+/** A client that streams these answers, repeats the last one, and records its requests. */
 const saying = (...answers: ReadonlyArray<ReadonlyArray<ModelPart>>) => {
   const requests: Array<ModelRequest> = []
   const stream = (request: ModelRequest) =>
@@ -53,7 +53,7 @@ const saying = (...answers: ReadonlyArray<ReadonlyArray<ModelPart>>) => {
   return { client, requests }
 }
 
-/** A language model that answers with these parts, or fails, and keeps what it was asked. */
+/** A language model that streams these parts or fails, and records its requests. */
 const speaking = (
   parts: ReadonlyArray<Response.StreamPartEncoded>,
   ...errors: ReadonlyArray<AiError.AiError>
@@ -81,12 +81,12 @@ const finish = (reason: Response.FinishReason = "stop"): Response.StreamPartEnco
 
 const names = { name: "m", retry: { base: "1 millis" as const } }
 
-describe("EffectAiModel both ways", () => {
+describe("EffectAiModel in both directions", () => {
   for (const [protocol, { decoder }] of Object.entries({ chat, responses, messages })) {
     const recorded = fixtures(protocol as "chat").filter(
       (fixture) => fixture.stream && fixture.status === 200 && !failsInside(fixture)
     )
-    it.effect.each(recorded)(`hands on ${protocol}/$name as it is, payloads included`, ({ bytes }) =>
+    it.effect.each(recorded)(`passes ${protocol}/$name on unchanged, with its payloads`, ({ bytes }) =>
       Effect.gen(function* () {
         const profile = {
           name: "m",
@@ -114,7 +114,7 @@ describe("EffectAiModel both ways", () => {
           )
           assert.deepStrictEqual(joined(said), joined(expected))
         }
-        // What came goes back to the client that it came from.
+        // The content goes back to the client that it came from.
         const content = (yield* around.complete(ask({ tools }))).content.map((part, index) =>
           part._tag === "toolCall" ? { ...part, callId: `run.t1.${index}` as ToolCallId } : part
         )
@@ -135,7 +135,7 @@ describe("EffectAiModel both ways", () => {
 const payloads = (parts: ReadonlyArray<object>) =>
   parts.flatMap((part) => ("payload" in part ? [part.payload] : []))
 
-/** A part without the envelope in which its payload travelled. */
+/** A part without the envelope of its payload. */
 const unwrapped = (part: { readonly provider?: string; readonly payload?: Schema.Json }) => {
   const { payload, provider: _, ...bare } = part
   const { fermata } = payload as { fermata: { provider: string | null; payload: Schema.Json } }
@@ -146,7 +146,7 @@ const unwrapped = (part: { readonly provider?: string; readonly payload?: Schema
   }
 }
 
-/** Texts that follow each other and hold nothing else are one text; arguments travel as values, so blanks are lost. */
+/** Merges adjacent plain texts, and parses arguments, whose white space is not kept. */
 const joined = (parts: ReadonlyArray<object>) => {
   const out: Array<any> = []
   for (const part of parts as ReadonlyArray<any>) {
@@ -160,7 +160,7 @@ const joined = (parts: ReadonlyArray<object>) => {
 }
 
 describe("EffectAiModel.make", () => {
-  it.effect("declares tools by their JSON Schema, and runs none of them", () =>
+  it.effect("declares tools by JSON Schema, and runs none of them", () =>
     Effect.gen(function* () {
       const { asked, model } = speaking([
         { type: "tool-params-start", id: "c1", name: "look" },
@@ -203,7 +203,7 @@ describe("EffectAiModel.make", () => {
     })
   )
 
-  it.effect("sends a history with reasoning for this model only, and one result for each call", () =>
+  it.effect("sends reasoning of this model only, and one result per call", () =>
     Effect.gen(function* () {
       const { asked, model } = speaking([finish()])
       const call = { callId: "run.t1.1" as ToolCallId, providerCallId: "0", name: "look" }
@@ -251,7 +251,7 @@ describe("EffectAiModel.make", () => {
     })
   )
 
-  it.live("asks again after errors that may pass, and tells each by its reason", () =>
+  it.live("retries after a retryable error, and maps each error to a reason", () =>
     Effect.gen(function* () {
       const failing = (reason: AiError.AiErrorReason) => AiError.make({ module: "P", method: "m", reason })
       const limited = failing(new AiError.RateLimitError({ retryAfter: Duration.millis(3) }))
@@ -284,7 +284,7 @@ describe("EffectAiModel.make", () => {
     })
   )
 
-  it.effect("says with an error what the answer used all the same, and what that costs", () =>
+  it.effect("reports the usage and cost of a failed call", () =>
     Effect.gen(function* () {
       const usage = { promptTokens: 100, totalTokens: 120 }
       const reason = new AiError.InvalidOutputError({ description: "No such thing.", usage })
@@ -295,7 +295,7 @@ describe("EffectAiModel.make", () => {
     })
   )
 
-  it.effect("takes an answer without a finish for a cut one, and calls cut at the limit for none", () =>
+  it.effect("treats an answer without a finish as cut off, and calls cut at the limit as invalid", () =>
     Effect.gen(function* () {
       const once = { ...names, retry: { times: 0 } }
       const reading = (parts: ReadonlyArray<Response.StreamPartEncoded>) =>
@@ -314,7 +314,7 @@ describe("EffectAiModel.make", () => {
     })
   )
 
-  it.effect("gives the services for one call to the model", () =>
+  it.effect("provides the context of a call to the model", () =>
     Effect.gen(function* () {
       const Temperature = Context.Reference<number>("test/Temperature", { defaultValue: () => 1 })
       const seen: Array<number> = []
@@ -343,7 +343,7 @@ const Weather = Tool.make("weather", {
 })
 
 describe("EffectAiModel.languageModel", () => {
-  it.effect("serves a program that resolves tools with effect/ai", () =>
+  it.effect("resolves tools of effect/ai", () =>
     Effect.gen(function* () {
       const { client, requests } = saying(
         [
@@ -369,7 +369,7 @@ describe("EffectAiModel.languageModel", () => {
       assert.deepStrictEqual(request!.settings, { toolChoice: { tool: "weather" } })
       assert.deepStrictEqual(Object.keys(request!.tools[0]!.parameters.properties as object), ["city"])
 
-      // The next turn carries the call and its result.
+      // The next turn contains the call and its result.
       const prompt = Prompt.concat(Prompt.make("How is Rome?"), Prompt.fromResponseParts(answer.content))
       yield* model.generateText({ prompt })
       const [, said, result] = requests[1]!.messages
@@ -378,7 +378,7 @@ describe("EffectAiModel.languageModel", () => {
     })
   )
 
-  it.effect("gives a call that was never answered a result that says so", () =>
+  it.effect("adds a synthetic result for an unanswered call", () =>
     Effect.gen(function* () {
       const { client, requests } = saying([
         { _tag: "finish", finishReason: "stop", usage: { inputTokens: 1, outputTokens: 1 } }
@@ -420,7 +420,7 @@ describe("EffectAiModel.languageModel", () => {
     })
   )
 
-  it.effect("fails with the reason of effect/ai, and the provider's time to wait", () =>
+  it.effect("fails with an effect/ai error, and the provider's retryAfter", () =>
     Effect.gen(function* () {
       const error = new ModelError({
         reason: new RateLimited({ description: "slow down", retryAfterMs: 1500 })

@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 /**
- * Recorded answers of real providers, and how a protocol reads them: at any chunking, to the end or to an error, beside what
- * the recording is expected to say.
+ * Recorded answers of real providers, and functions that read them with a protocol at any chunking and compare the result with the
+ * expected one.
  *
- * The conventions of `expected.json` are written down in `../fixtures/models/INDEX.md`.
+ * `../fixtures/models/INDEX.md` describes the conventions of `expected.json`.
  */
 import { assert } from "@effect/vitest"
 import * as Sse from "effect/encoding/Sse"
@@ -17,7 +17,7 @@ import type { ModelPart, ModelResponse } from "../../src/model/ModelPart.ts"
 import { makeCollector } from "../../src/model/ModelPart.ts"
 import type { ProtocolName } from "../../src/model/ModelProfile.ts"
 
-/** What a client should report for a recording; the parts of `expected.json` → `normalized` that are compared. */
+/** The expected report of a client; the compared parts of `expected.json` → `normalized`. */
 interface Normalized {
   readonly text?: string
   readonly reasoning?: string
@@ -36,7 +36,7 @@ interface Normalized {
     readonly reasoningTokens?: number | null
     readonly cost?: number | null
   } | null
-  /** Of an answer whose status is not 200. */
+  /** The error of an answer with another status than 200. */
   readonly error?: { readonly status: number; readonly message: string; readonly code?: string | number }
 }
 
@@ -45,14 +45,14 @@ export interface Fixture {
   /** Its folder, such as `openai-tool-call`. */
   readonly name: string
   readonly status: number
-  /** Whether it is a stream; otherwise the body is one JSON value, or meant to be one. */
+  /** Whether it is a stream; otherwise the body is one JSON value, or invalid. */
   readonly stream: boolean
-  /** The body of the response, as it came. */
+  /** The body of the response. */
   readonly bytes: Uint8Array
   readonly text: string
-  /** Of the bytes, as they were recorded. */
+  /** The hash of the bytes. */
   readonly sha256: string
-  /** The body of the request, where it was recorded. */
+  /** The body of the request, if it was recorded. */
   readonly request: Schema.JsonObject | undefined
   readonly expected: Normalized
   readonly usageOnWire: Schema.JsonObject | null
@@ -86,14 +86,14 @@ export const fixtures = (protocol: ProtocolName): ReadonlyArray<Fixture> =>
     .sort()
     .map((name) => fixture(protocol, name))
 
-/** What came of reading a stream: the parts up to its end or its error, and the answer when it came to its end. */
+/** The result of reading a stream: the parts up to its end or error, and the answer of a complete stream. */
 export interface Reading {
   readonly parts: ReadonlyArray<ModelPart>
   readonly error: ModelError | undefined
   readonly response: ModelResponse | undefined
 }
 
-/** Reads bytes, in the pieces in which they are given, as the transport does. */
+/** Reads bytes in the given pieces, like the transport. */
 export const read = (decoder: AnswerDecoder, chunks: Iterable<Uint8Array>): Reading => {
   const parts: Array<ModelPart> = []
   const emit = (part: ModelPart) => void parts.push(part)
@@ -106,7 +106,7 @@ export const read = (decoder: AnswerDecoder, chunks: Iterable<Uint8Array>): Read
     parser.feed(utf8.decode(chunk, { stream: true }))
     if (error !== undefined) break
   }
-  // A last event without a blank line after it counts.
+  // The last event counts without a blank line after it.
   parser.feed(utf8.decode() + "\n\n")
   error ??= decoder.end(emit)
   if (error !== undefined) return { parts, error, response: undefined }
@@ -150,7 +150,7 @@ export const randomFrom = (seed: number): Random => {
   }
 }
 
-/** UTF-8. */
+/** The UTF-8 bytes of a text. */
 export const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
 
 const finishReasons: Readonly<Record<string, FinishReason>> = {
@@ -161,11 +161,11 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
   unknown: "other"
 }
 
-/** The finish reasons that are right for a recording. */
+/** The accepted finish reasons of a recording. */
 const finishesOf = ({ finish, finishAccept }: Normalized): ReadonlyArray<FinishReason> =>
   (finishAccept ?? [finish ?? ""]).map((reason) => finishReasons[reason] ?? "other")
 
-/** A recording's usage as our `ModelUsage`, with the cost where the provider told it. */
+/** A recording's usage as `ModelUsage`, with the cost if the provider reports it. */
 const usageOf = ({ expected, usageOnWire }: Fixture): ModelUsage => {
   const usage = expected.usage
   // 10^10 of xAI's ticks are a dollar.
@@ -181,7 +181,7 @@ const usageOf = ({ expected, usageOnWire }: Fixture): ModelUsage => {
   }
 }
 
-/** An answer without what only a provider understands. */
+/** The parts of an answer that do not depend on the provider. */
 export const summaryOf = ({ content, finishReason, usage }: ModelResponse) => {
   let text = ""
   let reasoning = ""
@@ -196,7 +196,7 @@ export const summaryOf = ({ content, finishReason, usage }: ModelResponse) => {
   return { text, reasoning, toolCalls, finishReason, usage }
 }
 
-/** Fails unless an answer says what the recording is expected to say. */
+/** Asserts that an answer equals the recording's expected one. */
 export const assertExpected = (fixture: Fixture, response: ModelResponse | undefined): void => {
   if (response === undefined) return assert.fail(`${fixture.name} was not read to its end`)
   const finishes = finishesOf(fixture.expected)
@@ -218,6 +218,6 @@ export const assertExpected = (fixture: Fixture, response: ModelResponse | undef
   )
 }
 
-/** Whether the recording is a stream or a body that ends in an error, although its status says otherwise. */
+/** Whether the recording has the status 200 and ends in an error. */
 export const failsInside = ({ expected, status }: Fixture): boolean =>
   status === 200 && expected.finish === "error"

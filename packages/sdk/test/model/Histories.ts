@@ -1,10 +1,10 @@
-/** Short ways to write down a history and a request. */
+/** Builders of histories and requests. */
 import { ToolCallId, RunId, SessionId } from "../../src/domain/Id.ts"
 import type { AssistantPart, Message, ToolOutcome, UserPart } from "../../src/domain/Message.ts"
 import type { AnsweredPart } from "../../src/domain/RunEvent.ts"
 import type { ModelRequest } from "../../src/model/ModelRequest.ts"
 
-/** A message whose place is not known yet. */
+/** A message without its place in the history. */
 type Unplaced = Message extends infer M ? (M extends Message ? Omit<M, "sequence" | "at"> : never) : never
 
 const partsOf = (content: string | ReadonlyArray<UserPart>): ReadonlyArray<UserPart> =>
@@ -63,7 +63,7 @@ export const requestOf = (
   ...more
 })
 
-/** A tool without demands. */
+/** A tool definition. */
 export const tool = {
   name: "read",
   description: "Reads a file.",

@@ -42,7 +42,7 @@ const both = (client: ModelRouter.ModelRouter, given: Partial<ModelRequest> = {}
 const away = new ProviderFault({ description: "overloaded" })
 
 describe("a router", () => {
-  it.effect("asks the model of the profile that the request names, and says which one answered", () =>
+  it.effect("routes a request to the profile that it names, and reports the profile that answered", () =>
     Effect.gen(function* () {
       const router = ModelRouter.make({ clients: { fast: answering("fast"), deep: answering("deep") } })
       for (const answer of both(router, { profile: "deep" })) {
@@ -53,7 +53,7 @@ describe("a router", () => {
     })
   )
 
-  it.effect("uses another profile from the next request on, if there is one of that name", () =>
+  it.effect("uses another profile from the next request on", () =>
     Effect.gen(function* () {
       const router = ModelRouter.make({
         clients: { fast: answering("fast"), deep: answering("deep") },
@@ -66,7 +66,7 @@ describe("a router", () => {
     })
   )
 
-  it.effect("refuses a profile that is not there, and names those that are", () =>
+  it.effect("refuses an unknown profile, and lists the known ones", () =>
     Effect.gen(function* () {
       const router = ModelRouter.make({
         clients: { fast: answering("fast") },
@@ -80,7 +80,7 @@ describe("a router", () => {
     })
   )
 
-  it.effect("knows no profile that nobody named, whatever objects have by nature", () =>
+  it.effect("knows no profile by an inherited property name", () =>
     Effect.gen(function* () {
       const router = ModelRouter.make({ clients: { fast: answering("fast") }, fallbacks: {} })
       for (const profile of ["constructor", "toString", "__proto__"]) {
@@ -91,7 +91,7 @@ describe("a router", () => {
     })
   )
 
-  it.effect("falls back along the chain when a provider is away or out of quota, and tells", () =>
+  it.effect("falls back along the chain when a provider is down or out of quota, and notifies", () =>
     Effect.gen(function* () {
       const told: Array<string> = []
       const router = ModelRouter.make({
@@ -109,7 +109,7 @@ describe("a router", () => {
     })
   )
 
-  it.effect("does not fall back when the request itself is refused, or when there is nobody left", () =>
+  it.effect("does not fall back when the request is refused or the chain is used up", () =>
     Effect.gen(function* () {
       for (const reason of [
         new InvalidRequest({ description: "no" }),
@@ -126,7 +126,7 @@ describe("a router", () => {
     })
   )
 
-  it.effect("does not fall back once a part of an answer is out: two halves are no answer", () =>
+  it.effect("does not fall back after the first part of an answer", () =>
     Effect.gen(function* () {
       const router = ModelRouter.make({
         clients: { one: failing(away, 1), two: answering("two") },
@@ -143,7 +143,7 @@ describe("a router", () => {
 })
 
 describe("the price of a call", () => {
-  it("is what the provider says, else what the prices make of it, else unknown", () => {
+  it("is reported by the provider, computed from prices, or unknown", () => {
     const usage = {
       inputTokens: 1_000_000,
       cachedInputTokens: 400_000,
@@ -155,7 +155,7 @@ describe("the price of a call", () => {
     assert.closeTo(priced({ prices: { input: 2, output: 10 } }, usage).costUsd ?? 0, 2 + 0.5, 1e-9)
     assert.strictEqual(priced({ prices }, { ...usage, costUsd: 0.01 }).costUsd, 0.01)
     assert.isUndefined(priced({}, usage).costUsd)
-    // A provider that does not say what a call was has not given it away.
+    // A call without reported usage is not free.
     assert.isUndefined(priced({ prices }, { inputTokens: 0, outputTokens: 0 }).costUsd)
   })
 })

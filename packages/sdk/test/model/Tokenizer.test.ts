@@ -11,7 +11,7 @@ const user = (sequence: number, text: string): Message => ({
   content: [{ _tag: "text", text }]
 })
 
-/** A token for each word, and how many texts were counted. */
+/** Counts words, and records the counted texts. */
 const words = () => {
   const counted: Array<string> = []
   const count = (text: string) => {
@@ -22,7 +22,7 @@ const words = () => {
 }
 
 describe("Tokenizer", () => {
-  it.effect("estimates unless another is provided", () =>
+  it.effect("is an estimate by default", () =>
     Effect.gen(function* () {
       assert.strictEqual(yield* Tokenizer.Tokenizer, Tokenizer.estimate)
       const { tokenizer } = words()
@@ -31,14 +31,14 @@ describe("Tokenizer", () => {
     })
   )
 
-  it("estimates a third of the ASCII characters and all others", () => {
+  it("estimates a third of the ASCII characters plus all others", () => {
     assert.strictEqual(Tokenizer.estimate.count(""), 0)
     assert.strictEqual(Tokenizer.estimate.count("abcd"), 2)
     assert.strictEqual(Tokenizer.estimate.count("日本語"), 3)
     assert.strictEqual(Tokenizer.estimate.count("a日bc"), 2)
   })
 
-  it("counts a message once, however often it is asked", () => {
+  it("counts a message once", () => {
     const { counted, tokenizer } = words()
     const messages = [user(0, "one two"), user(1, "three")]
     const first = Tokenizer.countMessages(tokenizer, messages)
@@ -47,7 +47,7 @@ describe("Tokenizer", () => {
     assert.deepStrictEqual(counted, ["one two", "three", "four"])
   })
 
-  it("believes what a provider counted, and counts only what came after it", () => {
+  it("starts from the provider's count, and counts only later messages", () => {
     const { counted, tokenizer } = words()
     const first = { instructions: "be brief", messages: [user(0, "one two"), user(1, "three")], tools: [] }
     Tokenizer.remember(first, { inputTokens: 1000, outputTokens: 100 })
@@ -59,7 +59,7 @@ describe("Tokenizer", () => {
     assert.strictEqual(Tokenizer.countRequest(tokenizer, first), 1000)
   })
 
-  it("counts everything when the request does not begin as the one that was counted", () => {
+  it("counts everything when the request does not start like the counted one", () => {
     const { tokenizer } = words()
     const [one, two, three] = [user(0, "one two"), user(1, "three"), user(2, "four five")]
     const request = { instructions: "be brief", messages: [one, two], tools: [] }
@@ -74,7 +74,7 @@ describe("Tokenizer", () => {
     }
   })
 
-  it("does not believe a provider that counted nothing", () => {
+  it("ignores a provider's count of 0", () => {
     const { tokenizer } = words()
     const request = { instructions: "be brief", messages: [user(0, "one two")], tools: [] }
     Tokenizer.remember(request, { inputTokens: 0, outputTokens: 0 })

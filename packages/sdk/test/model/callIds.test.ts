@@ -14,7 +14,7 @@ const mistral: ModelProfile = {
   compatibility: { callIdLength: 9, maxTokensField: "max_tokens" }
 }
 
-/** A history in which each of these calls has a turn of its own. */
+/** A history with a turn for each of these calls. */
 const turns = (providerIds: ReadonlyArray<string>) =>
   requestOf([
     user("Read them."),
@@ -23,15 +23,15 @@ const turns = (providerIds: ReadonlyArray<string>) =>
 
 const idsIn = (providerIds: ReadonlyArray<string>) => [...wireIds(turns(providerIds).messages, nine).values()]
 
-describe("ids of calls of one length", () => {
-  it("are the provider's own where they have it, and made from ours where they do not", () => {
+describe("call ids of a fixed length", () => {
+  it("are the provider's own where they fit, and derived from ours otherwise", () => {
     const [own, ...made] = idsIn(["D681PevKs", "call_abcdefghijklmnop", "", "D681PevKs", "D681P-vKs", "0"])
     assert.strictEqual(own, "D681PevKs")
     assert.notInclude(made, "D681PevKs")
     for (const id of made) assert.match(id, /^[a-zA-Z0-9]{9}$/)
   })
 
-  it("are the same for a call and its result, and the same every time", () => {
+  it("are equal for a call and its result, and stable", () => {
     const encode = () => chat.encode(turns(["toolu_01ABC", "toolu_01ABC", "call_1"]), mistral, true)
     const { messages } = encode() as { readonly messages: ReadonlyArray<any> }
     const asked = messages.flatMap(({ tool_calls }) => tool_calls?.map(({ id }: { id: string }) => id) ?? [])
@@ -40,23 +40,23 @@ describe("ids of calls of one length", () => {
     for (const id of asked) assert.match(id, /^[a-zA-Z0-9]{9}$/)
     assert.deepStrictEqual(answered, asked)
     assert.deepStrictEqual(encode().messages, messages)
-    // A call of a later turn changes nothing about those before it.
+    // A later call does not change earlier ids.
     assert.deepStrictEqual(idsIn(["", "", ""]).slice(0, 2), idsIn(["", ""]))
   })
 
-  it("are all different, in a history of 20,000 calls whose ids look alike", () => {
+  it("are distinct in a history of 20,000 calls with equal provider ids", () => {
     const ids = idsIn(Array.from({ length: 20_000 }, () => "0"))
     assert.lengthOf(new Set(ids), 20_000)
     for (const id of ids) assert.match(id, /^[a-zA-Z0-9]{9}$/)
   })
 
-  it("are still different where there are fewer of them than calls look for", () => {
+  it("are distinct when almost all ids are taken", () => {
     const messages = turns(Array.from({ length: 60 }, () => "")).messages
     const ids = [...wireIds(messages, { ...nine, length: 1 }).values()]
     assert.lengthOf(new Set(ids), 60)
   })
 
-  it("are as they came where no length is asked for", () => {
+  it("are the provider's own without a required length, up to the maximum", () => {
     const messages = turns(["toolu_01ABC", "call_1"]).messages
     const { length: _, ...any } = nine
     assert.deepStrictEqual([...wireIds(messages, any).values()], ["toolu_01ABC", "call_1"])

@@ -13,27 +13,27 @@ const profile: ModelProfile = {
   model: "test"
 }
 
-/** A stream with less reasoning: to read each beginning of a long one takes long, and each piece of reasoning is as the other. */
+/** A stream with less reasoning: reading every prefix of a long one takes long. */
 const shortened = (text: string): string =>
   text
     .split("\n\n")
     .filter((event, index) => index < 8 || !/"reasoning(_content)?":"/.test(event))
     .join("\n\n")
 
-/** What comes after the finish reason, the usage, may be missing, and an error may be cut. */
+/** A truncated stream may lack the usage after the finish reason, and an error may be truncated. */
 const assertCut = (fixture: Fixture, { error, response }: Reading, entire: Reading, where: string): void => {
   if (response === undefined) {
     const reasons = ["ConnectionLost", "ProviderFault", entire.error?.reason._tag]
     assert.include(reasons, error?.reason._tag, where)
   } else if (failsInside(fixture)) {
-    // OpenRouter had said `length` before it said what was wrong.
+    // OpenRouter sends `length` before the error.
     assert.strictEqual(response.finishReason, "length", where)
   } else {
     assert.deepStrictEqual({ ...response, usage: 0 }, { ...entire.response, usage: 0 }, where)
   }
 }
 
-/** A stream's chunks as the one body that the provider would have sent, joined field by field. */
+/** The whole body equivalent to a stream's chunks, joined field by field. */
 const joined = (chunks: ReadonlyArray<any>): unknown => {
   const message: Record<string, any> = {}
   let finish: unknown = null
@@ -99,7 +99,7 @@ decoderSuite("chat completion", {
 })
 
 describe("a streamed chat completion", () => {
-  it("is no answer with more calls than any answer has", () => {
+  it("fails with InvalidResponse beyond the bound of calls", () => {
     for (const numbered of [true, false]) {
       const decoder = chat.decoder(profile)
       let error: ModelError | undefined

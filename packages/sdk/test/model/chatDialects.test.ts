@@ -1,4 +1,4 @@
-/** How servers that speak `/chat/completions` differ, each difference as the smallest stream that shows it. */
+/** Dialects of `/chat/completions`, each as the smallest stream that shows it. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import { chat } from "../../src/model/internal/openai/chat.ts"
@@ -63,7 +63,7 @@ describe("tool calls in chat completions", () => {
       calls: ['a:f({"x":1})', 'b:f({"x":2})']
     },
     {
-      server: "that gives every call the number 0, and these no arguments",
+      server: "that gives every call the number 0 and no arguments",
       chunks: [
         entries({ index: 0, id: "a", ...fn("f", "") }),
         entries({ index: 0, id: "b", ...fn("f", "") })
@@ -87,7 +87,7 @@ describe("tool calls in chat completions", () => {
       calls: [':f({"x":1})', ':f({"x":2})']
     },
     {
-      server: "that says a whole call again at its end",
+      server: "that repeats a whole call at its end",
       chunks: [
         entries({ index: 0, id: "a", ...fn("f", '{"x"') }),
         entries({ index: 0, ...fn(undefined, ":1}") }),
@@ -96,14 +96,14 @@ describe("tool calls in chat completions", () => {
       calls: ['a:f({"x":1})']
     },
     {
-      server: "that says all calls again, numbered or not",
+      server: "that repeats all calls, numbered or not",
       chunks: [0, undefined].flatMap((index) =>
         ["a", "b", "a", "b"].map((id) => entries({ index, id: `${id}${index ?? ""}`, ...fn("f", "{}") }))
       ),
       calls: ["a0:f({})", "b0:f({})", "a:f({})", "b:f({})"]
     },
     {
-      server: "that gives every call the number 0 and the id 0, and these the same name",
+      server: "that gives every call the number 0, the id 0 and the same name",
       chunks: [
         entries({ index: 0, id: "0", ...fn("f", '{"x":1}') }),
         entries({ index: 0, id: "0", ...fn("f", '{"x":2}') })
@@ -111,7 +111,7 @@ describe("tool calls in chat completions", () => {
       calls: ['0:f({"x":1})', '0:f({"x":2})']
     },
     {
-      server: "that says id and name again with every piece, where braces are letters",
+      server: "that repeats id and name with every piece, with braces in strings",
       chunks: ['{"x":"{}', "}", '\\"}', '"', "}"].map((text) =>
         entries({ index: 0, id: "a", ...fn("f", text) })
       ),
@@ -144,7 +144,7 @@ describe("tool calls in chat completions", () => {
       calls: ['a:f({"x":1})', "b:g()"]
     },
     {
-      server: "that says id and name again with every piece",
+      server: "that repeats id and name with every piece",
       chunks: [
         entries({ index: 0, id: "a", ...fn("f", "") }),
         entries({ index: 0, id: "a", ...fn("f", '{"x":{}') }),
@@ -154,7 +154,7 @@ describe("tool calls in chat completions", () => {
       calls: ['a:f({"x":{}})']
     },
     {
-      server: "that goes on with an empty or no name",
+      server: "that continues with an empty name or none",
       chunks: [
         entries({ index: 0, id: "a", ...fn("f", "{") }),
         entries({ index: 0, id: "", ...fn("", '"x"') }),
@@ -163,7 +163,7 @@ describe("tool calls in chat completions", () => {
       calls: ['a:f({"x":1})']
     },
     {
-      server: "that says the id after the name",
+      server: "that sends the id after the name",
       chunks: [entries({ index: 0, ...fn("f", "") }), entries({ index: 0, id: "a", ...fn(undefined, "{}") })],
       calls: ["a:f({})"]
     },
@@ -178,7 +178,7 @@ describe("tool calls in chat completions", () => {
       calls: ['a:f({"x":1})']
     },
     {
-      server: "that leaves arguments out",
+      server: "that omits arguments",
       chunks: [
         entries({ index: 0, id: "a", function: { name: "f" } }, { index: 1, id: "b", ...fn("g", null) }),
         entries({ index: 2, id: "c", ...fn("h", " ") }, { index: 3, id: "d", ...fn("i", "null") })
@@ -193,7 +193,7 @@ describe("tool calls in chat completions", () => {
       calls: ["b:g({})"]
     },
     {
-      server: "that still speaks of functions",
+      server: "that sends function_call",
       chunks: [
         delta({ function_call: { name: "f", arguments: '{"x"' } }),
         delta({ function_call: { arguments: ":1}" } })
@@ -204,7 +204,7 @@ describe("tool calls in chat completions", () => {
     assert.deepStrictEqual(callsOf(...chunks), calls)
   })
 
-  it("are read in one pass, however many pieces say id and name again", () => {
+  it("are parsed once when many pieces repeat id and name", () => {
     let reads = 0
     const parse = JSON.parse
     const decoder = chat.decoder(profile)
@@ -225,7 +225,7 @@ describe("tool calls in chat completions", () => {
     assert.isAtMost(reads, 2 * written)
   })
 
-  it("are told as they grow, and as a whole only at the end", () => {
+  it("are emitted piece by piece, and as a whole at the end", () => {
     const { parts } = readChunks([
       entries({ index: 3, id: "a", ...fn("f", "") }),
       entries({ index: 3, ...fn(undefined, "{}") }),
@@ -240,7 +240,7 @@ describe("tool calls in chat completions", () => {
   })
 
   it.each(['{"x":', "[1]", '"{}"', "7", '{"x":1}{"x":1}', "{x:1}"])(
-    "are told as they were written when they are no object, and the loop tells the model: %s",
+    "keep their text when the arguments are not an object: %s",
     (text) => {
       const { error, parts } = readChunks([
         entries({ index: 0, id: "a", ...fn("f", text) }),
@@ -254,7 +254,7 @@ describe("tool calls in chat completions", () => {
     }
   )
 
-  it("are no object when they lie deeper than anything can read", () => {
+  it("get the arguments `[]` when theirs nest too deeply", () => {
     const deep = JSON.parse(`${'{"x":'.repeat(50_000)}1${"}".repeat(50_000)}`)
     const body = (message: Json) => ({ choices: [{ index: 0, message, finish_reason: "tool_calls" }] })
     const result = chat.decode(body({ tool_calls: [{ id: "a", ...fn("f", deep) }] }), profile)
@@ -264,12 +264,12 @@ describe("tool calls in chat completions", () => {
     assert.deepStrictEqual(Result.isSuccess(kept) && kept.success.content, [{ _tag: "text", text: "hi" }])
   })
 
-  it("are an error without a name", () => {
+  it("fail with InvalidResponse without a name", () => {
     const reason = reasonFor(entries({ index: 0, id: "a", ...fn("", "{}") }), finish("tool_calls"))
     assert.strictEqual(reason?._tag, "InvalidResponse")
   })
 
-  it("are an error that is not tried again when the answer reached its limit, even when they look whole", () => {
+  it("fail without a retry when the answer reached its limit", () => {
     const { error, parts } = readChunks([
       entries({ index: 0, id: "a", ...fn("f", '{"x":1}') }),
       finish("length")
@@ -279,7 +279,7 @@ describe("tool calls in chat completions", () => {
     assert.isFalse(parts.some((part) => part._tag === "tool-call"))
   })
 
-  it("are not told when a filter ended the answer", () => {
+  it("are dropped when a filter ended the answer", () => {
     const { content, finishReason } = answerOf(
       entries({ index: 0, id: "a", ...fn("f", "{}") }),
       finish("content_filter")
@@ -304,25 +304,25 @@ describe("the end of a chat completion", () => {
     ["", "stop"],
     [null, "stop"],
     ["tired", "other"]
-  ])("without calls is, where the server says %s, %s", (said, meant) => {
+  ])("without calls maps %s to %s", (said, meant) => {
     assert.strictEqual(answerOf(text, finish(said)).finishReason, meant)
   })
 
   it.each(["stop", "tool_calls", "function_call", "", null, "tired"])(
-    "with calls is toolCalls, where the server says %s",
+    "with calls maps %s to toolCalls",
     (said) => {
       assert.strictEqual(answerOf(text, call, finish(said)).finishReason, "toolCalls")
     }
   )
 
   it.each(["error", "network_error", "insufficient_system_resource"])(
-    "is a fault where the server says %s",
+    "fails with ProviderFault on %s",
     (said) => {
       assert.strictEqual(reasonFor(text, finish(said))?._tag, "ProviderFault")
     }
   )
 
-  it("is reached without [DONE] when there is a finish reason", () => {
+  it("is reached by a finish reason without [DONE]", () => {
     assert.strictEqual(readChunks([text, finish("stop")], true).response?.finishReason, "stop")
   })
 
@@ -331,12 +331,12 @@ describe("the end of a chat completion", () => {
     assert.strictEqual(readChunks([], true).error?.reason._tag, "ConnectionLost")
   })
 
-  it("is an error when nothing at all was said", () => {
+  it("fails with InvalidResponse when the answer is empty", () => {
     assert.strictEqual(reasonFor()?._tag, "InvalidResponse")
     assert.strictEqual(reasonFor({ choices: [], usage: { prompt_tokens: 1 } })?._tag, "InvalidResponse")
   })
 
-  it("is an error after an event that is not JSON", () => {
+  it("fails with InvalidResponse after an event that is not JSON", () => {
     const broken = (tail: string) =>
       read(chat.decoder(profile), [bytesOf(`data: {"choices":[\n\n${tail}`)]).error?.reason._tag
     assert.strictEqual(broken(`data: ${JSON.stringify(finish("stop"))}\n\n`), "InvalidResponse")
@@ -404,19 +404,19 @@ describe("an error in the middle of a chat completion", () => {
       tag: "ContextOverflow",
       says: "no"
     }
-  ])("is found as $shape, and ends the answer", ({ event, says, tag }) => {
+  ])("is recognised as $shape, and ends the answer", ({ event, says, tag }) => {
     const { error, parts } = read(chat.decoder(profile), [bytesOf(`${begun}${event}\n\n${after}`)])
     assert.strictEqual(error?.reason._tag, tag)
     assert.include(error?.reason.description, says)
     assert.deepStrictEqual(parts, [{ _tag: "text-delta", delta: "hi" }])
   })
 
-  it("is found in a whole body too", () => {
+  it("is recognised in a whole body", () => {
     const result = chat.decode({ error: { code: 429, message: "no" }, choices: [] }, profile)
     assert.strictEqual(Result.isFailure(result) && result.failure.reason._tag, "RateLimited")
   })
 
-  it("does not take an empty field for one", () => {
+  it("is not an empty error field", () => {
     assert.strictEqual(answerOf({ error: null, ...delta({ content: "hi" }, "stop") }).finishReason, "stop")
   })
 })
@@ -424,7 +424,7 @@ describe("an error in the middle of a chat completion", () => {
 describe("text and reasoning in chat completions", () => {
   const own = { provider: "chat@models.example/test" }
 
-  it("may be lists of parts, of which the unknown ones are skipped", () => {
+  it("may be lists of parts, of which unknown ones are dropped", () => {
     assert.deepStrictEqual(
       contentOf(
         delta({ content: [{ type: "thinking", thinking: [{ type: "text", text: "so" }] }] }),
@@ -440,7 +440,7 @@ describe("text and reasoning in chat completions", () => {
     )
   })
 
-  it("take reasoning from the first of the known fields only", () => {
+  it("take reasoning from the first known field only", () => {
     assert.deepStrictEqual(
       contentOf(
         delta({ reasoning: "b", reasoning_content: "a", reasoning_details: [] }),
@@ -453,7 +453,7 @@ describe("text and reasoning in chat completions", () => {
     ])
   })
 
-  it("join the pieces of reasoning details, and keep what is encrypted as it is", () => {
+  it("join the pieces of reasoning details, and keep encrypted ones unchanged", () => {
     const encrypted = { type: "reasoning.encrypted", data: "xyz", id: "r1", index: 1 }
     assert.deepStrictEqual(
       contentOf(
@@ -481,21 +481,21 @@ describe("text and reasoning in chat completions", () => {
     )
   })
 
-  it("keep reasoning details of different places apart", () => {
+  it("keep reasoning details with different indexes apart", () => {
     const details = [0, 1].map((index) => ({ type: "reasoning.text", text: "so", index }))
     assert.deepStrictEqual(contentOf(...details.map((detail) => delta({ reasoning_details: [detail] }))), [
       { _tag: "reasoning", text: "soso", ...own, payload: { reasoning_details: details } }
     ])
   })
 
-  it("show the text of reasoning details where there is no other", () => {
+  it("show the text of reasoning details without other reasoning text", () => {
     const detail = { type: "reasoning.summary", summary: "short", index: 0 }
     assert.deepStrictEqual(contentOf(delta({ reasoning_details: [detail] })), [
       { _tag: "reasoning", text: "short", ...own, payload: { reasoning_details: [detail] } }
     ])
   })
 
-  it("show a refusal as text, and end as contentFilter", () => {
+  it("show a refusal as text, and finish as contentFilter", () => {
     const { content, finishReason } = answerOf(
       delta({ refusal: "I can" }),
       delta({ refusal: "not." }, "stop")
@@ -504,14 +504,14 @@ describe("text and reasoning in chat completions", () => {
     assert.strictEqual(finishReason, "contentFilter")
   })
 
-  it("are of the first choice only", () => {
+  it("come from the first choice only", () => {
     const choice = (index: number, content: string) => ({ choices: [{ index, delta: { content } }] })
     assert.deepStrictEqual(contentOf(choice(0, "a"), choice(1, "b"), choice(0, "c")), [
       { _tag: "text", text: "ac" }
     ])
   })
 
-  it("are not said twice by a server that repeats the message beside its deltas", () => {
+  it("are not repeated when a server sends the message beside its deltas", () => {
     const both = (text: string, soFar: string) => ({
       choices: [{ index: 0, delta: { content: text }, message: { content: soFar } }]
     })
@@ -521,7 +521,7 @@ describe("text and reasoning in chat completions", () => {
     )
   })
 
-  it("keep Gemini's signatures with the call, or with the message", () => {
+  it("keep Gemini's signatures with the call or the message", () => {
     const body = JSON.parse(fixture("chat", "json-gemini-compat-tool-call-without-id").text)
     const message = body.choices[0].message
     const result = chat.decode(body, profile)
@@ -553,7 +553,7 @@ describe("the usage of a chat completion", () => {
     completion_tokens: completion
   })
 
-  it("is the last that was told, wherever", () => {
+  it("is the last reported one, in any place", () => {
     assert.deepStrictEqual(
       usageOf(
         { ...delta({}), usage: tokens(1, 1) },
@@ -572,7 +572,7 @@ describe("the usage of a chat completion", () => {
     })
   })
 
-  it("counts what is only in the total as output", () => {
+  it("counts tokens that only the total has as output", () => {
     assert.deepStrictEqual(usageOf({ usage: { ...tokens(12, 1), total_tokens: 303 } }), {
       inputTokens: 12,
       outputTokens: 291
@@ -602,7 +602,7 @@ describe("the usage of a chat completion", () => {
     { told: "in parts", usage: { cost: { total_cost: 0.5 } }, is: { costUsd: 0.5 } },
     { told: "in ticks", usage: { cost_in_usd_ticks: 1e10 }, is: { costUsd: 1 } },
     { told: "as nonsense", usage: { cost: -1, cached_tokens: -3, completion_tokens_details: 7 }, is: {} }
-  ])("reads what is told $told", ({ is, usage }) => {
+  ])("reads usage reported $told", ({ is, usage }) => {
     assert.deepStrictEqual(usageOf({ usage: { ...tokens(9, 4), ...usage } }), {
       inputTokens: 9,
       outputTokens: 4,

@@ -1,4 +1,4 @@
-/** What is asked of a server that speaks `/chat/completions`: settings, tools, and a history with all that may be in it. */
+/** Requests to `/chat/completions`: settings, tools and histories. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import type { RunId, SessionId, ToolCallId } from "../../src/domain/Id.ts"
@@ -87,7 +87,7 @@ const loose: ToolDefinition = {
 const output = { name: "the answer", schema: weather.parameters }
 
 describe("the body of a chat completion request", () => {
-  it("is the model, the messages and the wish for a stream with its usage, when nothing else is set", () => {
+  it("has the model, the messages and the stream options by default", () => {
     assert.deepStrictEqual(bodyOf({}), {
       model: "test",
       messages: [{ role: "user", content: "hello" }],
@@ -124,7 +124,7 @@ describe("the body of a chat completion request", () => {
       body: { reasoning: { enabled: true }, stop: null }
     },
     { settings: { temperature: 1, extra: { temperature: 0.5 } }, body: { temperature: 0.5 } }
-  ])("says $settings as $body", ({ body, compatibility, settings }) => {
+  ])("encodes $settings as $body", ({ body, compatibility, settings }) => {
     const {
       messages: _,
       model: __,
@@ -136,7 +136,7 @@ describe("the body of a chat completion request", () => {
     assert.deepStrictEqual(rest, body)
   })
 
-  it("prefers the request's settings to the profile's, and asks for no more than the model can do", () => {
+  it("prefers the request's settings to the profile's, within the model's maxOutputTokens", () => {
     const withSettings: ModelProfile = {
       ...profile,
       maxOutputTokens: 100,
@@ -150,16 +150,16 @@ describe("the body of a chat completion request", () => {
     assert.deepInclude(body, { temperature: 0, max_completion_tokens: 100, a: 1, b: 2 })
   })
 
-  it("asks for no usage in a stream where that is not known", () => {
+  it("omits stream_options where the server does not know it", () => {
     assert.notProperty(bodyOf({}, { streamUsage: false }), "stream_options")
   })
 
-  it("says nothing about tools when there are none", () => {
+  it("omits tool settings without tools", () => {
     const body = bodyOf({ settings: { toolChoice: "required", parallelToolCalls: true } })
     for (const field of ["tools", "tool_choice", "parallel_tool_calls"]) assert.notProperty(body, field)
   })
 
-  it("marks as strict only what the provider can take as strict", () => {
+  it("marks as strict only schemas that strict mode accepts", () => {
     const strictOf = (compatibility: Compatibility) =>
       bodyOf({ tools: [weather, loose], output }, compatibility).tools.map(
         (tool: Body) => tool.function.strict
@@ -171,7 +171,7 @@ describe("the body of a chat completion request", () => {
     ])
   })
 
-  it("asks for structured output with the schema, with JSON and words, or with words alone", () => {
+  it("requests structured output by schema, by JSON mode with words, or by words", () => {
     assert.deepStrictEqual(bodyOf({ output }, { strict: true }).response_format, {
       type: "json_schema",
       json_schema: { name: "the_answer", schema: output.schema, strict: true }
@@ -246,12 +246,12 @@ describe("the messages of a chat completion request", () => {
       ]
     },
     { systemRole: "user", messages: [{ role: "user", content: "Be kind.\n\nhello" }] }
-  ])("begin with the instructions, said by $systemRole", ({ messages, systemRole }) => {
+  ])("begin with the instructions in the role $systemRole", ({ messages, systemRole }) => {
     const compatibility = systemRole === undefined ? {} : { systemRole }
     assert.deepStrictEqual(bodyOf({ instructions: "Be kind." }, compatibility).messages, messages)
   })
 
-  it("begin with the instructions also when the user did not speak first", () => {
+  it("begin with the instructions when the assistant spoke first", () => {
     const body = bodyOf(
       { instructions: "Be kind.", messages: [assistant(text("hi")), user("hello")] },
       { systemRole: "user" }
@@ -308,7 +308,7 @@ describe("the messages of a chat completion request", () => {
     )
   })
 
-  it("say null where there are calls and no text, and leave out an answer of which nothing can be said", () => {
+  it("have null as content for calls without text, and drop an empty answer", () => {
     const messages = messagesOf([
       user("go"),
       assistant({ _tag: "reasoning", text: "hm", provider: "another", payload: { field: "reasoning" } }),
@@ -325,7 +325,7 @@ describe("the messages of a chat completion request", () => {
     )
   })
 
-  it("hold only names and arguments that every server can read", () => {
+  it("contain only names and arguments that every server accepts", () => {
     const [{ tool_calls: calls }] = messagesOf([
       assistant(
         call(1, "a", "functions.read file", '{"x":'),
@@ -374,14 +374,14 @@ describe("the messages of a chat completion request", () => {
       part: file("application/pdf", { _tag: "reference", id: "file-1", provider }),
       encoded: { type: "file", file: { file_id: "file-1" } }
     }
-  ])("hold a file as $encoded", ({ encoded, part }) => {
+  ])("encode a file as $encoded", ({ encoded, part }) => {
     assert.deepStrictEqual(messagesOf([user("look", part)])[0].content, [
       { type: "text", text: "look" },
       encoded
     ])
   })
 
-  it("hold a file as text where it is text, or where this model cannot be given it", () => {
+  it("encode a file as text when it is text or unavailable to the model", () => {
     const secret = { _tag: "reference", id: "file-1", provider: "another" } as const
     const [{ content }] = messagesOf([
       user("look", file("text/plain", bytes, "a.txt"), file("image/png", secret))
@@ -389,7 +389,7 @@ describe("the messages of a chat completion request", () => {
     assert.strictEqual(content, "look\n\na.txt:\nhi\n\n[image/png: not available to this model]")
   })
 
-  it("give the files of results after all results of the turn", () => {
+  it("contain the files of results after all results of the turn", () => {
     const image = file("image/png", bytes, "shot.png")
     const messages = messagesOf([
       assistant(call(1, "a"), call(2, "b")),
@@ -412,7 +412,7 @@ describe("the messages of a chat completion request", () => {
   })
 })
 
-describe("a request that was recorded", () => {
+describe("a recorded request", () => {
   const essential = ({ messages, model, response_format, tool_choice, tools }: Body) =>
     JSON.parse(JSON.stringify({ messages, model, response_format, tool_choice, tools }))
   const toolsOf = (recorded: Body): ReadonlyArray<ToolDefinition> =>
@@ -475,7 +475,7 @@ describe("a request that was recorded", () => {
       name: "json-gemini-compat-tool-call-without-id",
       parts: { messages: [user("What is the current time?")], settings: { toolChoice: "auto" } }
     }
-  ])("is what we would ask: $name", ({ compatibility, name, parts }) => {
+  ])("equals our request: $name", ({ compatibility, name, parts }) => {
     const recorded: Body = fixture("chat", name).request!
     const tools = recorded.tools === undefined ? [] : toolsOf(recorded)
     assert.deepStrictEqual(
@@ -484,7 +484,7 @@ describe("a request that was recorded", () => {
     )
   })
 
-  it("gives DeepSeek the field that it wants on every message with calls, its own reasoning in it and no other's", () => {
+  it("has reasoning_content on each DeepSeek message with calls, with its own reasoning only", () => {
     const { messages: recorded } = fixture("chat", "json-deepseek-reasoning-parallel-tools").request as Body
     const [, , asked, loaded, , searched] = recorded
     const on = { ...profile, compatibility: { reasoningReplay: "reasoning_content" } as const }
@@ -514,8 +514,8 @@ describe("a request that was recorded", () => {
   })
 })
 
-describe("an answer that goes back to its provider", () => {
-  /** The answer as the history has it, its calls with results. */
+describe("an answer sent back to its provider", () => {
+  /** The history with this answer and a result for each of its calls. */
   const historyOf = ({ content }: ModelResponse): ReadonlyArray<Message> => {
     let ordinal = 0
     const parts = content.map((part): AssistantPart =>
@@ -542,7 +542,7 @@ describe("an answer that goes back to its provider", () => {
     ["xai-text", "reasoning_content"],
     ["groq-reasoning-tool-call", "reasoning"],
     ["json-ollama-local", "reasoning"]
-  ])("has its reasoning in the field in which it came: %s", (name, field) => {
+  ])("has its reasoning in its original field: %s", (name, field) => {
     assert.strictEqual(sentBack(name)[field], fixture("chat", name).expected.reasoning)
     assert.notProperty(sentBack(name, { reasoningReplay: "none" }), field)
     assert.strictEqual(
@@ -551,7 +551,7 @@ describe("an answer that goes back to its provider", () => {
     )
   })
 
-  it("has OpenRouter's reasoning details with their signature, and not their text a second time", () => {
+  it("has OpenRouter's signed reasoning details, without repeating their text", () => {
     const message = sentBack("openrouter-reasoning-details")
     const chunks = fixture("chat", "openrouter-reasoning-details").text.matchAll(/"signature":"([^"]+)"/g)
     const signatures = [...chunks].map(([, signature]) => signature)
@@ -572,7 +572,7 @@ describe("an answer that goes back to its provider", () => {
     )
   })
 
-  it("has reasoning details alone also when they came after the text", () => {
+  it("has only its reasoning details when they came after the text", () => {
     const details = [{ type: "reasoning.encrypted", data: "xyz", index: 0 }]
     assert.deepStrictEqual(
       messagesOf([
@@ -597,7 +597,7 @@ describe("an answer that goes back to its provider", () => {
     ])
   })
 
-  it("has Gemini's signature unchanged, and an id for the call that had none", () => {
+  it("has Gemini's signature unchanged, and an id for a call without one", () => {
     const recorded = JSON.parse(fixture("chat", "json-gemini-compat-tool-call-without-id").text)
     const message = sentBack("json-gemini-compat-tool-call-without-id")
     assert.deepStrictEqual(message.extra_content, recorded.choices[0].message.extra_content)
@@ -616,7 +616,7 @@ describe("an answer that goes back to its provider", () => {
     assert.notProperty(messagesOf([assistant(signed)], {}, other)[0].tool_calls[0], "extra_content")
   })
 
-  it("goes to another provider as text and calls alone", () => {
+  it("has only text and calls for another provider", () => {
     for (const { expected, name, status } of fixtures("chat")) {
       if (status !== 200 || expected.finish === "error") continue
       const message = sentBack(name, {}, other)

@@ -1,6 +1,6 @@
 /**
- * Every recording, streamed or not, at natural chunking, one byte at a time, and at 1,000 random chunkings, read as the transport reads
- * it: 6 seconds altogether. `FERMATA_CHUNKINGS` asks for another number of them.
+ * Every recording, streamed or whole, in natural chunks, byte by byte and at 1,000 random chunkings, read like the transport reads it: 6
+ * seconds in total. `FERMATA_CHUNKINGS` sets another number.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -22,7 +22,7 @@ const chunkings = Number(process.env["FERMATA_CHUNKINGS"] ?? 1000)
 
 type Chunks = ReadonlyArray<Uint8Array>
 
-/** The ways to cut a body. */
+/** The chunkings of a body. */
 function* waysToCut(bytes: Uint8Array): Generator<Chunks> {
   yield [bytes]
   yield inPieces(bytes, 1)
@@ -32,7 +32,7 @@ function* waysToCut(bytes: Uint8Array): Generator<Chunks> {
 const typeOf = ({ stream, text }: Fixture): string =>
   stream ? "text/event-stream" : /^\s*[{[]/.test(text) ? "application/json" : "text/plain"
 
-/** What a reader makes of a body in these pieces. */
+/** The result of reading a body in these chunks. */
 const readIn = (protocol: Protocol, profile: ModelProfile, contentType: string, chunks: Chunks) => {
   const reader = makeAnswerReader(protocol, profile, contentType)
   const parts: Array<ModelPart> = []
@@ -48,7 +48,7 @@ const readIn = (protocol: Protocol, profile: ModelProfile, contentType: string, 
   return { error, response: error === undefined ? collector.response() : undefined }
 }
 
-/** Why a client that gets this response in these pieces fails. */
+/** The failure of a client that receives this response in these chunks. */
 const failureIn = (protocol: Protocol, profile: ModelProfile, fixture: Fixture, chunks: Chunks) => {
   const body = new ReadableStream<Uint8Array>({
     start: (controller) => {
@@ -93,7 +93,7 @@ for (const [name, protocol] of Object.entries({ chat, responses, messages })) {
     model: "m",
     retry: { times: 0 }
   }
-  describe(`A recorded answer in pieces (${name})`, () => {
+  describe(`a recorded answer in chunks (${name})`, () => {
     for (const fixture of fixtures(profile.protocol)) {
       count += 1
       const assertSame = fixture.status === 200 ? assertSameAnswer : assertSameError
@@ -104,6 +104,6 @@ for (const [name, protocol] of Object.entries({ chat, responses, messages })) {
   })
 }
 
-it("All 69 recordings are cut", () => {
+it("all 69 recordings are read in chunks", () => {
   assert.strictEqual(count, 69)
 })

@@ -21,14 +21,14 @@ const add = (...parts: ReadonlyArray<ModelPart>) => {
 const contentOf = (...parts: ReadonlyArray<ModelPart>) => add(...parts, finish).response()?.content
 
 describe("the collector", () => {
-  it("joins the pieces of a text into one part", () => {
+  it("joins text deltas into one part", () => {
     assert.deepStrictEqual(
       contentOf({ _tag: "text-delta", delta: "Hel" }, { _tag: "text-delta", delta: "lo" }),
       [{ _tag: "text", text: "Hello" }]
     )
   })
 
-  it("takes the whole text that a piece ends with for the sum of its deltas", () => {
+  it("takes the text of an end part as the whole text of its deltas", () => {
     assert.deepStrictEqual(
       contentOf(
         { _tag: "reasoning-delta", delta: "hm" },
@@ -45,7 +45,7 @@ describe("the collector", () => {
     )
   })
 
-  it("keeps the order in which parts of different kinds came", () => {
+  it("keeps the order of parts of different kinds", () => {
     assert.deepStrictEqual(
       contentOf(
         { _tag: "reasoning-delta", delta: "think" },
@@ -68,7 +68,7 @@ describe("the collector", () => {
     )
   })
 
-  it("keeps the provider's own item of a piece of reasoning, also when its text is empty", () => {
+  it("keeps the provider's payload of reasoning with and without text", () => {
     const payload = { type: "thinking", signature: "abc==" }
     assert.deepStrictEqual(
       contentOf(
@@ -83,11 +83,11 @@ describe("the collector", () => {
     )
   })
 
-  it("makes nothing of a piece of reasoning that is empty", () => {
+  it("drops empty reasoning", () => {
     assert.deepStrictEqual(contentOf({ _tag: "reasoning-end" }), [])
   })
 
-  it("keeps a call's own item and its arguments as the model wrote them", () => {
+  it("keeps a call's payload and its arguments as written", () => {
     assert.deepStrictEqual(
       contentOf({
         _tag: "tool-call",
@@ -100,20 +100,20 @@ describe("the collector", () => {
     )
   })
 
-  it("shows the pieces of a call's arguments and does not keep them", () => {
+  it("counts call deltas as content, and does not keep them", () => {
     const collector = add({ _tag: "tool-call-delta", index: 0, name: "read", delta: "{" }, finish)
     assert.isTrue(collector.hasContent())
     assert.deepStrictEqual(collector.response()?.content, [])
   })
 
-  it("has no answer before the finish, and nothing to see before the first part", () => {
+  it("has no response before the finish, and no content before the first part", () => {
     assert.isUndefined(add({ _tag: "text-delta", delta: "a" }).response())
     assert.isFalse(add(finish).hasContent())
     assert.isTrue(add({ _tag: "reasoning-delta", delta: "a" }).hasContent())
     assert.isTrue(add({ _tag: "file", file: image }).hasContent())
   })
 
-  it("tells why the model stopped, what it used, and which profile answered", () => {
+  it("returns finish reason, usage and profile", () => {
     assert.deepStrictEqual(add({ ...finish, finishReason: "length", profile: "fast" }).response(), {
       content: [],
       usage,
@@ -124,7 +124,7 @@ describe("the collector", () => {
 })
 
 describe("partsOf", () => {
-  it("streams a whole answer so that it is collected to the same answer", () => {
+  it("streams a whole answer that collects to an equal one", () => {
     const response: ModelResponse = {
       content: [
         { _tag: "reasoning", text: "hm", provider: "p", payload: { s: 1 } },
@@ -143,7 +143,7 @@ describe("partsOf", () => {
 })
 
 describe("collect", () => {
-  it.effect("tells every part as it comes, the finish included", () =>
+  it.effect("calls back for each part, including the finish", () =>
     Effect.gen(function* () {
       const seen: Array<string> = []
       const parts: ReadonlyArray<ModelPart> = [
@@ -157,7 +157,7 @@ describe("collect", () => {
     })
   )
 
-  it.effect("fails a stream that ends before its finish as a lost connection", () =>
+  it.effect("fails with ConnectionLost when the stream ends before its finish", () =>
     Effect.gen(function* () {
       const parts: ReadonlyArray<ModelPart> = [{ _tag: "text-delta", delta: "half an ans" }]
       const error = yield* Effect.flip(collect(Stream.fromArray(parts)))
@@ -167,7 +167,7 @@ describe("collect", () => {
     })
   )
 
-  it.effect("passes the stream's own error on", () =>
+  it.effect("passes the stream's error on", () =>
     Effect.gen(function* () {
       const stream: Stream.Stream<ModelPart, "gone"> = Stream.concat(
         Stream.fromArray<ModelPart>([{ _tag: "text-delta", delta: "a" }]),

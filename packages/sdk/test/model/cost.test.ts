@@ -13,7 +13,7 @@ const prices = {
 const cost = (usage: Parameters<typeof priced>[1]) => priced({ prices }, usage).costUsd! * 1e6
 
 describe("the cost of a call", () => {
-  it("is the cached, the written and the fresh input and the output", () => {
+  it("is the sum of cached, written and fresh input and of output", () => {
     assert.closeTo(
       cost({ inputTokens: 100, cachedInputTokens: 40, cacheWriteTokens: 10, outputTokens: 5 }),
       190,
@@ -21,14 +21,14 @@ describe("the cost of a call", () => {
     )
   })
 
-  it("is at the rates of the longest context that it is above, for all of its tokens", () => {
+  it("has the rates of the highest tier that the input exceeds, for all tokens", () => {
     assert.closeTo(cost({ inputTokens: 1000, outputTokens: 1 }), 2010, 1e-6)
     assert.closeTo(cost({ inputTokens: 1001, outputTokens: 1 }), 4024, 1e-6)
-    // A tier that does not say otherwise asks the full price for cached input.
+    // A tier without a cached rate charges its full rate.
     assert.closeTo(cost({ inputTokens: 6000, cachedInputTokens: 6000, outputTokens: 1 }), 48_040, 1e-6)
   })
 
-  it("is what the provider says, and unknown without prices", () => {
+  it("is the provider's if reported, and unknown without prices", () => {
     const usage = { inputTokens: 100, outputTokens: 5 }
     assert.strictEqual(priced({ prices }, { ...usage, costUsd: 3 }).costUsd, 3)
     assert.isUndefined(priced({}, usage).costUsd)

@@ -20,7 +20,7 @@ const failed = (status: number, body: unknown, headers: Record<string, string> =
     { ...profile, ...changed }
   )
 
-describe("The meaning of a provider's error", () => {
+describe("the reason of a provider's error", () => {
   const table: ReadonlyArray<readonly [name: string, status: number, body: unknown, reason: string]> = [
     [
       "a wrong key",
@@ -195,7 +195,7 @@ describe("The meaning of a provider's error", () => {
     ]
   ]
   for (const [name, status, body, reason] of table) {
-    it.effect(`${name} is ${reason}`, () =>
+    it.effect(`is ${reason} for ${name}`, () =>
       Effect.gen(function* () {
         const error = yield* failed(status, body)
         assert.strictEqual(error.reason._tag, reason)
@@ -205,7 +205,7 @@ describe("The meaning of a provider's error", () => {
     )
   }
 
-  it("tells from inside a stream what a status would have told", () => {
+  it("is read from an error event of a stream", () => {
     const cases: ReadonlyArray<readonly [unknown, string]> = [
       [{ type: "error", error: { type: "overloaded_error", message: "Overloaded" } }, "ProviderFault"],
       [{ type: "error", error: { type: "rate_limit_error", message: "slow" } }, "RateLimited"],
@@ -231,7 +231,7 @@ describe("The meaning of a provider's error", () => {
     for (const [body, reason] of cases) assert.strictEqual(reasonOf(body)._tag, reason, JSON.stringify(body))
   })
 
-  it("finds the wait in words and in details", () => {
+  it("includes the wait from the message or the details", () => {
     const wait = (body: unknown) => {
       const reason = reasonOf(body, { status: 429 })
       return reason._tag === "RateLimited" ? reason.retryAfterMs : undefined
@@ -243,7 +243,7 @@ describe("The meaning of a provider's error", () => {
     assert.strictEqual(wait({ error: { message: "Try again in a while" } }), undefined)
   })
 
-  it.effect("tells when a used-up quota is back", () =>
+  it.effect("includes the time at which a quota resets", () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(Date.parse("2026-01-01T00:00:00Z"))
       const error = yield* failed(429, {
@@ -254,7 +254,7 @@ describe("The meaning of a provider's error", () => {
     })
   )
 
-  it.effect("reads the wait from the headers: milliseconds, seconds, or a date", () =>
+  it.effect("includes the wait from headers in milliseconds, seconds or as a date", () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(Date.parse("2026-01-01T00:00:00Z"))
       const wait = (headers: Record<string, string>) =>
@@ -269,7 +269,7 @@ describe("The meaning of a provider's error", () => {
     })
   )
 
-  it.effect("takes a wait of 400 digits for a year, also as milliseconds and in words", () =>
+  it.effect("includes at most a year of wait", () =>
     Effect.gen(function* () {
       const year = 365 * 86_400_000
       const many = "9".repeat(400)
@@ -284,7 +284,7 @@ describe("The meaning of a provider's error", () => {
     })
   )
 
-  it.effect("takes what cannot be read at all for a fault of the provider", () =>
+  it.effect("is ProviderFault for an unreadable error", () =>
     Effect.gen(function* () {
       const broken = {
         get error() {
@@ -303,14 +303,14 @@ describe("The meaning of a provider's error", () => {
     })
   )
 
-  it.effect("lets the provider say whether to try again", () =>
+  it.effect("is retryable as `x-should-retry` says", () =>
     Effect.gen(function* () {
       assert.isFalse((yield* failed(500, "", { "x-should-retry": "false" })).isRetryable)
       assert.isTrue((yield* failed(400, "", { "x-should-retry": "true" })).isRetryable)
     })
   )
 
-  it.effect("hints at the address only where the address is likely to be wrong", () =>
+  it.effect("has a hint at the address only when the address is probably wrong", () =>
     Effect.gen(function* () {
       const hint = "perhaps it speaks"
       for (const body of ["404 page not found", '{"detail":"Not Found"}', "", "<html>nginx</html>"]) {
@@ -328,7 +328,7 @@ describe("The meaning of a provider's error", () => {
     })
   )
 
-  it.effect("gives no hint at the address where a provider says what else it does not have", () =>
+  it.effect("has no hint at the address when the provider names another missing object", () =>
     Effect.gen(function* () {
       const hint = "perhaps it speaks"
       const type = "invalid_request_error"
@@ -358,7 +358,7 @@ describe("The meaning of a provider's error", () => {
     for (const { expected, name, status, text } of fixtures(protocol).filter(
       ({ status }) => status !== 200
     )) {
-      it.effect(`reads the recorded error ${protocol}/${name}`, () =>
+      it.effect(`is read from the recorded error ${protocol}/${name}`, () =>
         Effect.gen(function* () {
           const error = yield* responseError({ status, headers: {}, body: text }, { ...profile, protocol })
           assert.strictEqual(error.isRetryable, status === 429)
@@ -369,7 +369,7 @@ describe("The meaning of a provider's error", () => {
     }
   }
 
-  it("is shown without secrets, on one line, bounded, with the provider's id of the request", () => {
+  it("is redacted, on one line and bounded, with the provider's request id", () => {
     const description = `Bad key sk-verysecret\n${"x".repeat(1000)}`
     const error = redactError(
       new ModelError({ reason: new InvalidRequest({ description }) }),
@@ -384,7 +384,7 @@ describe("The meaning of a provider's error", () => {
     assert.strictEqual(requestIdOf({ "x-request-id": "b" }), "b")
   })
 
-  it("has no id of the request where that holds a secret, or is none", () => {
+  it("has no request id that is invalid or contains a secret", () => {
     const idOf = (inBody: string | undefined, inHeader?: string) => {
       const reason = new InvalidRequest({ description: "no" })
       const error = new ModelError({ reason, ...(inBody === undefined ? {} : { requestId: inBody }) })
@@ -404,7 +404,7 @@ describe("The meaning of a provider's error", () => {
     assert.strictEqual(idOf("req_0:a.b-c", "req_1"), "req_0:a.b-c")
   })
 
-  it("is shown without characters that change a terminal or the order of the text", () => {
+  it("is shown without control and bidi characters", () => {
     const reason = new InvalidRequest({ description: "a\u001b[31mb\u0000\u009bc\u202ed\u2066e\u200ff" })
     assert.strictEqual(redactError(new ModelError({ reason }), []).reason.description, "a [31mb c d e f")
   })

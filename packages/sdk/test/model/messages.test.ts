@@ -1,7 +1,7 @@
 import { messages } from "../../src/model/internal/anthropic/messages.ts"
 import { decoderSuite } from "./DecoderSuite.ts"
 
-/** The message that the events of a stream add up to. */
+/** The message equivalent to a stream's events. */
 const joined = (events: ReadonlyArray<any>): unknown => {
   const message = structuredClone(events[0].message)
   for (const event of events) {

@@ -46,13 +46,13 @@ describe("an answer of /v1/messages", () => {
     { reason: "refusal", finishReason: "contentFilter" },
     { reason: "pause_turn", finishReason: "other" },
     { reason: "something new", finishReason: "other" }
-  ])("ends as $finishReason when it stops with $reason", ({ finishReason, reason }) => {
+  ])("finishes as $finishReason for the stop reason $reason", ({ finishReason, reason }) => {
     assert.strictEqual(readEvents([start, ...end(reason)]).response?.finishReason, finishReason)
     const result = messages.decode({ content: [], stop_reason: reason, usage: {} }, profile)
     assert.strictEqual<unknown>(Result.isSuccess(result) && result.success.finishReason, finishReason)
   })
 
-  it("acts when it has calls, whatever it says", () => {
+  it("finishes as toolCalls with calls, for any stop reason", () => {
     for (const reason of ["tool_use", "end_turn", "pause_turn", null]) {
       const { response } = readEvents([
         start,
@@ -68,7 +68,7 @@ describe("an answer of /v1/messages", () => {
     }
   })
 
-  it("never acts when it reached its limit in the middle of a call, and is not asked for again", () => {
+  it("fails without a retry when it reached its limit in a call", () => {
     for (const partial of ["", '{"path":', "{}"]) {
       const { error, parts } = readEvents([
         start,
@@ -84,14 +84,14 @@ describe("an answer of /v1/messages", () => {
     }
   })
 
-  it("does not act on what was refused", () => {
+  it("drops the calls of a refused answer", () => {
     const { parts, response } = readEvents([start, begin(0, use), stop(0), ...end("refusal")])
     assert.strictEqual(response?.finishReason, "contentFilter")
     assert.isEmpty(parts.filter(({ _tag }) => _tag === "tool-call"))
   })
 
   it.each([{ partial: '{"half' }, { partial: "[1]" }, { partial: '"text"' }, { partial: "{} {}" }])(
-    "tells a call as it was written when its arguments are no object: $partial",
+    "keeps the text of a call's arguments that are not an object: $partial",
     ({ partial }) => {
       const { error, parts } = readEvents([
         start,
@@ -108,7 +108,7 @@ describe("an answer of /v1/messages", () => {
     }
   )
 
-  it("makes a call once when its block is told again", () => {
+  it("contains a call once when its block is repeated", () => {
     const block = [begin(0, use), input(0, '{"a"'), input(0, ":1}"), stop(0)]
     const other = [begin(1, { ...use, id: "toolu_2" }), input(1, '{"a":1}'), stop(1)]
     for (const events of [
@@ -125,7 +125,7 @@ describe("an answer of /v1/messages", () => {
     }
   })
 
-  it("tells the pieces of a call as they come", () => {
+  it("emits the pieces of a call as they arrive", () => {
     const { parts } = readEvents([
       start,
       begin(0, use),
@@ -153,7 +153,7 @@ describe("an answer of /v1/messages", () => {
     )
   })
 
-  it("keeps thinking with its signature, also when there is nothing to read in it", () => {
+  it("keeps thinking with its signature, with and without text", () => {
     const { response } = readEvents([
       start,
       begin(0, { type: "thinking", thinking: "", signature: "" }),
@@ -174,7 +174,7 @@ describe("an answer of /v1/messages", () => {
     ])
   })
 
-  it("keeps the tools that ran at the provider, and what was cited from them", () => {
+  it("keeps server tools and their citations", () => {
     const searched = { type: "web_search_tool_result", tool_use_id: "srv_1", content: [{ url: "u" }] }
     const citation = { type: "web_search_result_location", encrypted_index: "e" }
     const { response } = readEvents([
@@ -202,7 +202,7 @@ describe("an answer of /v1/messages", () => {
     ])
   })
 
-  it("keeps what a compaction at the provider left", () => {
+  it("keeps a compaction block", () => {
     const { response } = readEvents([
       start,
       begin(0, { type: "compaction", content: null }),
@@ -218,7 +218,7 @@ describe("an answer of /v1/messages", () => {
     })
   })
 
-  it("counts what was read from and written to the cache as input", () => {
+  it("counts cache reads and writes as input", () => {
     const { response } = readEvents([
       { type: "message_start", message: { usage: { input_tokens: 3, cache_read_input_tokens: 10 } } },
       ...end("end_turn", {
@@ -236,7 +236,7 @@ describe("an answer of /v1/messages", () => {
     })
   })
 
-  it("counts all passes when the provider compacted the request", () => {
+  it("counts all iterations of a compacted request", () => {
     const { response } = readEvents([
       start,
       ...end("end_turn", {
@@ -253,13 +253,13 @@ describe("an answer of /v1/messages", () => {
     assert.strictEqual(response?.usage.outputTokens, 91)
   })
 
-  it("may begin twice, but not in the middle of another one", () => {
+  it("may repeat its start, but not after a block", () => {
     const { error } = readEvents([start, begin(0, { type: "text", text: "" }), start])
     assert.strictEqual(error?.reason._tag, "InvalidResponse")
     assert.isUndefined(readEvents([start, start, ...end("end_turn")]).error)
   })
 
-  it("may leave out the ends of blocks, their numbers and its beginning", () => {
+  it("may omit block ends, indexes and the start", () => {
     for (const name of ["code-execution", "thinking", "tool-no-args", "text"]) {
       const recorded = fixture("messages", name)
       const events = eventsOf(recorded.text)
@@ -289,7 +289,7 @@ describe("an answer of /v1/messages", () => {
       again: false
     },
     { type: "authentication_error", message: "invalid x-api-key", reason: "NotAuthorized", again: false }
-  ])("fails with $reason for $type, wherever it comes", ({ again, message, reason, type }) => {
+  ])("fails with $reason for $type, at any place", ({ again, message, reason, type }) => {
     const error = { type: "error", error: { type, message }, request_id: "req_1" }
     for (const before of [[], [start], [start, begin(0, { type: "text", text: "so far" })]]) {
       const { error: failure } = readEvents([...before, error])
@@ -302,7 +302,7 @@ describe("an answer of /v1/messages", () => {
     assert.strictEqual<unknown>(Result.isFailure(result) && result.failure.reason._tag, reason)
   })
 
-  it("fails with an error that only its name tells", () => {
+  it("fails with an error event that only its name marks", () => {
     const text = 'event: error\ndata: {"error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
     const { error } = read(messages.decoder(profile), [bytesOf(text)])
     assert.strictEqual(error?.reason._tag, "ProviderFault")

@@ -21,7 +21,7 @@ const historyOf = (history: Parameters<typeof requestOf>[0], more: Partial<Model
   encode(requestOf(history), more).messages
 const said = (text: string) => ({ type: "text", text })
 
-/** What a recording answered. */
+/** The content of a recording. */
 const contentOf = (name: string): ReadonlyArray<AnsweredPart> => {
   const recorded = fixture("messages", name)
   const content = recorded.stream
@@ -31,7 +31,7 @@ const contentOf = (name: string): ReadonlyArray<AnsweredPart> => {
 }
 
 describe("a request to /v1/messages", () => {
-  it("asks for the same as a recorded one", () => {
+  it("equals a recorded one", () => {
     const { request } = fixture("messages", "json-parallel-tools")
     const { system, tools, ...recorded } = request as any
     const body = messages.encode(
@@ -54,59 +54,59 @@ describe("a request to /v1/messages", () => {
   it.each<{ readonly says: string; readonly more: Partial<ModelRequest>; readonly fields: object }>([
     { says: "instructions", more: { instructions: "Be kind." }, fields: { system: "Be kind." } },
     {
-      says: "no empty instructions and no tools that are not there",
+      says: "neither empty instructions nor absent tools",
       more: { settings: { toolChoice: "required", parallelToolCalls: false } },
       fields: { system: undefined, tools: undefined, tool_choice: undefined }
     },
-    { says: "how much may be written, always", more: {}, fields: { max_tokens: 8192 } },
+    { says: "always max_tokens", more: {}, fields: { max_tokens: 8192 } },
     {
       says: "settings",
       more: { settings: { temperature: 0.5, topP: 0.9, maxOutputTokens: 100, stop: ["x"], seed: 1 } },
       fields: { temperature: 0.5, top_p: 0.9, max_tokens: 100, stop_sequences: ["x"], seed: undefined }
     },
     {
-      says: "which tool to call",
+      says: "the chosen tool",
       more: { tools: [tool], settings: { toolChoice: { tool: "read" }, parallelToolCalls: false } },
       fields: { tool_choice: { type: "tool", name: "read", disable_parallel_tool_use: true } }
     },
     {
-      says: "that some tool has to be called",
+      says: "the obligation to call a tool",
       more: { tools: [tool], settings: { toolChoice: "required" } },
       fields: { tool_choice: { type: "any" } }
     },
     {
-      says: "that no tool may be called",
+      says: "the prohibition of calls",
       more: { tools: [tool], settings: { toolChoice: "none", parallelToolCalls: false } },
       fields: { tool_choice: { type: "none" } }
     },
     {
-      says: "that tools are to be called one at a time",
+      says: "the restriction to one call at a time",
       more: { tools: [tool], settings: { parallelToolCalls: false } },
       fields: { tool_choice: { type: "auto", disable_parallel_tool_use: true } }
     },
     {
-      says: "nothing about tools that are called as they like",
+      says: "no tool choice by default",
       more: { tools: [tool], settings: { parallelToolCalls: true } },
       fields: { tool_choice: undefined }
     },
     {
-      says: "what is extra, last",
+      says: "extra settings last",
       more: { settings: { temperature: 1, extra: { temperature: 2, service_tier: "auto" } } },
       fields: { temperature: 2, service_tier: "auto" }
     }
-  ])("says $says", ({ fields, more }) => {
+  ])("contains $says", ({ fields, more }) => {
     const body = encode(requestOf([user("hi")], more))
     for (const [field, value] of Object.entries(fields)) assert.deepStrictEqual(body[field], value, field)
   })
 
-  it("asks for no more output than the model can write", () => {
+  it("bounds max_tokens by the model's maxOutputTokens", () => {
     const settings = { maxOutputTokens: 5000 }
     assert.strictEqual(encode(requestOf([], { settings }), { maxOutputTokens: 4000 }).max_tokens, 4000)
     assert.strictEqual(encode(requestOf([]), { maxOutputTokens: 64_000 }).max_tokens, 64_000)
     assert.strictEqual(encode(requestOf([], { settings: { maxOutputTokens: 50_000 } })).max_tokens, 50_000)
   })
 
-  it("names the tools of a history whose tools are gone, and does not let them be called", () => {
+  it("declares removed tools of the history, and forbids calling them", () => {
     const body = encode(requestOf([user("hi"), answer(1, [call("a")]), result(1, 1, "1")]))
     assert.deepStrictEqual(body.tools, [
       { name: "read", description: "Not available any more.", input_schema: { type: "object" } }
@@ -149,7 +149,7 @@ describe("thinking with /v1/messages", () => {
     { model: "claude-fable-5", effort: "max", thinking: { type: "adaptive" }, told: "max" },
     { model: "claude-opus-4-6@20260101", effort: "none", thinking: { type: "disabled" } },
     { model: "MiniMax-M2", effort: "medium", thinking: enabled(4096) }
-  ])("of $model with effort $effort", ({ effort, model, thinking, told }) => {
+  ])("is configured for $model with effort $effort", ({ effort, model, thinking, told }) => {
     const asked = thinkingOf(model, { reasoningEffort: effort, temperature: 0.5 })
     assert.deepStrictEqual(asked.thinking, thinking)
     assert.strictEqual(asked.effort, told)
@@ -157,7 +157,7 @@ describe("thinking with /v1/messages", () => {
     assert.strictEqual(asked.temperature, thinks ? undefined : 0.5)
   })
 
-  it("is not asked for without an effort, or from a server that knows none", () => {
+  it("is not requested without an effort, or for a server without effort", () => {
     assert.isUndefined(thinkingOf("claude-opus-4-6", {}).thinking)
     const { effort, temperature, thinking } = thinkingOf(
       "claude-opus-4-6",
@@ -168,7 +168,7 @@ describe("thinking with /v1/messages", () => {
     assert.deepStrictEqual([effort, temperature, thinking], [undefined, 1, undefined])
   })
 
-  it("is not asked for where the provider would refuse it", () => {
+  it("is not requested where the provider would refuse it", () => {
     const high = { reasoningEffort: "high" } as const
     assert.isUndefined(thinkingOf("claude-sonnet-4-5", { ...high, toolChoice: "required" }).thinking)
     assert.isUndefined(thinkingOf("claude-opus-4-6", { ...high, toolChoice: { tool: "read" } }).thinking)
@@ -191,7 +191,7 @@ describe("structured output with /v1/messages", () => {
       compatibility
     })
 
-  it("is asked for with a schema of which every object is closed", () => {
+  it("is requested with a schema whose objects are closed", () => {
     const body = ask({
       $schema: "https://json-schema.org/draft/2020-12/schema",
       type: "object",
@@ -228,7 +228,7 @@ describe("structured output with /v1/messages", () => {
 
   it.each([
     { kind: "any keys", schema: { type: "object", additionalProperties: { type: "string" } } },
-    { kind: "nothing to say", schema: { type: "object", properties: { any: {} } } },
+    { kind: "an empty property", schema: { type: "object", properties: { any: {} } } },
     {
       kind: "a reference to itself",
       schema: {
@@ -243,14 +243,14 @@ describe("structured output with /v1/messages", () => {
       }
     },
     { kind: "a reference to somewhere else", schema: { $ref: "https://x.example/schema" } }
-  ])("is asked for in words when the schema has $kind", ({ schema }) => {
+  ])("is requested in words when the schema has $kind", ({ schema }) => {
     const body = ask(schema)
     assert.isUndefined(body.output_config)
     assert.isTrue(body.system.startsWith("Be kind.\n\nGive the final answer as a JSON object"))
     assert.include(body.system, JSON.stringify(schema))
   })
 
-  it("is asked for in words when the server knows no schemas", () => {
+  it("is requested in words for a server without schemas", () => {
     for (const structuredOutput of ["jsonObject", "none"] as const) {
       const body = ask(tool.parameters, { structuredOutput })
       assert.isUndefined(body.output_config)
@@ -260,7 +260,7 @@ describe("structured output with /v1/messages", () => {
 })
 
 describe("a history sent to /v1/messages", () => {
-  it("has the results of a turn first in one message, together with what the user says next", () => {
+  it("has a turn's results first in the message with the user's next text", () => {
     assert.deepStrictEqual(
       historyOf([
         user("hi"),
@@ -306,7 +306,7 @@ describe("a history sent to /v1/messages", () => {
     ])
   })
 
-  it("ties each result to its call, whatever the ids were", () => {
+  it("links each result to its call for any provider ids", () => {
     const history = historyOf([
       user("hi"),
       answer(1, [call("a"), call("a"), call(""), call("with.dot"), call("x".repeat(65))]),
@@ -321,7 +321,7 @@ describe("a history sent to /v1/messages", () => {
     for (const id of ids) assert.match(id, /^[a-zA-Z0-9_-]{1,64}$/)
   })
 
-  it("has no empty texts and no empty messages, and begins with a user", () => {
+  it("has no empty text or message, and starts with a user message", () => {
     assert.deepStrictEqual(
       historyOf([
         answer(1, [{ _tag: "text", text: "so" }]),
@@ -337,7 +337,7 @@ describe("a history sent to /v1/messages", () => {
     )
   })
 
-  it("names calls that a model made up as the provider takes them, with arguments that are an object", () => {
+  it("has valid names and object arguments for malformed calls", () => {
     const [, { content }] = historyOf([
       user("hi"),
       answer(1, [call("a", "no such tool!", '{"half": ')]),
@@ -348,7 +348,7 @@ describe("a history sent to /v1/messages", () => {
     ])
   })
 
-  it("has thinking first and as it was, with its signature", () => {
+  it("has thinking first, unchanged and signed", () => {
     const recorded = contentOf("thinking")
     const [, { content }] = historyOf([user("hi"), answer(1, [...recorded, call("a")]), result(1, 1, "1")])
     assert.deepStrictEqual(
@@ -364,7 +364,7 @@ describe("a history sent to /v1/messages", () => {
     })
   })
 
-  it("has encrypted thinking as it came", () => {
+  it("has encrypted thinking unchanged", () => {
     const [, { content }] = historyOf([user("hi"), answer(1, contentOf("redacted-thinking"))])
     const data = [...fixture("messages", "redacted-thinking").text.matchAll(/"data":"([^"]+)"/g)]
     assert.deepStrictEqual(
@@ -373,7 +373,7 @@ describe("a history sent to /v1/messages", () => {
     )
   })
 
-  it("has what ran at the provider in its place, with its input", () => {
+  it("has server tool calls in their place, with their input", () => {
     const [, { content }] = historyOf([user("hi"), answer(1, contentOf("code-execution"))])
     assert.deepStrictEqual(
       content.map(({ type }: any) => type),
@@ -383,7 +383,7 @@ describe("a history sent to /v1/messages", () => {
     assert.strictEqual(content[3].tool_use_id, content[2].id)
   })
 
-  it("has no tool that began at the provider and never ended, unless the answer is to go on", () => {
+  it("has no unfinished server tool call, unless the answer continues", () => {
     const ran: AnsweredPart = {
       _tag: "reasoning",
       text: "",
@@ -404,7 +404,7 @@ describe("a history sent to /v1/messages", () => {
     )
   })
 
-  it("has nothing of a provider's own for another provider, model or server", () => {
+  it("has no provider payloads for another provider, model or server", () => {
     for (const another of [
       { model: "claude-opus-4-6" },
       { baseUrl: "https://proxy.example/v1" },
@@ -418,7 +418,7 @@ describe("a history sent to /v1/messages", () => {
     }
   })
 
-  it("keeps the thinking of a turn in which a person edited a call", () => {
+  it("keeps the thinking of a turn with an edited call", () => {
     const [thought] = contentOf("thinking")
     const [, { content }] = historyOf([
       user("hi"),
@@ -429,7 +429,7 @@ describe("a history sent to /v1/messages", () => {
     assert.deepStrictEqual(content[1].input, { path: "edited" })
   })
 
-  it("carries images and files", () => {
+  it("contains images and files", () => {
     const bytes = { _tag: "bytes", base64: "aGk=" } as const
     const url = { _tag: "url", url: "https://x.example/a" } as const
     const [{ content }] = historyOf([

@@ -14,7 +14,7 @@ const thrown = (make: () => unknown): any => {
 }
 
 describe("the options of a model", () => {
-  it("are refused with a key that there is not, where the client or the profile is made", () => {
+  it("are refused with an unknown key when the client or profile is made", () => {
     for (const [of, module] of Object.entries({ AnthropicMessages, OpenAiChat, OpenAiResponses })) {
       for (const make of [module.profile, module.make, module.layer]) {
         const error = thrown(() => make({ model: "m", baseURL: "https://example.com" } as never))
@@ -28,7 +28,7 @@ describe("the options of a model", () => {
 })
 
 describe("the options of a login", () => {
-  it("are refused with a key that there is not, or a value of another kind", () => {
+  it("are refused with an unknown key or an invalid value", () => {
     const options = { profile: "p", store: {}, tokenUrl: "https://example.com", clientId: "c" }
     for (const [wrong, words] of [
       [{ clientID: "c" }, 'did you mean "clientId"?'],

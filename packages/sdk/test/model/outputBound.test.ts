@@ -26,7 +26,7 @@ const profileOf = (changes: Partial<ModelProfile>): ModelProfile => ({
   ...changes
 })
 
-/** The bound in the body of a request that asks for this many tokens. */
+/** The bound in the body of a request for this many output tokens. */
 const bound = (
   { field, protocol }: { readonly field: string; readonly protocol: Protocol },
   asked: number,
@@ -39,7 +39,7 @@ const bound = (
 
 describe("the bound on output", () => {
   for (const entry of protocols) {
-    it(`of ${entry.name} is what is asked for, what the model can write, or what there is room for`, () => {
+    it(`of ${entry.name} is the least of the requested tokens, the model's maximum and the room`, () => {
       assert.strictEqual(bound(entry, 5000, {}), 5000)
       assert.strictEqual(bound(entry, 5000, { maxOutputTokens: 4000 }), 4000)
       assert.strictEqual(bound(entry, 5000, { maxOutputTokens: 4000 }, 3000), 3000)
@@ -47,12 +47,12 @@ describe("the bound on output", () => {
     })
   }
 
-  it("is not made up where none is asked for", () => {
+  it("is absent unless requested", () => {
     assert.isUndefined(outputBound(undefined, { maxOutputTokens: 4000 }, 3000))
     assert.notProperty(chat.encode(requestOf([]), profileOf({ maxOutputTokens: 10 }), true, 10), "max_tokens")
   })
 
-  it("of messages, which has to have one, fits as well where none is asked for", () => {
+  it("of messages, which is required, fits the room by default", () => {
     assert.strictEqual(messages.encode(requestOf([]), profileOf({}), true, 3000)["max_tokens"], 3000)
     assert.strictEqual(messages.encode(requestOf([]), profileOf({}), true, 30_000)["max_tokens"], 8192)
   })
@@ -61,18 +61,18 @@ describe("the bound on output", () => {
 describe("the room for output", () => {
   const long = requestOf([user("x".repeat(30_000))])
 
-  it("is what the context holds beside the request, and not known where its size is not", () => {
+  it("is the context size less the request, and unknown for an unknown size", () => {
     assert.isUndefined(roomFor(long, profileOf({}), estimate))
     assert.strictEqual(roomFor(long, profileOf({ contextTokens: 16_000 }), estimate), 16_000 - 10_004)
   })
 
-  it("is counted from what the provider has told of the same history", () => {
+  it("starts from the provider's count of the same history", () => {
     const told = requestOf([user("x".repeat(30_000))])
     remember(told, { inputTokens: 4000, outputTokens: 1 })
     assert.strictEqual(roomFor(told, profileOf({ contextTokens: 16_000 }), estimate), 12_000)
   })
 
-  it("is never too small to answer: that a request does not fit is the provider's to say", () => {
+  it("is at least 1,024 tokens", () => {
     assert.strictEqual(roomFor(long, profileOf({ contextTokens: 8000 }), estimate), 1024)
   })
 })
@@ -84,7 +84,7 @@ describe("the size of a model's context", () => {
       Effect.provideService(HttpClient.HttpClient, never)
     )
 
-  it.effect("is told by its client, and by a router for each profile", () =>
+  it.effect("is reported by its client, and by a router per profile", () =>
     Effect.gen(function* () {
       const small = yield* client(8000)
       const unknown = yield* client()

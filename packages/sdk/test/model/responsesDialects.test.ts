@@ -52,7 +52,7 @@ const added = (output_index: number, item: object) => ({
 const textsOf = (parts: ReadonlyArray<ModelPart>) =>
   parts.flatMap((part) => (part._tag === "text-delta" || part._tag === "reasoning-delta" ? [part.delta] : []))
 
-describe("a server that speaks /responses its own way", () => {
+describe("a server with its own dialect of /responses", () => {
   it("may end with an empty response, as Codex does", () => {
     for (const name of ["openai-encrypted-summary-1", "openai-phase", "lmstudio-tool-call"]) {
       const recorded = fixture("responses", name)
@@ -92,7 +92,7 @@ describe("a server that speaks /responses its own way", () => {
       leaves: "everything but the final response",
       without: (event: any) => (event.type.endsWith("completed") ? event : undefined)
     }
-  ])("may leave out $leaves", ({ without }) => {
+  ])("may omit $leaves", ({ without }) => {
     for (const name of [
       "lmstudio-tool-call",
       "deepseek-raw-reasoning-tool",
@@ -107,7 +107,7 @@ describe("a server that speaks /responses its own way", () => {
     }
   })
 
-  it("may number all items the same", () => {
+  it("may give all items the same index", () => {
     for (const name of ["lmstudio-tool-call", "openai-encrypted-summary-1", "openai-phase"]) {
       const recorded = fixture("responses", name)
       const events = eventsOf(recorded.text).map((event) =>
@@ -117,12 +117,12 @@ describe("a server that speaks /responses its own way", () => {
     }
   })
 
-  it("may send nothing but deltas and an end", () => {
+  it("may send only deltas and an end", () => {
     const { response } = readEvents([text("Hel", {}), text("lo", {}), { type: "response.completed" }])
     assert.strictEqual(response && summaryOf(response).text, "Hello")
   })
 
-  it("may write two items at the same time, which are told one after the other", () => {
+  it("may interleave two items, which are emitted in sequence", () => {
     const { parts } = readEvents([
       text("a1", { output_index: 0 }),
       text("b1", { output_index: 1 }),
@@ -146,7 +146,7 @@ describe("a server that speaks /responses its own way", () => {
     item_id,
     [type === "delta" ? "delta" : "arguments"]: text
   })
-  /** A call from its beginning to its end. */
+  /** The events of a call. */
   const told = (index: any, id: string, number: number, endId = id) => [
     added(index, begun(id, number)),
     args("delta", index, id, `{"n":${number}}`),
@@ -186,7 +186,7 @@ describe("a server that speaks /responses its own way", () => {
       how: "all calls twice",
       events: [1, 2, 1, 2].flatMap((number) => told(number, `fc_${number}`, number))
     }
-  ])("makes a call once when it tells $how", ({ events }) => {
+  ])("produces a call once when it sends $how", ({ events }) => {
     const numbers = events.some((event) => JSON.stringify(event).includes("call_2")) ? [1, 2] : [1]
     for (const output of [[], numbers.map((number) => call(`fc_${number}`, number))]) {
       const { response } = readEvents([...events, completed({ output })])
@@ -197,7 +197,7 @@ describe("a server that speaks /responses its own way", () => {
     }
   })
 
-  it("may make different calls that have one item id, and equal ones that have different call ids", () => {
+  it("may send different calls with one item id, and equal calls with different call ids", () => {
     const { response } = readEvents([
       ...told(0, "fc", 1),
       ...told(1, "fc", 2),
@@ -211,7 +211,7 @@ describe("a server that speaks /responses its own way", () => {
     )
   })
 
-  it("has the last word on a text whose deltas were lost", () => {
+  it("may complete a text with lost deltas", () => {
     const { response } = readEvents([text("a"), text("c"), done(0, message("abc")), completed()])
     assert.strictEqual(response && summaryOf(response).text, "abc")
     const shorter = readEvents([
@@ -222,7 +222,7 @@ describe("a server that speaks /responses its own way", () => {
     assert.strictEqual(shorter.response && summaryOf(shorter.response).text, "abc")
   })
 
-  it("may tell reasoning both raw and as a summary: the raw one counts", () => {
+  it("may send reasoning raw and as a summary: the raw text counts", () => {
     const item = {
       type: "reasoning",
       summary: [{ type: "summary_text", text: "In short." }],
@@ -250,7 +250,7 @@ describe("a server that speaks /responses its own way", () => {
     ])
   })
 
-  it("may refuse", () => {
+  it("may refuse, which finishes as contentFilter", () => {
     const { response } = readEvents([
       { type: "response.refusal.delta", output_index: 0, content_index: 0, delta: "I will " },
       { type: "response.refusal.delta", output_index: 0, content_index: 0, delta: "not." },
@@ -261,7 +261,7 @@ describe("a server that speaks /responses its own way", () => {
     assert.strictEqual(response && summaryOf(response).text, "I will not.")
   })
 
-  it("may paint a picture", () => {
+  it("may return an image", () => {
     const { response } = readEvents([
       done(0, { type: "image_generation_call", result: "aGk=", output_format: "webp" }),
       completed()
@@ -271,7 +271,7 @@ describe("a server that speaks /responses its own way", () => {
     ])
   })
 
-  it("may tell the price", () => {
+  it("may report the cost", () => {
     assert.strictEqual(readEvents([completed({ usage: { cost: 0.25 } })]).response?.usage.costUsd, 0.25)
     assert.strictEqual(
       readEvents([completed({ usage: { cost_in_usd_ticks: 5e9 } })]).response?.usage.costUsd,
@@ -280,13 +280,13 @@ describe("a server that speaks /responses its own way", () => {
   })
 })
 
-describe("an answer of /responses that is not whole", () => {
+describe("an incomplete answer of /responses", () => {
   it.each([
     { details: { reason: "max_output_tokens" }, finishReason: "length" },
     { details: { reason: "content_filter" }, finishReason: "contentFilter" },
     { details: { reason: "something new" }, finishReason: "other" },
     { details: null, finishReason: "other" }
-  ])("ends as $finishReason when it is incomplete because of $details", ({ details, finishReason }) => {
+  ])("finishes as $finishReason when it is incomplete because of $details", ({ details, finishReason }) => {
     for (const type of ["response.incomplete", "response.done"]) {
       const response = { status: "incomplete", incomplete_details: details, output: [message("so far")] }
       const answer = readEvents([text("so "), { type, response }]).response
@@ -295,7 +295,7 @@ describe("an answer of /responses that is not whole", () => {
     }
   })
 
-  it("never acts when it reached its limit in the middle of a call, and is not asked for again", () => {
+  it("fails without a retry when it reached its limit in a call", () => {
     const incomplete = (output: ReadonlyArray<object>) => ({
       type: "response.incomplete",
       response: { status: "incomplete", incomplete_details: { reason: "max_output_tokens" }, output }
@@ -312,7 +312,7 @@ describe("an answer of /responses that is not whole", () => {
     }
   })
 
-  it("does not act on what a filter cut off", () => {
+  it("drops its calls when a filter ended it", () => {
     const { parts, response } = readEvents([
       done(0, called("a")),
       {
@@ -325,7 +325,7 @@ describe("an answer of /responses that is not whole", () => {
   })
 
   it.each(['{"half', "[1]", '"text"'])(
-    "tells a call as it was written when its arguments are no object: %s",
+    "keeps the text of a call's arguments that are not an object: %s",
     (text) => {
       const { error, parts } = readEvents([done(0, called("a", { arguments: text })), completed()])
       assert.isUndefined(error)
@@ -337,7 +337,7 @@ describe("an answer of /responses that is not whole", () => {
   )
 
   it.each([{ item: called("a", { name: "" }) }, { item: called("a", { status: "incomplete" }) }])(
-    "fails with a call that nobody can act on: $item",
+    "fails with an unusable call: $item",
     ({ item }) => {
       const { error, parts } = readEvents([done(0, item), completed()])
       assert.strictEqual(error?.reason._tag, "InvalidResponse")

@@ -20,7 +20,7 @@ const encode = (request: ModelRequest, more: Partial<ModelProfile> = {}): any =>
 const inputOf = (messages: Parameters<typeof requestOf>[0], more: Partial<ModelProfile> = {}): Array<any> =>
   encode(requestOf(messages), more).input
 
-/** What a recording answered. */
+/** The content of a recording. */
 const contentOf = (name: string): ReadonlyArray<AnsweredPart> => {
   const recorded = fixture("responses", name)
   const content = recorded.stream
@@ -30,7 +30,7 @@ const contentOf = (name: string): ReadonlyArray<AnsweredPart> => {
 }
 
 describe("a request to /responses", () => {
-  it("asks for the same as a recorded one", () => {
+  it("equals a recorded one", () => {
     const { request } = fixture("responses", "openai-tool-call")
     const recorded = request as any
     const body = encode(
@@ -59,9 +59,9 @@ describe("a request to /responses", () => {
   it.each<{ readonly says: string; readonly more: Partial<ModelRequest>; readonly fields: object }>([
     { says: "instructions", more: { instructions: "Be kind." }, fields: { instructions: "Be kind." } },
     { says: "no empty instructions", more: {}, fields: { instructions: undefined, tools: undefined } },
-    { says: "that nothing is to be kept", more: {}, fields: { store: false } },
+    { says: "store: false", more: {}, fields: { store: false } },
     {
-      says: "that reasoning is wanted encrypted",
+      says: "the request for encrypted reasoning",
       more: {},
       fields: { include: ["reasoning.encrypted_content"] }
     },
@@ -71,32 +71,32 @@ describe("a request to /responses", () => {
       fields: { temperature: 0.5, top_p: 0.9, max_output_tokens: 100, reasoning: { effort: "low" } }
     },
     {
-      says: "nothing that does not exist there",
+      says: "no unsupported settings",
       more: { settings: { stop: ["x"], seed: 1 } },
       fields: { stop: undefined, seed: undefined }
     },
     {
-      says: "tools, flat, and that they are not strict",
+      says: "flat tools that are not strict",
       more: { tools: [tool] },
       fields: { tools: [{ type: "function", ...tool, strict: false }] }
     },
     {
-      says: "which tool to call",
+      says: "the chosen tool",
       more: { tools: [tool], settings: { toolChoice: { tool: "read" }, parallelToolCalls: false } },
       fields: { tool_choice: { type: "function", name: "read" }, parallel_tool_calls: false }
     },
     {
-      says: "that some tool has to be called",
+      says: "the obligation to call a tool",
       more: { tools: [tool], settings: { toolChoice: "required" } },
       fields: { tool_choice: "required" }
     },
     {
-      says: "nothing about calling tools that are not there",
+      says: "no tool settings without tools",
       more: { settings: { toolChoice: "required", parallelToolCalls: false } },
       fields: { tool_choice: undefined, parallel_tool_calls: undefined }
     },
     {
-      says: "what the answer has to look like",
+      says: "the output schema",
       more: { output: { name: "the answer", schema: tool.parameters } },
       fields: {
         text: {
@@ -105,11 +105,11 @@ describe("a request to /responses", () => {
       }
     },
     {
-      says: "what is extra, last",
+      says: "extra settings last",
       more: { settings: { temperature: 1, extra: { temperature: 2, service_tier: "flex" } } },
       fields: { temperature: 2, service_tier: "flex" }
     }
-  ])("says $says", ({ fields, more }) => {
+  ])("contains $says", ({ fields, more }) => {
     const body = encode(requestOf([user("hi")], more))
     for (const [field, value] of Object.entries(fields)) assert.deepStrictEqual(body[field], value, field)
   })
@@ -126,7 +126,7 @@ describe("a request to /responses", () => {
       field: "max_output_tokens",
       value: undefined
     },
-    { server: "keeps what is said", compatibility: { store: true }, field: "include", value: undefined },
+    { server: "stores responses", compatibility: { store: true }, field: "include", value: undefined },
     {
       server: "knows no parallel calls",
       compatibility: { parallelToolCalls: false },
@@ -165,7 +165,7 @@ describe("a request to /responses", () => {
     assert.strictEqual(JSON.stringify(body.instructions ?? "").includes("JSON Schema"), inWords)
   })
 
-  it("marks as strict only what strict mode takes", () => {
+  it("marks as strict only schemas that strict mode accepts", () => {
     const closed = { ...tool.parameters, additionalProperties: false }
     const body = encode(
       requestOf([user("hi")], {
@@ -181,7 +181,7 @@ describe("a request to /responses", () => {
     assert.isTrue(body.text.format.strict)
   })
 
-  it("asks for no more output than the model can write", () => {
+  it("bounds max_output_tokens by the model's maxOutputTokens", () => {
     const settings = { maxOutputTokens: 5000 }
     assert.strictEqual(encode(requestOf([], { settings }), { maxOutputTokens: 4000 }).max_output_tokens, 4000)
   })
@@ -194,11 +194,11 @@ describe("a request to /responses", () => {
     { model: "o3", asks: true },
     { model: "deepseek-v4-flash", asks: true },
     { model: "openai.gpt-oss-120b", asks: true }
-  ])("asks for encrypted reasoning of $model: $asks", ({ asks, model }) => {
+  ])("requests encrypted reasoning of $model: $asks", ({ asks, model }) => {
     assert.strictEqual(encode(requestOf([]), { model }).include !== undefined, asks)
   })
 
-  it("carries images and files", () => {
+  it("contains images and files", () => {
     const bytes = { _tag: "bytes", base64: "aGk=" } as const
     const [{ content }] = inputOf([
       user([
@@ -228,7 +228,7 @@ describe("a request to /responses", () => {
     ])
   })
 
-  it("gives a tool's images back with its result", () => {
+  it("contains a tool's images in its result", () => {
     const image = { _tag: "file", mediaType: "image/png", source: { _tag: "bytes", base64: "aGk=" } } as const
     const items = inputOf([user("hi"), answer(1, [call("a")]), result(1, 1, [image])])
     assert.deepStrictEqual(items.at(-1), {
@@ -240,7 +240,7 @@ describe("a request to /responses", () => {
 })
 
 describe("a history sent to /responses", () => {
-  it("ties each result to its call, whatever the ids were", () => {
+  it("links each result to its call for any provider ids", () => {
     const long = "x".repeat(65)
     const items = inputOf([
       user("hi"),
@@ -257,7 +257,7 @@ describe("a history sent to /responses", () => {
     for (const id of calls) assert.match(id, /^[a-zA-Z0-9_-]{1,64}$/)
   })
 
-  it("is the same whenever it is sent again", () => {
+  it("has a stable beginning when it grows", () => {
     const before = [user("hi"), answer(1, [call("a"), call("a")]), result(1, 1, "1"), result(1, 2, "2")]
     const items = inputOf(before)
     assert.deepStrictEqual(
@@ -266,7 +266,7 @@ describe("a history sent to /responses", () => {
     )
   })
 
-  it("names calls that a model made up as the provider takes them, with arguments that are an object", () => {
+  it("has valid names and object arguments for malformed calls", () => {
     const [, item] = inputOf([
       user("hi"),
       answer(1, [call("a", "no such tool!", '{"half": ')]),
@@ -280,7 +280,7 @@ describe("a history sent to /responses", () => {
     })
   })
 
-  it("has the reasoning that was given encrypted before the call it belongs to, without ids", () => {
+  it("has encrypted reasoning before its call, without ids", () => {
     const items = inputOf([
       user("hi"),
       answer(1, contentOf("openai-encrypted-summary-1")),
@@ -312,7 +312,7 @@ describe("a history sent to /responses", () => {
     assert.strictEqual(first.call_id, "call_AB6AaRZ1FYZB2RwS6A5vbdqn")
   })
 
-  it("is what a recorded client sent back", () => {
+  it("equals the history that a recorded client sent", () => {
     const { request } = fixture("responses", "json-interleaved-reasoning-3")
     const recorded = (request as any).input as ReadonlyArray<any>
     const outputs = recorded.filter(({ type }) => type === "function_call_output")
@@ -331,7 +331,7 @@ describe("a history sent to /responses", () => {
     }
   })
 
-  it("has raw reasoning as it came", () => {
+  it("has raw reasoning unchanged", () => {
     const [, reasoning] = inputOf([
       user("hi"),
       answer(1, contentOf("deepseek-raw-reasoning-tool")),
@@ -349,7 +349,7 @@ describe("a history sent to /responses", () => {
     })
   })
 
-  it("always has a summary, even an empty one", () => {
+  it("always has a summary in reasoning", () => {
     const payload = { type: "reasoning", encrypted_content: "secret" }
     const [, reasoning] = inputOf([
       user("hi"),
@@ -361,7 +361,7 @@ describe("a history sent to /responses", () => {
     assert.deepStrictEqual(reasoning, { ...payload, summary: [] })
   })
 
-  it("says in which phase a text was said, and has searches in their place", () => {
+  it("has the phase of a text, and searches in their place", () => {
     const items = inputOf([user("hi"), answer(1, contentOf("openai-phase"))])
     const said = items.filter(({ type }) => type === "message")
     assert.deepStrictEqual(
@@ -375,7 +375,7 @@ describe("a history sent to /responses", () => {
     )
   })
 
-  it("has ids where the provider keeps what is said", () => {
+  it("has ids when the provider stores responses", () => {
     const stored = { compatibility: { store: true } }
     const items = inputOf(
       [user("hi"), answer(1, contentOf("openai-encrypted-summary-1")), result(1, 1, "19")],
@@ -387,7 +387,7 @@ describe("a history sent to /responses", () => {
     assert.match(message.id, /^msg_/)
   })
 
-  it("has nothing of a provider's own for another provider, model or server", () => {
+  it("has no provider payloads for another provider, model or server", () => {
     for (const another of [
       { model: "gpt-5.4" },
       { baseUrl: "https://proxy.example/v1" },
@@ -411,7 +411,7 @@ describe("a history sent to /responses", () => {
     }
   })
 
-  it("has no reasoning of a turn in which a person edited a call", () => {
+  it("has no reasoning in a turn with an edited call", () => {
     const content = contentOf("openai-encrypted-summary-1").map((part): AnsweredPart =>
       part._tag === "toolCall" ? call(part.providerCallId, part.name, '{"a":1}') : part
     )
@@ -423,19 +423,19 @@ describe("a history sent to /responses", () => {
     assert.strictEqual(items[1].arguments, '{"a":1}')
   })
 
-  it("has no reasoning that nothing follows", () => {
+  it("has no trailing reasoning", () => {
     const reasoning = contentOf("openai-encrypted-summary-1").slice(0, 1)
     assert.strictEqual(reasoning[0]?._tag, "reasoning")
     assert.strictEqual(inputOf([user("hi"), answer(1, reasoning)]).length, 1)
   })
 
-  it("has no item that waits for something a run cannot give, nor the reasoning before it", () => {
+  it("has no item that a run cannot answer, nor the reasoning before it", () => {
     for (const name of ["openai-custom-tool", "openai-mcp-approval"]) {
       assert.strictEqual(inputOf([user("hi"), answer(1, contentOf(name))]).length, 1, name)
     }
   })
 
-  it("has nothing between calls and their results that has no need to be there", () => {
+  it("has no text between calls and their results", () => {
     const items = inputOf([
       user("hi"),
       answer(1, [{ _tag: "text", text: "one" }, call("a"), { _tag: "text", text: "two" }, call("b")]),

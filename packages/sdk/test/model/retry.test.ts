@@ -11,7 +11,7 @@ const fault = new ModelError({ reason: new ProviderFault({ description: "down" }
 const limited = (retryAfterMs: number) =>
   new ModelError({ reason: new RateLimited({ description: "slow", retryAfterMs }) })
 
-/** What `onRetry` is told about one failed attempt. */
+/** The notice of `onRetry` for a failed attempt. */
 const told = (error: ModelError, attempt: number, options = {}) =>
   Effect.gen(function* () {
     const retries: Array<ModelRetry> = []
@@ -22,7 +22,7 @@ const told = (error: ModelError, attempt: number, options = {}) =>
   })
 
 describe("Retry", () => {
-  it.effect("waits at random below a bound that doubles, up to the cap", () =>
+  it.effect("waits a random time below a bound that doubles up to the cap", () =>
     Effect.gen(function* () {
       const bounds = [1000, 2000, 4000, 5000, 5000]
       const seen = bounds.map(() => 0)
@@ -35,7 +35,7 @@ describe("Retry", () => {
           least[index] = Math.min(least[index]!, waitMs)
         }
       }
-      // The whole room below the bound is used, not a fixed share of it.
+      // The wait uses the whole range below the bound.
       for (const [index, bound] of bounds.entries()) {
         assert.isAbove(seen[index]!, bound * 0.8)
         assert.isBelow(least[index]!, bound * 0.2)
@@ -43,7 +43,7 @@ describe("Retry", () => {
     }).pipe(Random.withSeed("waits"))
   )
 
-  it.effect("waits at least as long as the provider asks, and tells before it waits", () =>
+  it.effect("waits at least as long as the provider asks, and notifies before", () =>
     Effect.gen(function* () {
       let waited = false
       const retries: Array<ModelRetry> = []
@@ -62,7 +62,7 @@ describe("Retry", () => {
     })
   )
 
-  it.effect("fails at once, with the wait in the error, when the provider asks for more than the cap", () =>
+  it.effect("fails at once when the provider asks for more than the cap", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(awaitRetry(limited(61_000), 1, {}, () => assert.fail("no retry")))
       assert.deepInclude(error.reason, { _tag: "RateLimited", retryAfterMs: 61_000 })
@@ -70,7 +70,7 @@ describe("Retry", () => {
     })
   )
 
-  it.effect("does not wait for what cannot help, or when all attempts are used", () =>
+  it.effect("does not wait after a permanent error or the last attempt", () =>
     Effect.gen(function* () {
       const refused = new ModelError({ reason: new InvalidRequest({ description: "no" }) })
       assert.strictEqual(yield* Effect.flip(awaitRetry(refused, 1)), refused)

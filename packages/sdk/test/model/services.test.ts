@@ -12,7 +12,7 @@ import * as OpenAiResponses from "../../src/model/OpenAiResponses.ts"
 const environment = (values: Record<string, string>) =>
   ConfigProvider.layer(ConfigProvider.fromEnvRecord(values))
 
-/** The headers that say who asks. */
+/** The authentication headers. */
 const headersOf = ({ auth }: Pick<ModelProfile, "auth">) =>
   Effect.map(auth!.headers({ forced: false }), (headers) =>
     Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Redacted.value(value)]))
@@ -34,9 +34,9 @@ const services = [
   }
 ] as const
 
-describe("A provider's service", () => {
+describe("a provider's service", () => {
   for (const { protocol, service, url, variable } of services) {
-    it.effect(`${protocol}: needs the model's name and a key in ${variable}`, () =>
+    it.effect(`of ${protocol} needs a model name, and a key in ${variable}`, () =>
       Effect.gen(function* () {
         const profile = service.profile({ model: "m" })
         assert.deepInclude(profile, { name: "m", model: "m", protocol, baseUrl: url })
@@ -51,7 +51,7 @@ describe("A provider's service", () => {
       })
     )
 
-    it.effect(`${protocol}: takes another name, address, key or way to say who asks`, () =>
+    it.effect(`of ${protocol} accepts another name, address, key or authentication`, () =>
       Effect.gen(function* () {
         const options = { model: "m", name: "local", baseUrl: "http://127.0.0.1:11434/v1" }
         assert.deepInclude(service.profile(options), { name: "local", baseUrl: options.baseUrl })

@@ -18,7 +18,7 @@ class Broken extends Error {
 }
 const broken = (error: unknown) => (error instanceof Broken ? error : new Broken(String(error)))
 
-/** An answer whose generator says when it was closed. */
+/** An answer whose generator counts its starts and closes. */
 const answering = (parts: () => AsyncGenerator<ModelPart>) => {
   const seen = { opened: 0, closed: 0 }
   const stream = fromAsyncIterable(async function* () {
@@ -32,7 +32,7 @@ const answering = (parts: () => AsyncGenerator<ModelPart>) => {
   return { seen, stream }
 }
 
-/** Reads a stream as a run does: what is stopped says itself when it has ended. */
+/** Reads a stream like a run. */
 const follow = <E>(stream: Stream.Stream<ModelPart, E>, onPart: (part: ModelPart) => void) =>
   Effect.suspend(() => {
     const collector = makeCollector()
@@ -56,7 +56,7 @@ const follow = <E>(stream: Stream.Stream<ModelPart, E>, onPart: (part: ModelPart
     })
   })
 
-/** The ways to read a stream: as it is, as a run does it, and through an operator. */
+/** The ways to read a stream: directly, by a run and through operators. */
 const readers: ReadonlyArray<
   readonly [
     string,
@@ -87,7 +87,7 @@ const readers: ReadonlyArray<
 ]
 
 describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
-  it.effect("brings every part in order, and the answer that they add up to", () =>
+  it.effect("emits every part in order, and collects to the answer", () =>
     Effect.gen(function* () {
       const { seen, stream } = answering(async function* () {
         for (const word of ["a", "b", "c"]) yield say(word)
@@ -101,7 +101,7 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
     })
   )
 
-  it.effect("is opened anew for every run of the stream", () =>
+  it.effect("is opened for each run of the stream", () =>
     Effect.gen(function* () {
       const { seen, stream } = answering(async function* () {
         yield finish
@@ -112,7 +112,7 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
     })
   )
 
-  it.effect("fails with what the iterable throws, after the parts before it", () =>
+  it.effect("fails with the iterable's error after the parts before it", () =>
     Effect.gen(function* () {
       const { stream } = answering(async function* () {
         yield say("a")
@@ -141,7 +141,7 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
     })
   )
 
-  it.effect("does not wait for a part that never comes when it is stopped", () =>
+  it.effect("is interrupted while a part is pending", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const { stream } = answering(async function* () {
@@ -158,7 +158,7 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
     })
   )
 
-  it.effect("asks for no more parts when it is stopped by who is told of one", () =>
+  it.effect("stops pulling when it is interrupted by its subscriber", () =>
     Effect.gen(function* () {
       const parts: Array<ModelPart> = []
       let fiber: Fiber.Fiber<unknown, unknown> | undefined
@@ -179,7 +179,7 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
     })
   )
 
-  it.effect("asks an iterator that cannot be closed for no more parts either", () =>
+  it.effect("stops pulling from an iterator without `return`", () =>
     Effect.gen(function* () {
       let asked = 0
       let fiber: Fiber.Fiber<unknown, unknown> | undefined
@@ -200,7 +200,7 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
     })
   )
 
-  it.effect("leaves everything else its turn while parts come that are all there already", () =>
+  it.effect("yields to other fibers while parts are available", () =>
     Effect.gen(function* () {
       let said = 0
       const begun = yield* Deferred.make<void>()
@@ -212,7 +212,7 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
         { startImmediately: true }
       )
       yield* Deferred.await(begun)
-      // Like whoever is woken by a timer, or by a network.
+      // Like a fiber that a timer or the network wakes.
       yield* Effect.yieldNow
       yield* Fiber.interrupt(fiber)
       assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
@@ -221,7 +221,7 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
     })
   )
 
-  it.effect("brings all of so many parts, in order", () =>
+  it.effect("emits 2,000 parts in order", () =>
     Effect.gen(function* () {
       const { stream } = answering(async function* () {
         for (let n = 0; n < 2000; n += 1) yield say(String(n))
@@ -233,7 +233,7 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
     })
   )
 
-  it.effect("fails, and does not wait for ever, where the iterator answers something that is no result", () =>
+  it.effect("fails when the iterator returns an invalid result", () =>
     Effect.gen(function* () {
       const next = (() => Promise.resolve(undefined)) as unknown as AsyncIterator<ModelPart>["next"]
       const stream = fromAsyncIterable(() => ({ [Symbol.asyncIterator]: () => ({ next }) }), broken)
@@ -241,7 +241,7 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
     })
   )
 
-  it.effect("reads an iterator that answers without a promise", () =>
+  it.effect("reads an iterator that returns results synchronously", () =>
     Effect.gen(function* () {
       const parts = [say("a"), finish]
       const next = (() => ({

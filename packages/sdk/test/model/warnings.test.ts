@@ -30,7 +30,7 @@ const all: ModelSettings = {
   parallelToolCalls: false
 }
 
-/** The settings that a request of this protocol does not say. */
+/** The settings that a request of this protocol omits. */
 const missing = (
   protocol: Protocol,
   settings: ModelSettings,
@@ -50,8 +50,8 @@ const missing = (
   )
 }
 
-describe("a setting that a model does not get", () => {
-  it("is known: of each protocol, those that it does not have", () => {
+describe("an omitted setting", () => {
+  it("is known for each protocol that lacks it", () => {
     assert.deepStrictEqual(missing(chat, { ...all, reasoningEffort: "low" }), [])
     assert.deepStrictEqual(missing(responses, { ...all, reasoningEffort: "low" }), ["stop", "seed"])
     assert.deepStrictEqual(missing(messages, all), ["seed"])
@@ -62,7 +62,7 @@ describe("a setting that a model does not get", () => {
     ])
   })
 
-  it("is known: what the profile says that the server does not take", () => {
+  it("is known for a server that does not support it", () => {
     const compatibility = { reasoningEffort: false, parallelToolCalls: false, maxOutputTokens: false }
     const settings = { ...all, reasoningEffort: "low" } as const
     assert.deepStrictEqual(missing(chat, settings, { compatibility }), [
@@ -83,7 +83,7 @@ describe("a setting that a model does not get", () => {
     ])
   })
 
-  it("is none where it asks for what is so anyway, or where `extra` says it", () => {
+  it("is not reported for a default, or when `extra` has it", () => {
     for (const protocol of [chat, responses, messages]) {
       const nothing: ModelSettings = { reasoningEffort: "none", parallelToolCalls: true }
       assert.deepStrictEqual(missing(protocol, nothing), [])
@@ -92,7 +92,7 @@ describe("a setting that a model does not get", () => {
     assert.deepStrictEqual(missing(responses, { stop: ["."], extra: { stop: ["."] } }), [])
   })
 
-  /** What is logged while a client is asked three times. */
+  /** The log of three requests of a client. */
   const logged = (client: ModelClient["Service"], settings: ModelSettings) =>
     Effect.gen(function* () {
       const lines: Array<string> = []
@@ -107,7 +107,7 @@ describe("a setting that a model does not get", () => {
       return lines
     })
 
-  it.effect("is warned of, once for each client", () =>
+  it.effect("is warned of once per client", () =>
     Effect.gen(function* () {
       const http = HttpClient.make((request) =>
         Effect.succeed(HttpClientResponse.fromWeb(request, new Response("no", { status: 400 })))
@@ -129,7 +129,7 @@ describe("a setting that a model does not get", () => {
     })
   )
 
-  it.effect("is, for a language model, every one but the choice of tools, unless a context is given", () =>
+  it.effect("of a language model is every one except the tool choice, unless a context is given", () =>
     Effect.gen(function* () {
       const model = yield* LanguageModel.make({
         generateText: () => Effect.succeed([]),
