@@ -65,7 +65,7 @@ describe("RunEvent", () => {
     expect<Extract<RunEvent, { readonly _tag: "request.decided" }>["decision"]>().type.toBe<Decision>()
   })
 
-  it("says when it happened, always", () => {
+  it("always has a time", () => {
     expect<RunEvent["at"]>().type.toBe<number>()
   })
 })
@@ -78,7 +78,7 @@ describe("Decision", () => {
     >()
   })
 
-  it("needs no time when a caller writes it, and keeps its kinds apart", () => {
+  it("needs no time as input, and keeps its kinds apart", () => {
     const by = { requestId: Id.requestId("r" as RunId, 1), by: "ada" }
     expect<DecisionInput>().type.toBeAssignableFrom({ _tag: "approve" as const, ...by })
     expect<DecisionInput>().type.toBeAssignableFrom({ _tag: "approve" as const, ...by, at: 1 })
@@ -91,7 +91,7 @@ describe("Decision", () => {
 })
 
 describe("an id", () => {
-  it("of one kind is not an id of another", () => {
+  it("of one kind is not assignable to another", () => {
     expect<RunId>().type.not.toBeAssignableTo<SessionId>()
     expect<SessionId>().type.not.toBeAssignableTo<RunId>()
     expect<ToolCallId>().type.not.toBeAssignableTo<RunId>()
@@ -103,7 +103,7 @@ describe("an id", () => {
     expect<RunId>().type.toBeAssignableTo<string>()
   })
 
-  it("is derived from the right ids only", () => {
+  it("is derived only from ids of the right kind", () => {
     expect(Id.toolCallId).type.toBeCallableWith("r" as RunId, 1, 1)
     expect(Id.toolCallId).type.not.toBeCallableWith("s" as SessionId, 1, 1)
     expect(Id.grantId).type.not.toBeCallableWith("c" as ToolCallId)
@@ -117,11 +117,11 @@ describe("RunState", () => {
     expect<Status>().type.toBe<"running" | "held" | "completed" | "cancelled" | "error">()
   })
 
-  it("is what its schema decodes, from anything", () => {
+  it("is decoded by its schema from an unknown value", () => {
     expect(RunState).type.toBe<Schema.Codec<RunState, unknown>>()
   })
 
-  it("cannot be changed in place", () => {
+  it("is read-only", () => {
     expect<RunState["calls"]>().type.toBe<ReadonlyArray<ToolCall>>()
     expect<RunState["calls"]>().type.not.toBeAssignableTo<Array<ToolCall>>()
     expect<Pick<RunState, "status">>().type.toBe<{ readonly status: Status }>()
@@ -139,7 +139,7 @@ describe("the pure core", () => {
     expect<Parameters<typeof decide>>().type.toBe<[state: RunState, decision: Decision]>()
   })
 
-  it("asks for one of fifteen steps", () => {
+  it("returns one of fifteen steps", () => {
     expect<Step["_tag"]>().type.toBe<
       | "CallModel"
       | "ClassifyCalls"
@@ -159,12 +159,12 @@ describe("the pure core", () => {
     >()
   })
 
-  it("has one list of requests, of five kinds", () => {
+  it("has requests of five kinds", () => {
     expect<Interruption["_tag"]>().type.toBe<Kind>()
     expect<Interruption["requestId"]>().type.toBe<RequestId>()
   })
 
-  it("refuses with a reason, and fails with one", () => {
+  it("refuses with one of eight reasons, and fails with one of four", () => {
     expect<Rejection["_tag"]>().type.toBe<
       | "RequestNotFound"
       | "AlreadyDecided"

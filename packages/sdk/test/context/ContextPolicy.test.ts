@@ -18,14 +18,14 @@ const message: Message = {
 const input = { instructions: "Be kind.", messages: [message], limits: Limits.defaults }
 
 describe("the plain context policy", () => {
-  it.effect("sends everything as it is", () =>
+  it.effect("sends everything unchanged", () =>
     Effect.gen(function* () {
       const prepared = yield* ContextPolicy.everything.prepare(input)
       assert.deepStrictEqual(prepared, { instructions: "Be kind.", messages: [message] })
     })
   )
 
-  it.effect("fails when everything is over the budget, and says by how much", () =>
+  it.effect("fails with the estimate and the limit when everything exceeds the budget", () =>
     Effect.gen(function* () {
       const limits = { ...Limits.defaults, maxContextTokens: 50 }
       const error = yield* Effect.flip(ContextPolicy.everything.prepare({ ...input, limits }))
@@ -34,7 +34,7 @@ describe("the plain context policy", () => {
     })
   )
 
-  it("estimates on the safe side: at least a token for three characters", () => {
+  it("estimates at least one token for three characters", () => {
     assert.strictEqual(ContextPolicy.estimateTokens(""), 0)
     assert.strictEqual(ContextPolicy.estimateTokens("abcd"), 2)
     assert.isAtLeast(ContextPolicy.estimateMessages([message]), 100)
@@ -42,7 +42,7 @@ describe("the plain context policy", () => {
 })
 
 describe("the context budget of a run", () => {
-  it.effect("counts with the tokenizer in force, tools included", () =>
+  it.effect("is counted with the provided tokenizer, tools included", () =>
     Effect.gen(function* () {
       const counted: Array<string> = []
       const count = (text: string) => {
@@ -64,7 +64,7 @@ describe("the context budget of a run", () => {
     })
   )
 
-  it.effect("goes by what the provider counted in the turn before", () =>
+  it.effect("is compared with the provider's count of the turn before", () =>
     Effect.gen(function* () {
       const tool = Tool.make("look", { safety: "readOnly", handler: () => "seen" })
       const agent = Agent.make("a", { tools: [tool], limits: { maxContextTokens: 1000 } })

@@ -1,6 +1,5 @@
 /**
- * The two ways in which a held run gets from one process to the next: in the caller's hands, as JSON, or in a store, by its id.
- * The scenarios are written once and told for each.
+ * The two ways to pass a held run between processes: as JSON in the caller's hands, or by its id in a store. Each scenario runs in both.
  */
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -25,7 +24,7 @@ export interface Mode {
     prompt: string,
     options?: RunOptions & { readonly limits?: Partial<Limits> }
   ) => Effect.Effect<RunResult<Output>, RunPromptStoredError, RunStore>
-  /** Goes on from a result of this or another process. */
+  /** Continues from a result of this or another process. */
   readonly resume: <Output>(
     runtime: Runtime<Output>,
     from: RunResult<any>,
@@ -38,7 +37,7 @@ export interface Mode {
   ) => Effect.Effect<RunResult<Output>, RunPromptStoredError, RunStore>
 }
 
-/** The state is the caller's to keep; it travels as JSON. */
+/** The caller keeps the state, and passes it on as JSON. */
 export const unstored: Mode = {
   name: "without a store, through JSON",
   isStored: false,
@@ -49,7 +48,7 @@ export const unstored: Mode = {
     Effect.suspend(() => runPrompt(runtime, { ...input, state: throughJson(from.state) }, options))
 }
 
-/** The run is in a store; its id is enough. */
+/** The run is in a store, and its id suffices. */
 export const stored = (name: string, layer: Layer.Layer<RunStore, RunStoreError>): Mode => ({
   name: `stored in ${name}`,
   isStored: true,

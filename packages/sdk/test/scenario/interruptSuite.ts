@@ -1,6 +1,5 @@
 /**
- * What happens when a run is held and continued, row by row of the design's table, as a suite that any way of keeping a run has
- * to pass. The titles are the situations, the assertions are what the table promises.
+ * The suite of held and continued runs for any way to keep a run: one test for each row of the design's table.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -73,7 +72,7 @@ export const interruptSuite = (mode: Mode): void => {
 
   describe(`a held run, ${mode.name}`, () => {
     test(
-      "several calls need approval",
+      "runs two approved calls once each, decided together or one after the other",
       Effect.gen(function* () {
         const together = yield* heldOnTwo(mode, "done")
         assert.strictEqual(expect(together.held, "interrupted").interruptions.length, 2)
@@ -100,7 +99,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "only some are decided",
+      "runs the decided call, and stays held on the other without a model request",
       Effect.gen(function* () {
         const { runtime, held, first, second, write, model } = yield* heldOnTwo(mode, "done")
         const half = yield* mode.resume(runtime, held, { decisions: [approve(first)] })
@@ -118,7 +117,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "approve with edited arguments",
+      "runs an approved call with its edited arguments, and refuses invalid ones",
       Effect.gen(function* () {
         const sent: Array<unknown> = []
         const Mail = Schema.Struct({ to: Schema.String, on: Schema.DateFromString })
@@ -151,7 +150,7 @@ export const interruptSuite = (mode: Mode): void => {
         assert.deepInclude(answer?.content[0], { name: "mail", arguments: JSON.stringify(edited) })
         assert.include(JSON.stringify(model.requests[1]?.messages), "ann")
         assert.notInclude(JSON.stringify(model.requests[1]?.messages), "2026-01-01")
-        // What was proposed is in the request, what was decided in the decision.
+        // The request keeps the proposed arguments, and the decision the decided ones.
         const [record] = done.state.requests
         assert.deepInclude(record?.request, { arguments: { to: "all", on: "2026-01-01T00:00:00.000Z" } })
         assert.deepInclude(record?.decision, { arguments: edited })
@@ -160,7 +159,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "deny with a message",
+      "has the message of a denial as the call's result",
       Effect.gen(function* () {
         const { runtime, held, request, write, model } = yield* heldOnOne(mode, "then not")
         const decisions = [deny(request, { message: "Not in production." })]
@@ -173,7 +172,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "approve always",
+      "allows later calls by a grant, but neither open calls nor those of a sub-agent",
       Effect.gen(function* () {
         const write = probe("write")
         const child = Agent.make("child", { tools: [write.tool] })
@@ -199,7 +198,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "deny",
+      "continues after a denial, or is cancelled by a denial that stops",
       Effect.gen(function* () {
         const { runtime, held, first, second, write } = yield* heldOnTwo(mode, "done")
         const half = yield* mode.resume(runtime, held, { decisions: [deny(first)] })
@@ -222,7 +221,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "supply a result",
+      "records a supplied result without running the call",
       Effect.gen(function* () {
         const { runtime, held, request, write } = yield* heldOnOne(mode, "done")
         const { requestId } = request
@@ -234,7 +233,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "a budget is used up",
+      "continues with more turns after its budget of turns is used up",
       Effect.gen(function* () {
         const read = safe("read")
         const agent = Agent.make("keeper", { tools: [read.tool], limits: { maxTurns: 1 } })
@@ -266,7 +265,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "the same decision twice / two people at once",
+      "accepts the first of two different decisions on a request, and refuses the second",
       Effect.gen(function* () {
         const { runtime, held, request, write } = yield* heldOnOne(mode, "done")
         const byAnn = approve(request, { by: "ann" })
@@ -292,7 +291,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "the same decision again, when it has been acted on",
+      "refuses a decision that has already been carried out",
       Effect.gen(function* () {
         const { runtime, held, first, write } = yield* heldOnTwo(mode, "done")
         const half = yield* mode.resume(runtime, held, { decisions: [approve(first)] })
@@ -303,7 +302,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "an unknown, consumed or stale request id",
+      "refuses an unknown, foreign, decided or superseded request id",
       Effect.gen(function* () {
         const { runtime, held, first, second, write } = yield* heldOnTwo(mode, "done")
         const requestId = `${held.runId}.r99` as RequestId
@@ -330,7 +329,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "no decision for a request",
+      "takes neither a prompt nor a malformed value for a decision",
       Effect.gen(function* () {
         const { runtime, held, request, write, model } = yield* heldOnOne(mode, "done")
         const again = yield* mode.resume(runtime, held)
@@ -356,7 +355,7 @@ export const interruptSuite = (mode: Mode): void => {
 
     if (mode.isStored) {
       test(
-        "two processes resume the same run",
+        "is continued by one process while a second one fails with RunBusy",
         Effect.gen(function* () {
           const begun = yield* Deferred.make<void>()
           const finish = yield* Deferred.make<void>()
@@ -389,7 +388,7 @@ export const interruptSuite = (mode: Mode): void => {
     }
 
     test(
-      "arguments changed between request and decision",
+      "refuses a decision with another digest than its request's",
       Effect.gen(function* () {
         const { runtime, held, request, write } = yield* heldOnOne(mode, "done")
         const decisions = [approve(request, { digest: "0".repeat(64) })]
@@ -401,7 +400,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "a new user message while held",
+      "queues a prompt until its call is decided",
       Effect.gen(function* () {
         const { runtime, held, request, model } = yield* heldOnOne(mode, "done")
         const queued = yield* mode.resume(runtime, held, { prompt: "and hurry" })
@@ -421,7 +420,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "a sub-agent is held",
+      "continues a held sub-agent where it stopped",
       Effect.gen(function* () {
         const read = safe("read")
         const write = probe("write")
@@ -447,7 +446,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "approval expires",
+      "denies a request that expires, unless its tool sets `onExpiry` to `stay`",
       Effect.gen(function* () {
         const { runtime, held, request, write } = yield* heldOnOne(mode, "done")
         yield* TestClock.adjust("1 hour")
@@ -472,7 +471,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "the state left the trust boundary (browser, queue)",
+      "continues from its sealed state, and a changed seal fails with SealBroken",
       Effect.gen(function* () {
         const { runtime, held, request } = yield* heldOnOne(mode, "done")
         const key = { id: "k1", secret: Redacted.make("0123456789abcdef0123456789abcdef") }
@@ -494,7 +493,7 @@ export const interruptSuite = (mode: Mode): void => {
     )
 
     test(
-      "a decision that is refused leaves everything as it was",
+      "stays as it was when a decision is refused",
       Effect.gen(function* () {
         const { runtime, held, first, second, write } = yield* heldOnTwo(mode, "done")
         const wrong = [{ _tag: "answer", requestId: second.requestId, by: "ann", answer: "yes" } as const]

@@ -1,6 +1,6 @@
 /**
- * One script that six other SDKs were given, too: a turn that asks for two gated calls and a free one. Each test is a situation
- * in which some of them ran a tool twice, lost a result, or asked the model with a call left open.
+ * One script, which was also given to six other SDKs: a turn with two gated calls and a free one. Each test is a situation in which some
+ * of them ran a tool twice, lost a result or asked the model with an open call.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -59,9 +59,9 @@ const script = (mode: Mode) => {
   const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
     it.effect(title, () => Effect.provide(body, Layer.fresh(mode.layer)))
 
-  describe(`two gated calls and a free one, ${mode.name}`, () => {
+  describe(`a turn with two gated calls and a free one, ${mode.name}`, () => {
     test(
-      "safe runs once, before the approval, and never again",
+      "runs the free call once, before the approvals",
       Effect.gen(function* () {
         const { runtime, result, safe, c1, c2 } = yield* held(mode)
         assert.deepStrictEqual(safe.ran, ["c3"])
@@ -73,7 +73,7 @@ const script = (mode: Mode) => {
     )
 
     test(
-      "both approvals are surfaced together",
+      "requests both approvals together",
       Effect.gen(function* () {
         const { result } = yield* held(mode)
         const { interruptions } = expect(result, "interrupted")
@@ -88,7 +88,7 @@ const script = (mode: Mode) => {
     )
 
     test(
-      "approving only c1 runs c1, holds the run again on c2, and asks no model",
+      "runs only c1 after its approval, and is held on c2 without a model request",
       Effect.gen(function* () {
         const { runtime, result, danger, model, c1, c2 } = yield* held(mode)
         const half = yield* mode.resume(runtime, result, { decisions: [approve(c1)] })
@@ -99,7 +99,7 @@ const script = (mode: Mode) => {
     )
 
     test(
-      "rejecting c2 with a message makes the message its result, and c1 has run once",
+      "has the message of a denial as the result of c2, and runs c1 once",
       Effect.gen(function* () {
         const { runtime, result, danger, c1, c2 } = yield* held(mode)
         const half = yield* mode.resume(runtime, result, { decisions: [approve(c1)] })
@@ -116,7 +116,7 @@ const script = (mode: Mode) => {
     )
 
     test(
-      "arguments that were edited in the stored state are refused",
+      "refuses a changed sealed state, and a decision with another digest",
       Effect.gen(function* () {
         const { runtime, result, danger, c1 } = yield* held(mode)
         const key = { id: "k", secret: Redacted.make("a secret of more than 32 characters") }
@@ -128,7 +128,7 @@ const script = (mode: Mode) => {
           sealed.split(".")[3]
         ].join(".")
         assert.strictEqual((yield* Effect.flip(open(forged, [key])))._tag, "SealBroken")
-        // Whoever decides about other arguments than the ones that would run is told so.
+        // A decision with another digest than that of the arguments is refused.
         const decisions = [approve(c1, { digest: "f".repeat(64) })]
         const error = yield* Effect.flip(mode.resume(runtime, result, { decisions }))
         assert.strictEqual(error._tag, "ArgumentsChanged")
@@ -137,7 +137,7 @@ const script = (mode: Mode) => {
     )
 
     test(
-      "a forged approval for a call that nobody asked about is refused",
+      "refuses an approval with an unknown request id",
       Effect.gen(function* () {
         const { runtime, result, danger, c1 } = yield* held(mode)
         const requestId = `${result.runId}.r7` as RequestId
@@ -150,7 +150,7 @@ const script = (mode: Mode) => {
     )
 
     test(
-      "a new user message while pending is queued, and no model sees an open call",
+      "queues a prompt until both calls are decided, and keeps its history valid",
       Effect.gen(function* () {
         const { runtime, result, model, c1, c2 } = yield* held(mode)
         const queued = yield* mode.resume(runtime, result, { prompt: "are you there?" })
@@ -166,7 +166,7 @@ const script = (mode: Mode) => {
     )
 
     test(
-      "aborting during a tool ends in a cancelled result that says what is known of each call, with the signal fired",
+      "reports the state of each call when it is cancelled in a tool, and aborts the tool's signal",
       Effect.gen(function* () {
         const begun = yield* Deferred.make<void>()
         const danger = probe("danger", {
@@ -204,7 +204,7 @@ const script = (mode: Mode) => {
     )
 
     test(
-      "a sibling that throws after another has finished does not make the finished one run again",
+      "runs a finished call once when its sibling throws",
       Effect.gen(function* () {
         const danger = probe("danger", {
           handler: ({ id }) => {
@@ -226,7 +226,7 @@ const script = (mode: Mode) => {
     )
 
     test(
-      "a renamed agent or a removed tool is a typed error that names it; nothing is skipped, and the run is still held",
+      "fails with AgentNotFound or ToolUnavailable when the agent is renamed or the tool removed, and stays held",
       Effect.gen(function* () {
         const { runtime, result, danger, safe, model, c1, c2 } = yield* held(mode)
         const decisions = [approve(c1), approve(c2)]
@@ -239,7 +239,7 @@ const script = (mode: Mode) => {
         assert.strictEqual(model.requests.length, 1)
         assert.deepStrictEqual(danger.ran, [])
         if (mode.isStored) {
-          // The decisions were taken, and wait in the store for a program that has the tool.
+          // The decisions wait in the store for a program that has the tool.
           const store = yield* RunStore
           assert.strictEqual((yield* store.head(result.runId)).status, "held")
           assert.strictEqual((yield* store.decisions(result.runId)).length, 2)
@@ -251,7 +251,7 @@ const script = (mode: Mode) => {
     )
 
     test(
-      "a renamed agent and a renamed tool are found by their aliases",
+      "finds a renamed agent and a renamed tool by their aliases",
       Effect.gen(function* () {
         const { result, model, c1, c2 } = yield* held(mode)
         const risky = probe("risky", { aliases: ["danger"] })
@@ -263,7 +263,7 @@ const script = (mode: Mode) => {
     )
 
     test(
-      "the state of this one turn is small",
+      "has a state of less than 4,500 bytes",
       Effect.gen(function* () {
         const { result } = yield* held(mode)
         const bytes = new TextEncoder().encode(RunStateCodec.encode(result.state)).length
@@ -277,13 +277,13 @@ const script = (mode: Mode) => {
 script(unstored)
 script(stored("memory", layerMemory))
 
-describe("two gated calls and a free one", () => {
+describe("a turn with two gated calls and a free one", () => {
   const memory = stored("memory", layerMemory)
   const inStore = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
     it.effect(title, () => Effect.provide(body, Layer.fresh(layerMemory)))
 
   inStore(
-    "whose arguments were edited in a state that nobody sealed are not run on the old approval",
+    "fails with ArgumentsChanged when arguments were edited in an unsealed state",
     Effect.gen(function* () {
       const { runtime, result, danger, c1 } = yield* held(unstored)
       const text = RunStateCodec.encode(result.state)
@@ -304,7 +304,7 @@ describe("two gated calls and a free one", () => {
   )
 
   inStore(
-    "without any persistence configured come back as a state, not as an error or a completed run",
+    "returns a held state without a store",
     Effect.gen(function* () {
       const { result, danger } = yield* held(unstored)
       assert.strictEqual(expect(result, "interrupted").state.status, "held")
@@ -313,7 +313,7 @@ describe("two gated calls and a free one", () => {
   )
 
   inStore(
-    "two workers that resume the same run at once run each gated body once; the loser gets RunBusy",
+    "runs each gated call once when two workers resume it at once, which complete it or get RunBusy",
     Effect.gen(function* () {
       const danger = probe("danger", { handler: ({ id }) => Effect.as(Effect.yieldNow, `danger:${id}`) })
       const { agent, runtime, model, safe } = yield* setUp(memory, { danger })
@@ -327,13 +327,13 @@ describe("two gated calls and a free one", () => {
         (runtime) => Effect.result(memory.resume(runtime, result)),
         { concurrency: "unbounded" }
       )
-      const told = outcomes.map((outcome) =>
+      const statuses = outcomes.map((outcome) =>
         Result.isSuccess(outcome) ? outcome.success.status : outcome.failure._tag
       )
-      assert.strictEqual(told.filter((status) => status === "completed").length >= 1, true)
+      assert.strictEqual(statuses.filter((status) => status === "completed").length >= 1, true)
       assert.isTrue(
-        told.every((status) => status === "completed" || status === "RunBusy"),
-        told.join()
+        statuses.every((status) => status === "completed" || status === "RunBusy"),
+        statuses.join()
       )
       assert.deepStrictEqual([danger.ran, safe.ran], [["c1", "c2"], ["c3"]])
       assert.strictEqual(model.requests.length, 2)
@@ -341,7 +341,7 @@ describe("two gated calls and a free one", () => {
   )
 
   inStore(
-    "two workers that resume the same run one after another run each gated body once; the second gets the result",
+    "runs each gated call once when a second worker resumes it later, and gives that worker the result",
     Effect.gen(function* () {
       const { agent, runtime, model, danger, result, c1, c2 } = yield* held(memory)
       const { runtime: other } = yield* rebind(agent, model, { owner: "two" })
@@ -355,12 +355,12 @@ describe("two gated calls and a free one", () => {
   )
 
   inStore(
-    "that stop half-way between two gated bodies do not run the first again",
+    "does not run the first gated call again after a stop between the two",
     Effect.gen(function* () {
       const { updates, onUpdate } = watch()
       const { runtime, result, danger, c1, c2 } = yield* held(unstored)
       yield* unstored.resume(runtime, result, { decisions: [approve(c1), approve(c2)] }, { onUpdate })
-      // What a killed process has left: everything up to the record of c1.
+      // A killed process leaves everything up to the record of c1.
       const all = events(updates)
       const upTo = all.findIndex(({ _tag }) => _tag === "tool.completed")
       const state = evolveAll(result.state, all.slice(0, upTo + 1))!

@@ -33,7 +33,7 @@ describe("FaultyRunStore", () => {
       )
     )
 
-  it.effect("does nothing when it fails before", () =>
+  it.effect("does nothing when it fails before the operation", () =>
     Effect.gen(function* () {
       const { error, revision } = yield* failing("before", "full")
       assert.strictEqual(error._tag, "RunStoreError")
@@ -44,7 +44,7 @@ describe("FaultyRunStore", () => {
     })
   )
 
-  it.effect("has done it when it fails after", () =>
+  it.effect("has performed the operation when it fails after it", () =>
     Effect.gen(function* () {
       const { error, revision } = yield* failing("after", "connectionLost")
       assert.isTrue(error._tag === "RunStoreError" && error.reason._tag === "StoreFault" && error.isRetryable)
@@ -52,7 +52,7 @@ describe("FaultyRunStore", () => {
     })
   )
 
-  it.effect("asks around every operation, in order, and not after one that was refused", () =>
+  it.effect("calls its hooks before and after an operation, and only before a refused one", () =>
     Effect.gen(function* () {
       const asked: Array<string> = []
       const note = (when: string) => (operation: string) =>
@@ -68,7 +68,7 @@ describe("FaultyRunStore", () => {
     })
   )
 
-  it.effect("knows all operations of a store", () =>
+  it.effect("lists all operations of a store", () =>
     Effect.gen(function* () {
       const store = yield* RunStore.RunStore
       const operations = Object.keys(store).filter((name) => name !== "changes")

@@ -40,7 +40,7 @@ const create = (store: RunStore.RunStore["Service"]) =>
     ttl: "15 seconds"
   })
 
-/** A store on a file, through a client that fails by plan once the store is open. */
+/** A store on a file, through a client that follows the plan once the store is open. */
 const open = Effect.fnUntraced(function* (filename: string, plan: FaultySqlClient.Plan) {
   const sql = yield* SqliteClient.make({ filename }).pipe(Effect.provide(Reactivity.layer))
   let isOpen = false
@@ -52,7 +52,7 @@ const open = Effect.fnUntraced(function* (filename: string, plan: FaultySqlClien
 
 const file = Effect.map(temporaryDirectory, (directory) => join(directory, "runs.db"))
 
-/** Creates a run through a client that fails by plan, then looks with another one. */
+/** Creates a run through a client that follows the plan, then counts the runs with another client. */
 const createAndLook = (plan: FaultySqlClient.Plan) =>
   Effect.gen(function* () {
     const filename = yield* file
@@ -99,7 +99,7 @@ describe("FaultySqlClient", () => {
     })
   )
 
-  it.live("answers no statement of a process that has crashed", () =>
+  it.live("answers no statement after a crash", () =>
     Effect.gen(function* () {
       const { faulty, store } = yield* open(yield* file, () => "pass")
       faulty.crash()
@@ -111,7 +111,7 @@ describe("FaultySqlClient", () => {
     })
   )
 
-  it.live("reports a full disk as the database does", () =>
+  it.live("reports a full disk like the database", () =>
     Effect.gen(function* () {
       const { exit, runs } = yield* createAndLook(at("INSERT", "full"))
       const error = Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
@@ -121,7 +121,7 @@ describe("FaultySqlClient", () => {
     })
   )
 
-  it.live("lets a store try again after a busy database, once it is free", () =>
+  it.live("lets a store retry when the database is busy", () =>
     Effect.gen(function* () {
       let busy = 3
       const { exit, runs } = yield* createAndLook(({ sql }) =>
@@ -132,7 +132,7 @@ describe("FaultySqlClient", () => {
     })
   )
 
-  it.live("commits and loses the answer, and the store finds out that it is done", () =>
+  it.live("commits and loses the acknowledgement, and the store notices the commit", () =>
     Effect.gen(function* () {
       let left = 1
       const { exit, runs } = yield* createAndLook(({ sql }) =>
@@ -143,7 +143,7 @@ describe("FaultySqlClient", () => {
     })
   )
 
-  it.live("rolls back what was open when the connection is lost", () =>
+  it.live("rolls back the open transaction when the connection is lost", () =>
     Effect.gen(function* () {
       const { faulty, sql } = yield* open(yield* file, at("INSERT", "connectionLost"))
       const exit = yield* Effect.exit(
@@ -158,7 +158,7 @@ describe("FaultySqlClient", () => {
         )
       )
       assert.isTrue(Exit.isFailure(exit) && isSqlError(Cause.squash(exit.cause)))
-      // A transaction that was still open would refuse another one.
+      // An open transaction would refuse another one.
       yield* sql`BEGIN`
       yield* sql`ROLLBACK`
     })

@@ -22,7 +22,7 @@ const shelf = () => {
   return { kept, recordings }
 }
 
-/** A history with one call, as a run of this name has it. */
+/** A history with one call, in a run of this name. */
 const asked = (run: string, prompt = "How warm is it?", at = 0): ModelRequest => ({
   runId: run as RunId,
   sessionId: `${run}.session` as SessionId,
@@ -60,7 +60,7 @@ const asked = (run: string, prompt = "How warm is it?", at = 0): ModelRequest =>
 })
 
 describe("RecordedModel", () => {
-  it.effect("replays what it recorded, in the same parts, to whichever run asks the same", () =>
+  it.effect("replays its recordings in the same parts to any run with the same request", () =>
     Effect.gen(function* () {
       const { kept, recordings } = shelf()
       const model = ScriptedModel.make([{ text: "It is warm.", chunkSize: 4 }, { text: "It is cold." }])
@@ -78,7 +78,7 @@ describe("RecordedModel", () => {
     })
   )
 
-  it.effect("asks the model only for what is not recorded yet", () =>
+  it.effect("asks the model only for requests without a recording", () =>
     Effect.gen(function* () {
       const { recordings } = shelf()
       const model = ScriptedModel.make(["Warm.", "Cold."])
@@ -91,7 +91,7 @@ describe("RecordedModel", () => {
     })
   )
 
-  it.effect("fails with a sentence that says how to record when something else is asked", () =>
+  it.effect("fails with InvalidRequest for a request without a recording, and says how to record it", () =>
     Effect.gen(function* () {
       const { recordings } = shelf()
       const model = ScriptedModel.make(["Warm."])
@@ -114,7 +114,7 @@ describe("RecordedModel", () => {
     })
   )
 
-  it.effect("does not record failures or half an answer", () =>
+  it.effect("does not record failures or partial answers", () =>
     Effect.gen(function* () {
       const { kept, recordings } = shelf()
       const error = new ProviderFault({ description: "busy" })
@@ -142,7 +142,7 @@ describe("RecordedModel", () => {
     })
   )
 
-  it.effect("refuses a text that does not hold recordings", () =>
+  it.effect("refuses a text without recordings", () =>
     Effect.gen(function* () {
       for (const text of ["", "{}", "no", '{"version":2,"recordings":{}}', "null"]) {
         const recordings = { read: Effect.succeed(text), write: () => Effect.void }

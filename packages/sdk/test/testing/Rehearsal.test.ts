@@ -15,7 +15,7 @@ import { ToolFailure } from "../../src/tool/ToolError.ts"
 
 type Options = Partial<Tool.ToolOptions<{ readonly euros: number }, unknown>>
 
-/** A cashier that refunds 10 euros; its bank says when money moves. */
+/** A cashier that refunds 10 euros; the options of its tool may record effects. */
 const cashier =
   (options: (effects: Rehearsal.Effects) => Options = () => ({})): Rehearsal.Setup<any> =>
   (effects) => ({
@@ -50,7 +50,7 @@ const refundOnce = (rehearsal: Rehearsal.Rehearsal) =>
     assert.strictEqual(done.status, "completed")
   })
 
-/** What an assertion throws. */
+/** The error that a function throws. */
 const thrown = (f: () => void): any => {
   try {
     f()
@@ -60,7 +60,7 @@ const thrown = (f: () => void): any => {
   return assert.fail("nothing was thrown")
 }
 
-/** A bank that moves money as often as it is told to. */
+/** A bank that moves money at every request. */
 const careless =
   (options: Options = {}) =>
   (effects: Rehearsal.Effects): Options => ({
@@ -68,7 +68,7 @@ const careless =
     handler: (_, { idempotencyKey }) => Effect.as(effects.record("money moved", idempotencyKey), "refunded")
   })
 
-/** A bank that knows a key again. */
+/** A bank that recognises a repeated key. */
 const careful =
   (options: Options = {}) =>
   (effects: Rehearsal.Effects): Options => ({
@@ -81,7 +81,7 @@ const careful =
 
 describe("Rehearsal", () => {
   it.effect(
-    "passes an agent that asks before it acts over every crash and every pair of them",
+    "passes an agent that asks for approval over every crash and every pair of crashes",
     () =>
       Effect.gen(function* () {
         const reports = yield* Rehearsal.everyCrash(cashier(), refundOnce, { crashes: 2 })
@@ -92,7 +92,7 @@ describe("Rehearsal", () => {
     300_000
   )
 
-  it.effect("crashes inside of a body too, where the body says that something has happened", () =>
+  it.effect("crashes before and after an effect that a body records", () =>
     Effect.gen(function* () {
       const reports = yield* Rehearsal.everyCrash(cashier(careless()), refundOnce)
       const points = reports.flatMap(({ crashes }) => crashes.map(({ point }) => point))
@@ -102,7 +102,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("catches a tool that calls itself idempotent and is not", () =>
+  it.effect("catches a tool that is declared idempotent and is not", () =>
     Effect.gen(function* () {
       const reports = yield* Rehearsal.everyCrash(cashier(careless({ idempotent: true })), refundOnce)
       const error = thrown(() => Rehearsal.assertEffectsAtMostOnce(reports))
@@ -118,7 +118,7 @@ describe("Rehearsal", () => {
   )
 
   it.effect(
-    "passes a tool that is idempotent because its bank knows the key again",
+    "passes an idempotent tool whose bank recognises its key",
     () =>
       Effect.gen(function* () {
         const reports = yield* Rehearsal.everyCrash(cashier(careful({ idempotent: true })), refundOnce, {
@@ -130,7 +130,7 @@ describe("Rehearsal", () => {
     300_000
   )
 
-  it.effect("does not take an idempotent tool at its word when it ran again and recorded nothing", () =>
+  it.effect("catches an idempotent tool that ran again without recording an effect", () =>
     Effect.gen(function* () {
       const reports = yield* Rehearsal.everyCrash(
         cashier(() => ({ idempotent: true })),
@@ -142,7 +142,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("catches a body that does one thing twice", () =>
+  it.effect("catches a body that records an effect twice", () =>
     Effect.gen(function* () {
       const report = yield* Rehearsal.rehearse(
         cashier(({ record }) => ({
@@ -157,7 +157,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("catches a body that does two things and can be cut in two", () =>
+  it.effect("catches a body with two effects when a crash separates them", () =>
     Effect.gen(function* () {
       const reports = yield* Rehearsal.everyCrash(
         cashier(({ record }) => ({
@@ -173,7 +173,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("catches an answer to a call in doubt that runs again what has happened", () =>
+  it.effect("catches an answer to a call in doubt that repeats its effect", () =>
     Effect.gen(function* () {
       const setup: Rehearsal.Setup<any> = (effects) => ({
         ...cashier()(effects),
@@ -186,7 +186,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("leaves the lease of a dead worker where it is, and shows what the next one finds in doubt", () =>
+  it.effect("keeps the lease of a crashed worker until it expires, and reports the call in doubt", () =>
     Effect.gen(function* () {
       const report = yield* Rehearsal.rehearse(
         (effects) => ({ ...cashier()(effects), inDoubt: "ask", leaseTtl: "1 minute" }),
@@ -209,7 +209,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("asks a tool that can find out, and then no person", () =>
+  it.effect("reconciles a call in doubt by its tool, without a request", () =>
     Effect.gen(function* () {
       const moved = new Set<string>()
       const report = yield* Rehearsal.rehearse(
@@ -234,7 +234,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("records the tools of sub-agents, and reads that ran side by side", () =>
+  it.effect("records the effects of a sub-agent's tools, and crashes after parallel reads", () =>
     Effect.gen(function* () {
       const setup: Rehearsal.Setup = () => {
         const look = (name: string) =>
@@ -266,32 +266,30 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect(
-    "lets one of several workers win that decide and resume at once, in whatever order they take turns",
-    () =>
-      Effect.gen(function* () {
-        const winners = new Set<string>()
-        for (let seed = 1; seed <= 60; seed++) {
-          const report = yield* Rehearsal.rehearse(
-            (effects) => ({ ...cashier(careless())(effects), seed }),
-            (rehearsal) =>
-              Effect.gen(function* () {
-                const held = yield* rehearsal.run("Refund order 7")
-                const deny = { _tag: "deny" } as const
-                const race = yield* rehearsal.race(asked(held), approve, deny, approve)
-                winners.add(race.decision.by)
-                assert.strictEqual(race.refused.length, 2)
-                assert.isTrue(race.refused.every(({ by }) => by === race.decision.by))
-                assert.strictEqual(race.result.status, "completed")
-              })
-          )
-          Rehearsal.assertSafe(report)
-        }
-        assert.isAbove(winners.size, 1)
-      })
+  it.effect("has one winner when several workers decide and resume at once, in each of 60 orders", () =>
+    Effect.gen(function* () {
+      const winners = new Set<string>()
+      for (let seed = 1; seed <= 60; seed++) {
+        const report = yield* Rehearsal.rehearse(
+          (effects) => ({ ...cashier(careless())(effects), seed }),
+          (rehearsal) =>
+            Effect.gen(function* () {
+              const held = yield* rehearsal.run("Refund order 7")
+              const deny = { _tag: "deny" } as const
+              const race = yield* rehearsal.race(asked(held), approve, deny, approve)
+              winners.add(race.decision.by)
+              assert.strictEqual(race.refused.length, 2)
+              assert.isTrue(race.refused.every(({ by }) => by === race.decision.by))
+              assert.strictEqual(race.result.status, "completed")
+            })
+        )
+        Rehearsal.assertSafe(report)
+      }
+      assert.isAbove(winners.size, 1)
+    })
   )
 
-  it.effect("passes a race in which a worker dies at any point", () =>
+  it.effect("passes a race with a crash at any point", () =>
     Effect.gen(function* () {
       const reports = yield* Rehearsal.everyCrash(cashier(careless()), (rehearsal) =>
         Effect.gen(function* () {
@@ -305,7 +303,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("lets two days pass at once, and a request expire", () =>
+  it.effect("moves the clock by two days, in which a request expires", () =>
     Effect.gen(function* () {
       const report = yield* Rehearsal.rehearse(
         cashier(() => ({ approval: { expiresIn: "1 day" } })),
@@ -324,7 +322,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("lets the store fail, before it has done something and after", () =>
+  it.effect("fails operations of the store before or after they take effect", () =>
     Effect.gen(function* () {
       const faults = [
         ["before-store:append", "busy"],
@@ -344,7 +342,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("lets a tool fail, before it has done something and after", () =>
+  it.effect("fails a tool before or after its effect", () =>
     Effect.gen(function* () {
       for (const [point, count] of [
         ["before-tool:refund", 0],
@@ -362,7 +360,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("lets the model fail", () =>
+  it.effect("fails a model request before or after its answer", () =>
     Effect.gen(function* () {
       yield* Rehearsal.rehearse(cashier(), (rehearsal) =>
         Effect.gen(function* () {
@@ -375,7 +373,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("ends a run that is cancelled, whatever dies", () =>
+  it.effect("ends a cancelled run after a crash at any point, without effects", () =>
     Effect.gen(function* () {
       const reports = yield* Rehearsal.everyCrash(cashier(), (rehearsal) =>
         Effect.gen(function* () {
@@ -389,7 +387,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("fails when a point was never passed, since nothing was tested there", () =>
+  it.effect("fails with PointNotReached for a point that the scenario does not pass", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(
         Rehearsal.rehearse(cashier(), (rehearsal) =>
@@ -401,7 +399,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("refuses points that cannot be passed, and faults that cannot happen there", () =>
+  it.effect("refuses invalid or passed points, and faults that do not fit their point", () =>
     Effect.gen(function* () {
       const rehearsal = yield* Rehearsal.make(cashier())
       const refused = (effect: Effect.Effect<void, Rehearsal.PointInvalid>) =>
@@ -433,21 +431,21 @@ describe("Rehearsal", () => {
 
   const wrongParts: ReadonlyArray<readonly [string, object | undefined, string]> = [
     [
-      "an option that there is not",
+      "an unknown option",
       { patienec: "1 second" },
       'there is no "patienec" in the parts of the rehearsal (did you mean "patience"?)'
     ],
     ["no agents", { agents: undefined }, 'the parts of the rehearsal name no "agents"'],
     ["an empty list of agents", { agents: [] }, '"agents" of the parts of the rehearsal takes a list of one'],
-    ["an agent that is none", { agents: ["cashier"] }, "each as Agent.make returns it"],
+    ["an invalid agent", { agents: ["cashier"] }, "each as Agent.make returns it"],
     ["no model", { model: undefined }, 'the parts of the rehearsal name no "model"'],
     ["a scripted model in place of its client", { model: ScriptedModel.make([]) }, "takes a model client"],
-    ["a store that is no layer", { store: {} }, "takes a layer of a run store"],
-    ["a lease without a length", { leaseTtl: "soon" }, "takes a duration"],
-    ["another answer to calls in doubt", { inDoubt: "retry" }, 'takes "ask" or a function'],
-    ["a seed that is no number", { seed: Number.NaN }, "takes a finite number"],
-    ["patience that is none", { patience: Number.NaN }, "takes a duration"],
-    ["a callback that is none", { approvalCallback: "approve" }, "takes a function"],
+    ["a store that is not a layer", { store: {} }, "takes a layer of a run store"],
+    ["an invalid lease", { leaseTtl: "soon" }, "takes a duration"],
+    ["an unknown answer to calls in doubt", { inDoubt: "retry" }, 'takes "ask" or a function'],
+    ["a seed that is not a number", { seed: Number.NaN }, "takes a finite number"],
+    ["invalid patience", { patience: Number.NaN }, "takes a duration"],
+    ["an invalid callback", { approvalCallback: "approve" }, "takes a function"],
     ["nothing", undefined, "has to be a plain object"]
   ]
   for (const [what, change, words] of wrongParts) {
@@ -462,7 +460,7 @@ describe("Rehearsal", () => {
     )
   }
 
-  it.effect("refuses options of a run, a decision and a sweep that there are not, or that do not fit", () =>
+  it.effect("refuses unknown or invalid options of a run, a decision and a sweep", () =>
     Effect.gen(function* () {
       const refused = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
         Effect.map(Effect.flip(effect), (error) => {
@@ -495,7 +493,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("says at which crash a scenario failed", () =>
+  it.effect("names the crash at which a scenario failed", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(
         Rehearsal.everyCrash(cashier(), (rehearsal) =>
@@ -513,7 +511,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("says so when a run waits for time that is not moved, and goes on when it is", () =>
+  it.effect("fails with RehearsalStuck when a run waits for time, and continues when the time passes", () =>
     Effect.gen(function* () {
       const setup: Rehearsal.Setup<any> = (effects) => ({
         ...cashier(() => ({
@@ -538,10 +536,10 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("does not take a process that is busy for a run that waits", () =>
+  it.effect("does not take a busy process for a waiting run", () =>
     Effect.gen(function* () {
       const busy = async () => {
-        // As a machine that gives the process no time: each time longer than nothing may happen.
+        // Like a machine that gives the process no time, each time longer than the patience.
         for (let round = 0; round < 4; round += 1) {
           for (const end = performance.now() + 100; performance.now() < end;);
           await new Promise((resolve) => setTimeout(resolve, 0))
@@ -559,7 +557,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("takes nothing more from a body that goes on after its worker has died", () =>
+  it.effect("ignores effects and results of a body whose worker has crashed", () =>
     Effect.gen(function* () {
       const first = Promise.withResolvers<void>()
       const over = Promise.withResolvers<void>()
@@ -581,7 +579,7 @@ describe("Rehearsal", () => {
         })),
         (rehearsal) =>
           Effect.gen(function* () {
-            // The heartbeat is the only thing that happens while the body waits.
+            // Only the heartbeat happens while the body waits.
             yield* rehearsal.crashAt("before-store:renew")
             const [done] = yield* Effect.all(
               [rehearsal.run("Refund order 7"), rehearsal.adjust("6 seconds")],
@@ -607,7 +605,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("catches a store that loses a decision that it acknowledged", () =>
+  it.effect("catches a store that loses an acknowledged decision", () =>
     Effect.gen(function* () {
       const forgetful = Layer.effect(
         RunStore,
@@ -648,7 +646,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("tells a lost run, a history without a result and a torn journal from good ones", () =>
+  it.effect("catches a lost run, a history without a result and a torn journal", () =>
     Effect.gen(function* () {
       const report = yield* Rehearsal.rehearse(cashier(), (rehearsal) => rehearsal.run("Refund order 7"))
       Rehearsal.assertSafe(report)

@@ -78,7 +78,7 @@ const beforeDecision = [started, answered("charge"), classified, opened, held]
 const sound = [...beforeDecision, decided, resumed, toolStarted, completed, answered(), done]
 const effect: RunChecker.Effect = { idempotencyKey: callId, tool: "charge", arguments: args, attempt: 1 }
 
-/** What is wrong with one run of these events. */
+/** The violations of one run with these events. */
 const check = (events: ReadonlyArray<RunEvent>, evidence: Partial<RunChecker.Evidence> = {}) => {
   let status: RunChecker.Journal["status"] = "running"
   try {
@@ -98,7 +98,7 @@ const inserted = (event: RunEvent, after: RunEvent) =>
 const all = { effects: [effect], effectTools: ["charge"] }
 
 describe("RunChecker", () => {
-  it("finds nothing wrong with a run that kept every promise", () => {
+  it("finds no violation in a correct run with all evidence", () => {
     const evidence: Partial<RunChecker.Evidence> = {
       ...all,
       inbox: { open: [], undelivered: [] },
@@ -112,14 +112,14 @@ describe("RunChecker", () => {
     assert.deepStrictEqual(check(sound, evidence), [])
   })
 
-  it("names the run and says what happened", () => {
+  it("names the run and describes the violation", () => {
     assert.deepStrictEqual(check(sound, { effects: [effect, effect] }), [
       { invariant: "atMostOnce", runId, detail: "run.t1.1 took effect 2 times and was released 1 times" },
       { invariant: "atMostOnce", runId, detail: "run.t1.1 took effect twice in one attempt" }
     ])
   })
 
-  it("misses an event that the head has counted", () => {
+  it("finds a gap when the head counts more events than the journal has", () => {
     const journal = {
       runId,
       events: sound,
@@ -132,7 +132,7 @@ describe("RunChecker", () => {
     )
   })
 
-  it("refuses a journal without its beginning, and one whose status is not the head's", () => {
+  it("finds a journal without its beginning, and one with another status than its head", () => {
     assert.deepStrictEqual(invariants(sound.slice(1)), ["foldable"])
     const journal = { runId, events: sound, revision: sound.length as Revision, status: "held" } as const
     assert.deepStrictEqual(
@@ -141,29 +141,29 @@ describe("RunChecker", () => {
     )
   })
 
-  it("finds an effect whose attempt was not in the journal", () => {
+  it("finds an effect without a started attempt in the journal", () => {
     assert.include(invariants(without(toolStarted), all), "attemptFirst")
     assert.deepStrictEqual(invariants(sound, { effects: [effect, { ...effect, idempotencyKey: "other" }] }), [
       "attemptFirst"
     ])
   })
 
-  it("finds a result whose effect never happened", () => {
+  it("finds a result without an effect", () => {
     assert.deepStrictEqual(invariants(sound, { ...all, effects: [] }), ["lostEffect"])
   })
 
-  it("finds a call that was started again without anybody's word", () => {
+  it("finds a call that was started again without permission", () => {
     assert.include(invariants(inserted(toolStarted, toolStarted), all), "atMostOnce")
   })
 
-  it("lets a call run again after the tool said that nothing happened", () => {
+  it("accepts a second attempt after the tool reported that nothing happened", () => {
     const events = inserted(toolStarted, toolStarted)
     const reconciled = [{ idempotencyKey: callId, answer: "notHappened" } as const]
     const effects = [{ ...effect, attempt: 2 }]
     assert.deepStrictEqual(check(events, { ...all, effects, reconciled }), [])
   })
 
-  it("lets a call run again after a decision to retry", () => {
+  it("accepts a second attempt after a decision to retry", () => {
     const doubt = "run.r2" as RequestId
     const request: Interruption = {
       ...approval,
@@ -190,7 +190,7 @@ describe("RunChecker", () => {
     ])
   })
 
-  it("finds a second result", () => {
+  it("finds a second result of a call", () => {
     assert.include(invariants(inserted(completed, completed)), "oneResult")
   })
 
@@ -198,13 +198,13 @@ describe("RunChecker", () => {
     assert.include(invariants(without(decided), all), "approvedOnly")
   })
 
-  it("finds a call that was let through by a grant that is not there", () => {
+  it("finds a call that an unknown grant allowed", () => {
     const granted = { ...classified, allowedBy: "grant of ann", grantId: "run.r9.grant" } as RunEvent
     const events = [started, answered("charge"), granted, toolStarted, completed, answered(), done]
     assert.deepStrictEqual(invariants(events), ["approvedOnly"])
   })
 
-  it("finds arguments that are not the approved ones", () => {
+  it("finds arguments that differ from the approved ones", () => {
     assert.deepStrictEqual(invariants(sound, { effects: [{ ...effect, arguments: { amount: 2 } }] }), [
       "asApproved"
     ])
@@ -220,7 +220,7 @@ describe("RunChecker", () => {
     assert.include(invariants(without(opened)), "oneDecision")
   })
 
-  it("finds what happens after the end of a run", () => {
+  it("finds events after the end of a run, except a revoked grant", () => {
     assert.deepStrictEqual(invariants([...sound, answered()]), ["terminal"])
     assert.deepStrictEqual(
       invariants([...sound, { _tag: "grant.revoked", at: 9, grantId: "g", by: "ann" } as RunEvent]),
@@ -228,24 +228,24 @@ describe("RunChecker", () => {
     )
   })
 
-  it("finds a model call while a call was open", () => {
+  it("finds a model request while a call is open", () => {
     assert.include(invariants(without(completed)), "validHistory")
   })
 
-  it("misses what was acknowledged", () => {
-    const told = (acknowledged: RunChecker.Acknowledged) => invariants(beforeDecision, { acknowledged })
-    assert.deepStrictEqual(told({ appended: [{ runId, revision: 5, events: [decided] }] }), ["acknowledged"])
-    assert.deepStrictEqual(told({ decisions: [{ runId, decision: approve }] }), ["acknowledged"])
-    assert.deepStrictEqual(told({ ended: [{ runId, status: "completed" }] }), ["terminal"])
+  it("finds acknowledged events, decisions and ends that are missing", () => {
+    const found = (acknowledged: RunChecker.Acknowledged) => invariants(beforeDecision, { acknowledged })
+    assert.deepStrictEqual(found({ appended: [{ runId, revision: 5, events: [decided] }] }), ["acknowledged"])
+    assert.deepStrictEqual(found({ decisions: [{ runId, decision: approve }] }), ["acknowledged"])
+    assert.deepStrictEqual(found({ ended: [{ runId, status: "completed" }] }), ["terminal"])
   })
 
-  it("takes an acknowledged decision that waits to be delivered for kept", () => {
+  it("accepts an acknowledged decision that waits for delivery", () => {
     const inbox = { open: [], undelivered: [{ runId, decision: approve }] }
     const acknowledged = { decisions: [{ runId, decision: approve }] }
     assert.deepStrictEqual(check(beforeDecision, { acknowledged, inbox }), [])
   })
 
-  it("finds two callers who are both told that their decision counts", () => {
+  it("finds a decision that was acknowledged with a different one", () => {
     const requests = (...asked: ReadonlyArray<DecisionInput>) =>
       check(sound, {
         acknowledged: { decisions: asked.map((asked) => ({ runId, decision: approve, asked })) }
@@ -273,7 +273,7 @@ describe("RunChecker", () => {
     assert.lengthOf(requests({ ...asked, by: service }), 1)
   })
 
-  it("finds a decision that was taken after its request had expired", () => {
+  it("finds a decision after the expiry of its request", () => {
     const deciding = (decision: Decision, expiring: Interruption) =>
       [
         started,
@@ -293,13 +293,13 @@ describe("RunChecker", () => {
     assert.deepStrictEqual(check(deciding(expired, expiring)), [])
   })
 
-  it("takes the repeat of a decision, with its digest or without, for its author's", () => {
+  it("accepts a decision that is repeated without its digest", () => {
     const { at: _, digest: __, ...asked } = approve
     const acknowledged = { decisions: [{ runId, decision: approve, asked }] }
     assert.deepStrictEqual(check(sound, { acknowledged }), [])
   })
 
-  it("takes an approval that edited the arguments for its author's, which the runtime says more of", () => {
+  it("accepts an approval with edited arguments to which the runtime adds a schema, and finds other arguments", () => {
     const edited = { ...approve, arguments: { amount: 2 } }
     const { at: _, ...asked } = edited
     const acknowledged = { decisions: [{ runId, decision: { ...edited, schema: "1hp2yye" }, asked }] }
@@ -308,7 +308,7 @@ describe("RunChecker", () => {
     assert.include(invariants(sound, { acknowledged: others }), "oneDecision")
   })
 
-  it("misses an acknowledged decision in the journal of a completed run, and not in that of a cancelled one", () => {
+  it("finds an acknowledged decision missing from a completed run, but not from a cancelled one", () => {
     const other = { ...approve, requestId: "run.r2" as RequestId }
     const acknowledged = { decisions: [{ runId, decision: other }] }
     assert.deepStrictEqual(check(sound, { acknowledged }), [
@@ -321,7 +321,7 @@ describe("RunChecker", () => {
   const said = { messageId: "m1", content: [{ _tag: "text", text: "And this." }], at: 5 } as const
   const taken: RunEvent = { _tag: "message.queued", ...said, at: 6 }
 
-  it("takes an acknowledged message for kept, in the journal or still waiting", () => {
+  it("accepts an acknowledged message in the journal or the inbox, and finds a missing one", () => {
     const acknowledged = { messages: [{ runId, message: said }] }
     const waiting = { open: [], undelivered: [], messages: [{ runId, message: said }] }
     const taking = inserted(taken, toolStarted)
@@ -334,7 +334,7 @@ describe("RunChecker", () => {
     assert.deepStrictEqual(invariants(taking, { acknowledged: { messages: another } }), ["acknowledged"])
   })
 
-  it("finds a message that was taken twice, or that waits although the journal has it", () => {
+  it("finds a message that was taken twice, or that is both in the inbox and in the journal", () => {
     const child: RunEvent = { _tag: "child.advanced", at: 6, callId, event: taken }
     for (const again of [taken, child]) {
       const twice = [...inserted(taken, toolStarted).slice(0, 9), again]
@@ -346,7 +346,7 @@ describe("RunChecker", () => {
     ])
   })
 
-  it("finds a message that waits in a completed run, and not one of a run that was cancelled or has failed", () => {
+  it("finds a waiting message in a completed run, but not in a cancelled or failed one", () => {
     const inbox = { open: [], undelivered: [], messages: [{ runId, message: said }] }
     assert.deepStrictEqual(check(sound, { inbox }), [
       { invariant: "oneMessage", runId, detail: "the message m1 waits in a completed run" }
@@ -360,7 +360,7 @@ describe("RunChecker", () => {
     }
   })
 
-  it("requires the failure of a run to be its last event, unless the run goes on", () => {
+  it("finds events after the failure of a run, except a revoked grant or a continuation", () => {
     const failed: RunEvent = {
       _tag: "run.failed",
       at: 8,
@@ -377,7 +377,7 @@ describe("RunChecker", () => {
     assert.deepStrictEqual(check([...failing, revoked]), [])
   })
 
-  it("compares the inbox with what the journals wait for", () => {
+  it("compares the inbox with the open requests of the journals", () => {
     const inbox = (...open: ReadonlyArray<Interruption>) => ({
       inbox: { open: open.map((request) => ({ runId, request })), undelivered: [] }
     })
@@ -395,7 +395,7 @@ describe("RunChecker", () => {
     assert.notInclude(violation?.detail ?? "", "sesame")
   })
 
-  it("shows control characters of what it reports as visible escapes", () => {
+  it("escapes control characters in its reports", () => {
     const said = { messageId: "m\u001b[2K\u202e\n1", content: [], at: 5 } as const
     assert.deepStrictEqual(check(sound, { acknowledged: { messages: [{ runId, message: said }] } }), [
       {

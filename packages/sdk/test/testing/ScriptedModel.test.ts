@@ -39,7 +39,7 @@ const result: Message = {
 }
 
 describe("a scripted model", () => {
-  it.effect("gives its answers in order, whole or in parts, and remembers what it was asked", () =>
+  it.effect("gives its answers in order, whole or in parts, and records its requests", () =>
     Effect.gen(function* () {
       const model = ScriptedModel.make([
         "one",
@@ -60,14 +60,14 @@ describe("a scripted model", () => {
     })
   )
 
-  it.effect("fails when it is asked for more than the script has", () =>
+  it.effect("fails when it is asked for more answers than the script has", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(ScriptedModel.make([]).client.complete(request))
       assert.include(error.message, "asked for more")
     })
   )
 
-  it.effect("repeats careless providers' call ids in every answer", () =>
+  it.effect("uses the same call ids in every answer, as some providers do", () =>
     Effect.gen(function* () {
       const answer = { calls: [{ tool: "a" }, { tool: "b" }] }
       const { client } = ScriptedModel.make([answer, answer])
@@ -81,7 +81,7 @@ describe("a scripted model", () => {
     })
   )
 
-  it.effect("waits as long as it is told", () =>
+  it.effect("waits for the delay of an answer", () =>
     Effect.gen(function* () {
       const { client } = ScriptedModel.make([{ text: "late", delay: "1 minute" }])
       const fiber = yield* Effect.forkChild(client.complete(request), { startImmediately: true })
@@ -92,7 +92,7 @@ describe("a scripted model", () => {
     })
   )
 
-  it.effect("can fail before its first part, after some, or only when it streams", () =>
+  it.effect("fails before the first part, after some parts, or only when it streams", () =>
     Effect.gen(function* () {
       const error = new ProviderFault({ description: "down" })
       const { client } = ScriptedModel.make([
@@ -114,7 +114,7 @@ describe("a scripted model", () => {
     })
   )
 
-  it.effect("says with an error what was used, where the script does", () =>
+  it.effect("reports usage with an error where the script has it", () =>
     Effect.gen(function* () {
       const error = new ProviderFault({ description: "broke" })
       const model = ScriptedModel.make([{ error, usage: { inputTokens: 7 } }, { error }])

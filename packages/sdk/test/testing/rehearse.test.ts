@@ -38,7 +38,7 @@ describe("rehearse", () => {
     assert.strictEqual(done.status, "completed")
   }
 
-  it("rehearses every crash for a test without Effect", async () => {
+  it("rehearses every crash without Effect", async () => {
     const reports = await rehearseEveryCrash(setup(false), scenario)
     assert.isAbove(reports.length, 25)
     Rehearsal.assertSafe(reports)
@@ -47,7 +47,7 @@ describe("rehearse", () => {
     )
   })
 
-  it("throws what an agent does that is not safe", async () => {
+  it("reports an effect that happened twice", async () => {
     const report = await rehearse(setup(true), async (rehearsal) => {
       await rehearsal.crashAt("after-tool:refund")
       await scenario(rehearsal)
@@ -55,7 +55,7 @@ describe("rehearse", () => {
     assert.throws(() => Rehearsal.assertSafe(report), /happened 2 times for the call with the key run-1.t1.1/)
   })
 
-  it("rejects with what the scenario throws", async () => {
+  it("rejects with the error of the scenario", async () => {
     const error = await rehearse(setup(false), async () => {
       throw new Error("nothing to rehearse")
     }).catch((error: unknown) => error)

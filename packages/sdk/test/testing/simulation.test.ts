@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as SimulatedClock from "../../src/testing/internal/simulation/clock.ts"
 import * as Points from "../../src/testing/internal/simulation/points.ts"
 
-/** When each of these sleeps ends, in the order in which they do. */
+/** The ends of these sleeps, in their order. */
 const sleeping = (clock: SimulatedClock.SimulatedClock, ...times: ReadonlyArray<string>) => {
   const ended: Array<string> = []
   const sleep = (time: string) =>
@@ -17,7 +17,7 @@ const sleeping = (clock: SimulatedClock.SimulatedClock, ...times: ReadonlyArray<
   )
 }
 
-/** Works in the time of a clock. */
+/** A test in the time of a simulated clock. */
 const timed = (
   title: string,
   options: Parameters<typeof SimulatedClock.make>[0],
@@ -39,26 +39,22 @@ describe("the clock of a simulation", () => {
     assert.deepStrictEqual(ended, ["1 second at 1", "3 seconds at 3"])
   })
 
-  timed(
-    "ends every sleep that is due when it is set forward, and none when it is set back",
-    {},
-    function* (clock) {
-      const ended = yield* sleeping(clock, "3 seconds", "1 second", "9 seconds")
-      clock.jump(-60_000)
-      clock.jump(65_000)
-      yield* Effect.yieldNow
-      assert.deepStrictEqual(ended, ["1 second at 5", "3 seconds at 5"])
-    }
-  )
+  timed("ends every due sleep when it jumps forward, and none when it jumps back", {}, function* (clock) {
+    const ended = yield* sleeping(clock, "3 seconds", "1 second", "9 seconds")
+    clock.jump(-60_000)
+    clock.jump(65_000)
+    yield* Effect.yieldNow
+    assert.deepStrictEqual(ended, ["1 second at 5", "3 seconds at 5"])
+  })
 
-  timed("ends a short sleep at once, and its time has passed", { shortMs: 1000 }, function* (clock) {
+  timed("ends a short sleep at once, and adds its time", { shortMs: 1000 }, function* (clock) {
     yield* Effect.sleep("999 millis")
     assert.strictEqual(clock.currentTimeMillisUnsafe() - SimulatedClock.beginning, 999)
   })
 })
 
 describe("the points of a simulation", () => {
-  it("let what is planned happen once, at its passing or at the next one", () => {
+  it("inject each planned fault once, at its planned passing or at the next one", () => {
     const points = Points.make([
       { place: "a", time: 2, fault: "second" },
       { place: "b", fault: "next" }
@@ -71,7 +67,7 @@ describe("the points of a simulation", () => {
     assert.deepStrictEqual(points.planned(), ["c#7"])
   })
 
-  it.effect("are visited one by one, then in the pairs that they led to, as many as are wanted", () =>
+  it.effect("are visited one by one and then in pairs, up to a bound", () =>
     Effect.gen(function* () {
       const visited: Array<string> = []
       const sweep = (atMost?: number) =>

@@ -10,7 +10,7 @@ import { decoder } from "../../src/tool/DataSchema.ts"
 const make = <A>(schema: DataSchema<A>) => Result.getOrThrow(decoder(schema))
 const keys = (value: unknown) => Object.keys(value as object)
 
-describe("a schema of Effect", () => {
+describe("an Effect Schema", () => {
   const Deploy = Schema.Struct({
     env: Schema.Literals(["staging", "production"]).annotate({ description: "Where to" }),
     replicas: Schema.Int,
@@ -19,7 +19,7 @@ describe("a schema of Effect", () => {
     since: Schema.optionalKey(Schema.DateFromString)
   })
 
-  it("is shown to the model as JSON Schema of what the model has to write", () => {
+  it("is shown to the model as the JSON Schema of its encoded form", () => {
     const { jsonSchema } = make(Deploy)
     assert.strictEqual(jsonSchema["type"], "object")
     assert.deepStrictEqual(keys(jsonSchema["properties"]), ["env", "replicas", "note", "force", "since"])
@@ -46,7 +46,7 @@ describe("a schema of Effect", () => {
     })
   )
 
-  it.effect("goes back to JSON", () =>
+  it.effect("encodes its values back to JSON", () =>
     Effect.gen(function* () {
       const { decode, encode } = make(Deploy)
       const json = { env: "staging", replicas: 2, force: true, since: "2026-01-02T00:00:00.000Z" }
@@ -54,7 +54,7 @@ describe("a schema of Effect", () => {
     })
   )
 
-  it.effect("says where it is wrong", () =>
+  it.effect("names the wrong or missing field in its error", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(make(Deploy).decode({ env: "moon", replicas: 2 }))
       assert.include(error, "env")
@@ -63,7 +63,7 @@ describe("a schema of Effect", () => {
     })
   )
 
-  it("keeps recursive schemas whole", () => {
+  it("defines the references of a recursive type", () => {
     interface Tree {
       readonly label: string
       readonly kids: ReadonlyArray<Tree>
@@ -80,7 +80,7 @@ describe("a schema of Effect", () => {
     assert.include(text, "$ref")
   })
 
-  it.effect("without fields takes an object or nothing, and nothing of it", () =>
+  it.effect("accepts an object, null or an empty list when it has no fields, and decodes it to {}", () =>
     Effect.gen(function* () {
       const { jsonSchema, decode } = make(Schema.Struct({}) as unknown as DataSchema<unknown>)
       assert.deepStrictEqual(jsonSchema, { type: "object", properties: {}, additionalProperties: false })
@@ -91,7 +91,7 @@ describe("a schema of Effect", () => {
     })
   )
 
-  it("that cannot be JSON is refused with a reason", () => {
+  it("is converted, or refused with a reason, when it has no JSON form", () => {
     const made = decoder(Schema.Struct({ f: Schema.Symbol }) as unknown as DataSchema<unknown>)
     assert.isTrue(Result.isSuccess(made) || made.failure.length > 0)
   })
@@ -104,7 +104,7 @@ describe("a zod schema", () => {
     tags: z.array(z.string()).optional()
   })
 
-  it("is shown to the model as JSON Schema of what the model has to write", () => {
+  it("is shown to the model as the JSON Schema of its input", () => {
     const { jsonSchema } = make(Deploy as DataSchema<unknown>)
     assert.strictEqual(jsonSchema["type"], "object")
     assert.deepStrictEqual(jsonSchema["required"], ["env"])
@@ -112,7 +112,7 @@ describe("a zod schema", () => {
     assert.strictEqual(env?.["description"], "Where to")
   })
 
-  it.effect("decodes with defaults, and has no way back to JSON", () =>
+  it.effect("decodes with defaults, and has no encoder", () =>
     Effect.gen(function* () {
       const { decode, encode } = make(Deploy as DataSchema<unknown>)
       assert.deepStrictEqual(yield* decode({ env: "staging" }), { env: "staging", replicas: 1 })
@@ -120,7 +120,7 @@ describe("a zod schema", () => {
     })
   )
 
-  it.effect("says where it is wrong", () =>
+  it.effect("names every wrong field in its error", () =>
     Effect.gen(function* () {
       const { decode } = make(Deploy as DataSchema<unknown>)
       const error = yield* Effect.flip(decode({ env: "moon", tags: ["a", 2] }))
@@ -141,7 +141,7 @@ describe("a zod schema", () => {
 })
 
 describe("another Standard Schema", () => {
-  it("without JSON Schema is refused, with what to do about it", () => {
+  it("is refused when it has no JSON Schema", () => {
     const schema: StandardSchemaV1<unknown, string> = {
       "~standard": { version: 1, vendor: "acme", validate: () => ({ value: "" }) }
     }

@@ -9,7 +9,7 @@ const textOf = (value: unknown) => {
 }
 
 describe("Tool.make", () => {
-  it("takes a tool that does not say otherwise to have effects", () => {
+  it("makes a sideEffecting tool that is not idempotent by default", () => {
     const tool = Tool.make("deploy", { handler: () => "" })
     assert.strictEqual(tool.safety, "sideEffecting")
     assert.isFalse(tool.idempotent)
@@ -18,21 +18,21 @@ describe("Tool.make", () => {
 })
 
 describe("Tool.toContent", () => {
-  it("keeps text as it is", () => assert.strictEqual(textOf("a\nb"), "a\nb"))
+  it("keeps text unchanged", () => assert.strictEqual(textOf("a\nb"), "a\nb"))
 
-  it("says nothing for nothing", () => {
+  it("returns an empty text for undefined and null", () => {
     assert.strictEqual(textOf(undefined), "")
     assert.strictEqual(textOf(null), "")
   })
 
-  it("writes anything else as JSON", () => {
+  it("encodes other values as JSON", () => {
     assert.strictEqual(textOf({ a: [1, true, null] }), '{"a":[1,true,null]}')
     assert.strictEqual(textOf(0), "0")
     assert.strictEqual(textOf(false), "false")
     assert.strictEqual(textOf(new Date(0)), '"1970-01-01T00:00:00.000Z"')
   })
 
-  it("says what JSON cannot say as text", () => {
+  it("writes values without a JSON form as text", () => {
     const loop: { self?: unknown } = {}
     loop.self = loop
     assert.strictEqual(textOf(loop), "[object Object]")
@@ -40,7 +40,7 @@ describe("Tool.toContent", () => {
     assert.strictEqual(textOf(Symbol("s")), "Symbol(s)")
   })
 
-  it("says what is in an error, a map or a set, which JSON leaves empty", () => {
+  it("writes the content of errors, maps and sets", () => {
     assert.strictEqual(textOf(new TypeError("no such file")), "TypeError: no such file")
     assert.strictEqual(textOf({ why: new Error("late") }), '{"why":"Error: late"}')
     assert.strictEqual(textOf(new Map([["a", new Set([1])]])), '[["a",[1]]]')

@@ -5,7 +5,7 @@ import { isTooLarge, make } from "../../src/tool/internal/mcpLines.ts"
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
 const bytes = (text: string) => new TextEncoder().encode(text)
 
-/** What comes of an output that arrives in chunks of these sizes, with a bound of 60 bytes. */
+/** The lines of an output that arrives in chunks of these sizes, with a bound of 60 bytes. */
 const linesOf = (output: string, sizes: ReadonlyArray<number> = []): ReadonlyArray<string> => {
   const take = make(60)
   let rest = bytes(output)
@@ -20,7 +20,7 @@ const linesOf = (output: string, sizes: ReadonlyArray<number> = []): ReadonlyArr
 const long = 'é\\"}{[,:'.repeat(20)
 
 describe("the output of an MCP server's process", () => {
-  it("answers a request with an error whose result is too long, wherever its id stands", () => {
+  it("has an error in place of a result that is too long, with the id of its request", () => {
     for (const message of [
       { jsonrpc: "2.0", id: 7, result: { text: long, id: 8, method: "a" } },
       { result: { text: long, id: 8, method: "a" }, id: 7 },
@@ -36,7 +36,7 @@ describe("the output of an MCP server's process", () => {
     assert.strictEqual(JSON.parse(linesOf(`{"id":"seven","result":"${"x".repeat(90)}"}\n`)[0]!).id, "seven")
   })
 
-  it("is silent about requests and notifications that are too long, and about lines that are no messages", () => {
+  it("has no line for a request or notification that is too long, nor for a line that is not a message", () => {
     for (const output of [
       { id: 7, method: "sampling/createMessage", params: { long } },
       { params: { long }, method: "sampling/createMessage", id: 7 },
@@ -48,7 +48,7 @@ describe("the output of an MCP server's process", () => {
     assert.deepStrictEqual(linesOf(`listening\n\n  \n{"id":1}\n${long}\n`), ['{"id":1}'])
   })
 
-  it("is the same in chunks of any size", () => {
+  it("has the same lines in chunks of any size", () => {
     const message = fc.record({
       id: fc.nat(),
       result: fc.record({ text: fc.string({ unit: "binary", maxLength: 80 }), id: fc.nat() })

@@ -12,7 +12,7 @@ const shown = (names: ReadonlyArray<string>, prefix = "") =>
   ).named.map(([name, tool]) => [tool.name, name] as const)
 
 describe("the name of an MCP tool", () => {
-  it("is its own where every model takes that, else the nearest that they take", () => {
+  it("is its own where every model accepts it, or else the nearest accepted one", () => {
     assert.deepStrictEqual(shown(["read_file", "fs.read", "repo/list all", "日本"]), [
       ["read_file", "read_file"],
       ["fs.read", "fs_read"],
@@ -22,7 +22,7 @@ describe("the name of an MCP tool", () => {
     assert.deepStrictEqual(shown(["list"], "my server:"), [["list", "my_server_list"]])
   })
 
-  it("is told apart where several would be the same, in whatever order and company they are listed", () => {
+  it("is unique among similar names, and does not depend on their order", () => {
     const names = ["fs.read", "fs_read", "fs/read", "x".repeat(70), `${"x".repeat(70)}y`]
     const forwards = new Map(shown(names))
     assert.strictEqual(forwards.get("fs_read"), "fs_read")
@@ -32,7 +32,7 @@ describe("the name of an MCP tool", () => {
     for (const name of names) assert.strictEqual(backwards.get(name), forwards.get(name))
   })
 
-  it("stands for one tool: another one of the same name is left out", () => {
+  it("belongs to the first tool of that name, and later ones are left out", () => {
     const { leftOut, named: kept } = nameTools(
       [
         { name: "a", description: "first", inputSchema: object } as McpSchema.Tool,
@@ -52,34 +52,34 @@ describe("a listed MCP tool", () => {
   const deep = JSON.parse(`${'{"a":'.repeat(300)}1${"}".repeat(300)}`)
   const cases: ReadonlyArray<readonly [string, unknown, unknown]> = [
     [
-      "is taken as it is",
+      "is accepted unchanged",
       { name: "a", title: "A", inputSchema: object },
       { name: "a", title: "A", inputSchema: object }
     ],
-    ["has no arguments where it has no schema", { name: "a" }, { name: "a", inputSchema: object }],
+    ["has no arguments when it has no schema", { name: "a" }, { name: "a", inputSchema: object }],
     [
-      "has an object as its arguments where its schema does not say what they are",
+      "has an object as arguments when its schema has no type",
       { name: "a", inputSchema: { properties: { x: {} } } },
       { name: "a", inputSchema: { type: "object", properties: { x: {} } } }
     ],
     [
-      "has an object as its arguments where they may be one",
+      "has an object as arguments when its schema allows one",
       { name: "a", inputSchema: { type: ["object", "null"] } },
       { name: "a", inputSchema: { type: "object" } }
     ],
     [
-      "is used without what is wrong about it and not needed",
+      "is used without invalid fields that are not needed",
       { name: "a", description: "A", inputSchema: object, icons: "no", annotations: { readOnlyHint: true } },
       { name: "a", description: "A", inputSchema: object, annotations: { readOnlyHint: true } }
     ],
     [
-      "is used without hints that are none",
+      "is used without invalid hints",
       { name: "a", description: 7, inputSchema: object, annotations: { readOnlyHint: "yes" } },
       { name: "a", inputSchema: object }
     ],
-    ["is left out when it is no object", "tool", "it is no object"],
+    ["is left out when it is not an object", "tool", "it is no object"],
     [
-      "is left out when its name is too long to be kept",
+      "is left out when its name is too long",
       { name: "a".repeat(513), inputSchema: object },
       "its name is longer than 512 characters"
     ],
@@ -90,22 +90,22 @@ describe("a listed MCP tool", () => {
       "its arguments are no object"
     ],
     [
-      "is left out when its schema is none",
+      "is left out when its schema is not an object",
       { name: "a", inputSchema: "object" },
       "its arguments are no object"
     ],
     [
-      "is left out when its properties are none",
+      "is left out when its properties are invalid",
       { name: "a", inputSchema: { properties: 7 } },
       "its JSON Schema is none"
     ],
     [
-      "is left out when it cannot be kept",
+      "is left out when its schema is nested too deeply",
       { name: "a", inputSchema: { ...object, deep } },
       "its description lies more than 200 levels deep"
     ],
     [
-      "is left out when it runs as a task only",
+      "is left out when it runs only as a task",
       { name: "a", inputSchema: object, execution: { taskSupport: "required" } },
       "it runs as a task only, which is not supported"
     ]
@@ -127,7 +127,7 @@ describe("a listed MCP tool", () => {
     assert.deepStrictEqual(leftOut, [{ tool: "a", why: "it takes arguments in headers that cannot be sent" }])
   })
 
-  it("is not looked for in an answer that holds no list", () => {
+  it("is not expected in an answer without a list", () => {
     for (const result of [undefined, null, [], { tools: 7 }]) {
       assert.deepStrictEqual(
         readableTools(result, () => true),

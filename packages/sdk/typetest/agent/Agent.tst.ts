@@ -23,7 +23,7 @@ const send = Tool.make("send", {
 })
 
 describe("Tool.make", () => {
-  it("gives the handler the decoded arguments of an Effect Schema", () => {
+  it("passes the handler the decoded arguments of an Effect Schema", () => {
     Tool.make("t", {
       parameters: Schema.Struct({ n: Schema.NumberFromString, tag: Schema.optionalKey(Schema.String) }),
       handler: (args) => {
@@ -32,7 +32,7 @@ describe("Tool.make", () => {
       }
     })
   })
-  it("gives the handler the decoded arguments of a Standard Schema", () => {
+  it("passes the handler the decoded arguments of a Standard Schema", () => {
     Tool.make("t", {
       parameters: z.object({ n: z.coerce.number() }),
       handler: (args) => {
@@ -40,11 +40,11 @@ describe("Tool.make", () => {
       }
     })
   })
-  it("knows the services that an Effect handler needs", () => {
+  it("infers the services of its handler", () => {
     expect(charge).type.toBe<Tool.Tool<Payments>>()
     expect(Tool.make("t", { handler: async () => 1 })).type.toBe<Tool.Tool<never>>()
   })
-  it("knows the services that each of its callbacks needs", () => {
+  it("infers the services of each callback", () => {
     const paying = () => Payments.use((payments) => payments.charge(1))
     const mailing = () => Mail.use((mail) => mail.send("ann"))
     const handler = () => ""
@@ -57,7 +57,7 @@ describe("Tool.make", () => {
     const reconcile = () => Effect.as(mailing(), { _tag: "notHappened" } as const)
     expect(Tool.make("t", { handler, reconcile })).type.toBe<Tool.Tool<Mail>>()
   })
-  it("needs no scope from its caller", () => {
+  it("requires no scope from its caller", () => {
     const acquire = Effect.acquireRelease(Effect.succeed("file"), () => Effect.void)
     expect(Tool.make("t", { handler: () => acquire })).type.toBe<Tool.Tool<never>>()
     expect(
@@ -74,10 +74,10 @@ describe("Tool.make", () => {
 
 describe("Agent.make", () => {
   const clerk = Agent.make("clerk", { tools: [charge, send], output: Schema.Struct({ ok: Schema.Boolean }) })
-  it("adds up the services of its tools", () => {
+  it("requires the services of its tools", () => {
     expect(clerk).type.toBe<Agent.Agent<Payments | Mail, { readonly ok: boolean }>>()
   })
-  it("adds up those of its instructions, its sub-agents and the agents that it hands over to", () => {
+  it("requires the services of its instructions, sub-agents and handoffs", () => {
     const paying = Agent.make("paying", { tools: [charge] })
     const mailing = Agent.make("mailing", { tools: [send] })
     expect(Agent.make("a", { subAgents: [paying, mailing] })).type.toBe<Agent.Agent<Payments | Mail>>()
@@ -93,12 +93,12 @@ describe("Agent.make", () => {
       Agent.Agent<Payments>
     >()
   })
-  it("lets agents hand over to each other, whose types say what both need", () => {
+  it("accepts agents that hand over to each other, with a declared type", () => {
     const desk: Agent.Agent<Payments> = Agent.make("desk", { handoffs: () => [billing] })
     const billing: Agent.Agent<Payments> = Agent.make("billing", { tools: [charge], handoffs: () => [desk] })
     expect(desk).type.not.toBeAssignableTo<Agent.Agent>()
   })
-  it("asks for them, and for a model, when it is bound", () => {
+  it("requires these services and a model when it is bound", () => {
     expect(Runtime.make({ agent: clerk })).type.toBeAssignableTo<
       Effect.Effect<
         Runtime.Runtime<{ readonly ok: boolean }>,
@@ -110,7 +110,7 @@ describe("Agent.make", () => {
       Effect.Effect<unknown, unknown, ModelClient.ModelClient>
     >()
   })
-  it("types the output of a completed run, which is a union on status", () => {
+  it("types a run's output, and the result is a union on status", () => {
     const run = (runtime: Runtime.Runtime<{ readonly ok: boolean }>) => runPrompt(runtime, { prompt: "go" })
     expect<Effect.Success<ReturnType<typeof run>>>().type.toBe<
       RunResult.RunResult<{ readonly ok: boolean }>

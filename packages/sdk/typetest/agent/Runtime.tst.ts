@@ -25,14 +25,14 @@ const plain = Agent.make("plain", { tools: [free] })
 type Needs<T> = T extends Effect.Effect<unknown, unknown, infer R> ? R : never
 
 describe("createRuntime", () => {
-  it("needs a model, a scope and what the agent's tools need", () => {
+  it("requires a model, a scope and the services of the agent's tools", () => {
     const runtime = createRuntime({ agent: clerk, profiles: [{ name: "plan" }], leaseTtl: "1 minute" })
     expect<Needs<typeof runtime>>().type.toBe<Payments | ModelClient.ModelClient | Scope.Scope>()
     expect<Effect.Success<typeof runtime>>().type.toBe<Runtime.Runtime<{ readonly ok: boolean }>>()
     const bare = createRuntime({ agent: plain })
     expect<Needs<typeof bare>>().type.toBe<ModelClient.ModelClient | Scope.Scope>()
   })
-  it("needs what the tools of each extension need, and what opens and closes it", () => {
+  it("requires the services of each extension's tools and onStart", () => {
     const runtime = createRuntime({
       agent: plain,
       extensions: [
@@ -47,14 +47,14 @@ describe("createRuntime", () => {
       Mail | Clerk | Payments | ModelClient.ModelClient | Scope.Scope
     >()
   })
-  it("takes an extension that needs nothing as it stands", () => {
+  it("accepts an extension without requirements", () => {
     const runtime = createRuntime({
       agent: plain,
       extensions: [{ name: "notes", tools: ({ profile }) => (profile.name === "plan" ? [] : [free]) }]
     })
     expect<Needs<typeof runtime>>().type.toBe<ModelClient.ModelClient | Scope.Scope>()
   })
-  it("needs what the agents need that its agent hands over to, and what its callback needs", () => {
+  it("requires the services of handoffs and of the approval callback", () => {
     const runtime = createRuntime({
       agent: Agent.make("desk", { handoffs: [clerk] }),
       approvalCallback: () => Clerk.use(({ wake }) => Effect.as(wake, undefined))
@@ -66,7 +66,7 @@ describe("createRuntime", () => {
     })
     expect<Needs<typeof bound>>().type.toBe<Mail | Clerk | ModelClient.ModelClient>()
   })
-  it("needs what the effects of its hooks need", () => {
+  it("requires the services of its hooks, and refuses unknown or invalid hooks", () => {
     const runtime = createRuntime({
       agent: plain,
       hooks: {
@@ -79,7 +79,7 @@ describe("createRuntime", () => {
     expect(createRuntime).type.not.toBeCallableWith({ agent: plain, hooks: { onToolCal: () => {} } })
     expect(createRuntime).type.not.toBeCallableWith({ agent: plain, hooks: { onToolCall: 1 } })
   })
-  it("refuses an option that it does not know", () => {
+  it("refuses unknown and invalid options", () => {
     expect(createRuntime).type.not.toBeCallableWith({ agent: plain, leaseTTL: "1 minute" })
     expect(createRuntime).type.not.toBeCallableWith({ agent: plain, interactive: "yes" })
     expect(createRuntime).type.not.toBeCallableWith({})
@@ -87,7 +87,7 @@ describe("createRuntime", () => {
 })
 
 describe("RuntimeExtension.make", () => {
-  it("knows the services by what its functions return", () => {
+  it("infers the services from the results of its functions", () => {
     expect(
       RuntimeExtension.make("all", {
         tools: () => [charge, send],
@@ -101,7 +101,7 @@ describe("RuntimeExtension.make", () => {
 })
 
 describe("reconfigureRuntime", () => {
-  it("needs what the new tools need", () => {
+  it("requires the services of the new tools", () => {
     const runtime = {} as Runtime.Runtime
     const swapped = reconfigureRuntime(runtime, { tools: [charge, send] })
     expect<Needs<typeof swapped>>().type.toBe<Payments | Mail>()

@@ -21,7 +21,7 @@ declare const conductor: Conductor.Conductor
 type Needs<T> = T extends Effect.Effect<unknown, unknown, infer R> ? R : never
 
 describe("dispatchPrompt", () => {
-  it("needs a scope, knows what the agent answers, and has no store that could fail", () => {
+  it("requires a scope, types the agent's answer, and has no store errors", () => {
     const dispatched = dispatchPrompt(runtime, { prompt: "go" })
     expect<Needs<typeof dispatched>>().type.toBe<Scope.Scope>()
     expect<Effect.Success<typeof dispatched>>().type.toBe<AgentHandle.AgentHandle<Answer>>()
@@ -32,7 +32,7 @@ describe("dispatchPrompt", () => {
 })
 
 describe("dispatchPromptStored", () => {
-  it("needs a store, which can fail", () => {
+  it("requires a store, and has its errors", () => {
     const dispatched = dispatchPromptStored(runtime, { prompt: "go" })
     expect<Needs<typeof dispatched>>().type.toBe<Scope.Scope | RunStore.RunStore>()
     expect<Effect.Success<typeof dispatched>>().type.toBe<
@@ -46,7 +46,7 @@ describe("dispatchPromptStored", () => {
 })
 
 describe("Conductor", () => {
-  it("joins handles with and without a store, and knows what they answer", () => {
+  it("joins handles with and without a store, and types their answers", () => {
     const stored = null as unknown as AgentHandle.AgentHandle<Answer, AgentHandle.StoredFault>
     const plain = null as unknown as AgentHandle.AgentHandle<Answer>
     expect<Effect.Success<ReturnType<typeof Conductor.all<Answer, AgentHandle.StoredFault>>>>().type.toBe<

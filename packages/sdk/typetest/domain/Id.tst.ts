@@ -8,7 +8,7 @@ describe("Id", () => {
     expect<string>().type.not.toBeAssignableTo<Id.RunId>()
   })
 
-  it("gives every id to whoever wants a string", () => {
+  it("makes every id assignable to a string", () => {
     expect<Id.RunId>().type.toBeAssignableTo<string>()
   })
 })
