@@ -61,13 +61,13 @@ interface Turn {
   fault: Fault
 }
 
-/** The second process is open and waits for the meeting. */
+/** The operation at which the second process, with its store open, waits for the meeting. */
 const gate = "the meeting"
 
 /** A statement that SQLite refuses while another connection writes, instead of waiting. */
 const needsLock = (what: string) => /^(BEGIN IMMEDIATE|INSERT|UPDATE|DELETE)/.test(what)
 
-/** The process that has the turn. */
+/** Decides which process has the turn. */
 class Stage {
   readonly passed = { first: 0, second: 0 }
   readonly ended = { first: false, second: false }

@@ -6,8 +6,7 @@ import type { FaultySqlClient } from "@fermata/sdk/testing"
 import type { Planned } from "../../packages/sdk/src/testing/internal/simulation/points.ts"
 
 /**
- * A fault at an operation, by the operation's number. The place in the list is the process: 0 is the first, each later one was started
- * after a crash.
+ * A fault at an operation, by the operation's number. `place` is the process: 0 is the first, each later one was started after a crash.
  */
 export type Point = Planned<FaultySqlClient.Fault>
 

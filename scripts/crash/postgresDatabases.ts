@@ -69,7 +69,7 @@ export const postgresDatabases = async (): Promise<Databases> => {
   }
 }
 
-/** The sessions of one world mostly wait for the server. */
+/** Worlds at a time: the sessions of one world mostly wait for the server. */
 const worlds = 4
 
 /** A session that no process owns, on one of the databases. */

@@ -225,7 +225,7 @@ describe("SqliteStore", () => {
     })
   )
 
-  it.effect("rolls an interrupted append back and stays usable", () =>
+  it.effect("keeps its journal whole when appends are interrupted at any step", () =>
     Effect.gen(function* () {
       yield* withStore({ filename: ":memory:" }, (store) =>
         Effect.gen(function* () {

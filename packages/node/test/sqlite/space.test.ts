@@ -28,7 +28,7 @@ const smallDisk = Effect.gen(function* () {
   )
 })
 
-describe("SqliteStore without space", () => {
+describe("SqliteStore without free space", () => {
   it.live(
     "keeps acknowledged events on a full disk, and appends again when there is space",
     (context) =>
@@ -98,7 +98,7 @@ describe("SqliteStore without space", () => {
   )
 })
 
-describe("SqliteStore with large things in it", () => {
+describe("SqliteStore with a large event", () => {
   it.effect("stores an event of 10 MB and returns it", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
@@ -117,8 +117,8 @@ describe("SqliteStore with large things in it", () => {
   )
 })
 
-describe("the place of a SQLite store", () => {
-  it("is remote when the nearest mount is, and only then", () => {
+describe("the path of a SQLite store", () => {
+  it("is remote exactly when its nearest mount is remote", () => {
     const mounts = [
       "/dev/sda1 / ext4 rw 0 0",
       "ana@host:/data /mnt/far\\040away fuse.sshfs rw 0 0",
