@@ -178,7 +178,7 @@ describe("dispatchPromptStored", () => {
     )
   )
 
-  it.effect("denies an expired request and goes on", () =>
+  it.effect("denies an expired request and continues", () =>
     inOneStore(
       Effect.gen(function* () {
         const write = probe("write", { approval: { expiresIn: "1 hour" } })

@@ -2,7 +2,7 @@
  * A model of the loop: a simulation of everything that a run can go through, driven by a tape of numbers.
  *
  * `simulate` plays the part of `perform` with synthetic models, tools, people and crashes. The runs of a tree advance side by side:
- * each is a generator that yields where a model or a tool works, and the tape chooses which one goes on. An exhausted tape makes the
+ * each is a generator that yields where a model or a tool works, and the tape chooses which one continues. An exhausted tape makes the
  * quiet choice (the model ends its answer, people approve, nothing crashes), so that every simulation ends and a shorter tape is a
  * simpler story.
  */

@@ -210,7 +210,7 @@ describe("a run with wrapUp", () => {
     assert.strictEqual(next(foldOnto(after, answered("Half.")))._tag, "AskLimit")
   })
 
-  it("goes on when the budget is raised before the model is asked", () => {
+  it("continues when the budget is raised before the model is asked", () => {
     const more = foldOnto(usedUp, {
       _tag: "limits.changed",
       at,

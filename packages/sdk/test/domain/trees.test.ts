@@ -78,7 +78,7 @@ describe("a run with sub-agents", () => {
   )
 
   it(
-    "ends each of them once when it is cancelled, and none goes on afterwards",
+    "ends each of them once when it is cancelled, and none continues afterwards",
     always((trace) => {
       eachEvent(({ event, path }, state, ledger) => {
         for (const { ends, id } of ledger.runs.values()) if (id !== state.runId) assert.isAtMost(ends, 1)

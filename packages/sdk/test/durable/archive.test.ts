@@ -208,7 +208,7 @@ describe("an archive of a run", () => {
           yield* importRun(JSON.parse(text))
           assert.strictEqual(yield* importRun(JSON.parse(text)), runId)
           assert.lengthOf(yield* store.list(), 2)
-          // The copy goes on, and the older archive does not replace it.
+          // The copy continues, and the older archive does not replace it.
           const { runtime } = yield* rebind(agent(), model)
           expect(yield* runPromptStored(runtime, { runId, decisions: [approve(request)] }), "completed")
           const refused = yield* Effect.flip(importRun(JSON.parse(text)))

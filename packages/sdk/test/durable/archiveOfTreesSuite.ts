@@ -11,7 +11,7 @@ import { revokeGrant } from "../../src/durable/revokeGrant.ts"
 import { RunStore } from "../../src/store/RunStore.ts"
 import { type StoredRun } from "../../src/store/RunStorePort.ts"
 import type { StoredGrant } from "../../src/store/StoredGrant.ts"
-import { agentsOf, finish, randomOf, tell } from "../helpers/RandomTree.ts"
+import { agentsOf, finish, playStory, randomOf } from "../helpers/RandomTree.ts"
 
 /** Makes an empty store. */
 export type FreshStore = Effect.Effect<RunStore["Service"], unknown, Scope.Scope>
@@ -35,7 +35,7 @@ const inStore = <A, E>(store: RunStore["Service"], body: Effect.Effect<A, E, Run
   Effect.provideService(body, RunStore, store)
 const throughText = <A>(value: A): A => JSON.parse(JSON.stringify(value)) as A
 
-/** The content of a store for these runs, without what depends on its own clock. */
+/** The content of a store for these runs, without the parts that depend on its clock. */
 const standing = Effect.fnUntraced(function* (runs: ReadonlyArray<RunId>) {
   const store = yield* RunStore
   const heads: Array<
@@ -102,7 +102,7 @@ const storyOf = Effect.fnUntraced(function* (number: number, freshStore: FreshSt
   const { effects, process, provider } = agentsOf(seed)
   const runtime = yield* process
   const store = yield* freshStore
-  yield* inStore(store, tell(seed, runtime))
+  yield* inStore(store, playStory(seed, runtime))
   provider.hasTrouble = false
   const heads = (yield* store.list({ limit: 1000 })).toReversed()
   const failed = heads.filter(({ status }) => status === "error")

@@ -45,7 +45,7 @@ const leftBehind = (runId: RunId, last: (event: RunEvent) => boolean) =>
 
 const is = (tag: RunEvent["_tag"]) => (event: RunEvent) => event._tag === tag
 
-/** A completed run with a read and a write, and a runtime for what a truncation leaves of it. */
+/** A completed run with a read and a write, and a runtime that continues a truncated copy. */
 const finished = (...rest: Parameters<typeof bind>[1]) =>
   Effect.gen(function* () {
     const program = () => {

@@ -129,7 +129,7 @@ describe("a message to a sub-agent's run", () => {
         const running = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId }))
         yield* Deferred.await(begun)
         yield* sendMessage(scoutRun, "By the way.")
-        // The store notifies it while the lead's model call goes on.
+        // The store notifies it while the lead's model call runs.
         yield* TestClock.adjust("1 second")
         yield* Deferred.succeed(open, undefined)
         const asked = () => model.requests.filter(({ agentPath }) => agentPath.length > 1).length
@@ -202,7 +202,7 @@ describe("the cancellation of a sub-agent's run", () => {
     )
   }
 
-  it.effect("interrupts a sub-agent that another fiber drives, and its siblings go on", () =>
+  it.effect("interrupts a sub-agent that another fiber drives, and its siblings continue", () =>
     inOneStore(
       Effect.gen(function* () {
         const hung = yield* Deferred.make<void>()

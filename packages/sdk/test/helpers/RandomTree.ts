@@ -132,7 +132,7 @@ const answerTo = (seed: string, request: Interruption): DecisionInput | undefine
 const isLive = ({ status }: RunHead) => status === "running" || status === "held"
 
 /** Performs a story in the store. Refused steps have no effect. */
-export const tell = Effect.fnUntraced(function* (seed: string, runtime: Runtime<any>) {
+export const playStory = Effect.fnUntraced(function* (seed: string, runtime: Runtime<any>) {
   const store = yield* RunStore
   const random = randomOf(`story ${seed}`)
   let made = 0

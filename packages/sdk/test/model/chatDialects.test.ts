@@ -579,30 +579,30 @@ describe("the usage of a chat completion", () => {
     })
   })
 
-  it.each<{ readonly told: string; readonly usage: Json; readonly is: Json }>([
+  it.each<{ readonly how: string; readonly usage: Json; readonly is: Json }>([
     {
-      told: "by OpenAI",
+      how: "by OpenAI",
       usage: { prompt_tokens_details: { cached_tokens: 3 } },
       is: { cachedInputTokens: 3 }
     },
-    { told: "by DeepSeek", usage: { prompt_cache_hit_tokens: 3 }, is: { cachedInputTokens: 3 } },
-    { told: "by Moonshot", usage: { cached_tokens: 3 }, is: { cachedInputTokens: 3 } },
+    { how: "by DeepSeek", usage: { prompt_cache_hit_tokens: 3 }, is: { cachedInputTokens: 3 } },
+    { how: "by Moonshot", usage: { cached_tokens: 3 }, is: { cachedInputTokens: 3 } },
     {
-      told: "as written",
+      how: "as cache writes",
       usage: { prompt_tokens_details: { cache_write_tokens: 3 } },
       is: { cacheWriteTokens: 3 }
     },
     {
-      told: "as reasoning",
+      how: "as reasoning",
       usage: { completion_tokens_details: { reasoning_tokens: 2 } },
       is: { reasoningTokens: 2 }
     },
-    { told: "in dollars", usage: { cost: 0.25 }, is: { costUsd: 0.25 } },
-    { told: "as nothing", usage: { cost: 0 }, is: { costUsd: 0 } },
-    { told: "in parts", usage: { cost: { total_cost: 0.5 } }, is: { costUsd: 0.5 } },
-    { told: "in ticks", usage: { cost_in_usd_ticks: 1e10 }, is: { costUsd: 1 } },
-    { told: "as nonsense", usage: { cost: -1, cached_tokens: -3, completion_tokens_details: 7 }, is: {} }
-  ])("reads usage reported $told", ({ is, usage }) => {
+    { how: "in dollars", usage: { cost: 0.25 }, is: { costUsd: 0.25 } },
+    { how: "as 0", usage: { cost: 0 }, is: { costUsd: 0 } },
+    { how: "in parts", usage: { cost: { total_cost: 0.5 } }, is: { costUsd: 0.5 } },
+    { how: "in ticks", usage: { cost_in_usd_ticks: 1e10 }, is: { costUsd: 1 } },
+    { how: "as invalid values", usage: { cost: -1, cached_tokens: -3, completion_tokens_details: 7 }, is: {} }
+  ])("reads usage reported $how", ({ is, usage }) => {
     assert.deepStrictEqual(usageOf({ usage: { ...tokens(9, 4), ...usage } }), {
       inputTokens: 9,
       outputTokens: 4,

@@ -139,7 +139,7 @@ describe("arguments decoded to class instances", () => {
     assert.deepStrictEqual(ran, [null])
   })
 
-  it("fail their call when they contain a list with holes, and the run goes on", async () => {
+  it("fail their call when they contain a list with holes, and the run continues", async () => {
     const holey = z
       .array(z.string())
       .transform((names) => Object.assign([], { 2: names[0] }) as Array<string>)

@@ -299,7 +299,7 @@ describe("a sub-agent in the background", () => {
     })
   )
 
-  it.effect("goes on when its failed root run is continued", () =>
+  it.effect("continues when its failed root run is continued", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const model = scripted({

@@ -301,7 +301,7 @@ const isOfRun = (place: string): boolean =>
   ["`contextTokens` of a model client", "a context policy", "a tokenizer"].includes(place)
 
 for (const where of ["waited for", "in the background"] as const) {
-  describe(`a lead goes on and receives the end of its sub-agent (${where}) when user code fails`, () => {
+  describe(`a lead continues and receives the end of its sub-agent (${where}) when user code fails`, () => {
     for (const [place, { atOnce, of, ran, says = "", status = "completed" }] of Object.entries(places)) {
       for (const [how, fail] of Object.entries(failing)) {
         if ((atOnce === true && how === "rejects") || isOfRun(place)) continue

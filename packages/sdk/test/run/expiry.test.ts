@@ -456,7 +456,7 @@ describe("a decision made just before a request expires", () => {
     return { bid, charge, charging, release, runtime }
   })
 
-  it.effect("counts when the run reads it after the expiry, and running calls go on", () =>
+  it.effect("counts when the run reads it after the expiry, and running calls continue", () =>
     stored(
       Effect.gen(function* () {
         const store = yield* RunStore

@@ -158,7 +158,7 @@ describe("an uninterruptible effect of a tool", () => {
     })
   )
 
-  it.effect("is abandoned after its timeout, and the run goes on", () =>
+  it.effect("is abandoned after its timeout, and the run continues", () =>
     Effect.gen(function* () {
       for (const retry of [undefined, Schedule.recurs(0)]) {
         const { begun, effect, end } = yield* stubborn

@@ -204,7 +204,7 @@ describe("a tree of depth 3", () => {
       })
   )
 
-  it.effect("that its lead cancels ends the innermost run first, and the lead goes on afterwards", () =>
+  it.effect("that its lead cancels ends the innermost run first, and the lead continues afterwards", () =>
     Effect.gen(function* () {
       const { all, left, tool } = yield* stubborn(3)
       const until = safe("until", { handler: () => Effect.as(Deferred.await(all), "all at work") })
@@ -248,7 +248,7 @@ describe("a sub-agent that fails", () => {
   for (const [why, options] of Object.entries(failures)) {
     for (const background of [true, false]) {
       const how = background ? "in the background" : "that is waited for"
-      it.effect(`${why}, ${how}, leaves no run at work under it, and its lead goes on`, () =>
+      it.effect(`${why}, ${how}, leaves no run at work under it, and its lead continues`, () =>
         Effect.gen(function* () {
           const { left, tool, all } = yield* stubborn(1)
           const until = safe("until", { handler: () => Effect.as(Deferred.await(all), "all at work") })

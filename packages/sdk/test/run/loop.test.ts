@@ -524,7 +524,7 @@ describe("a failing tool body", () => {
     ]
   ]
   for (const [what, handler, expected] of bodies) {
-    it.effect(`that ${what} becomes a result, and the loop goes on`, () =>
+    it.effect(`that ${what} becomes a result, and the loop continues`, () =>
       Effect.gen(function* () {
         const { tool, ran } = safe("safe", { handler })
         const { runtime } = yield* bind(Agent.make("a", { tools: [tool as Tool.Tool] }), [

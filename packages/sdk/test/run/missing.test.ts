@@ -153,7 +153,7 @@ describe("a background sub-agent removed by a deploy", () => {
   )
 
   test(
-    "is ended by a denial with `stop`, and its lead goes on",
+    "is ended by a denial with `stop`, and its lead continues",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { own, runtime } = yield* without(model)
@@ -167,7 +167,7 @@ describe("a background sub-agent removed by a deploy", () => {
   )
 
   test(
-    "is ended by its cancellation, and its lead goes on",
+    "is ended by its cancellation, and its lead continues",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { own, runtime } = yield* without(model)

@@ -94,7 +94,7 @@ describe("a sub-agent", () => {
     })
   )
 
-  it.effect("fails when it has used its own turns, and its parent goes on", () =>
+  it.effect("fails when it has used its own turns, and its parent continues", () =>
     Effect.gen(function* () {
       const child = Agent.make("child", { tools: [safe().tool], limits: { maxTurns: 1 } })
       const { runtime } = yield* bind(Agent.make("parent", { subAgents: [child] }), [

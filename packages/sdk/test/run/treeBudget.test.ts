@@ -119,7 +119,7 @@ describe("a budget reserved for a held sub-agent", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("can be topped up while the sub-agent is held, and the lead goes on", () =>
+  it.effect("can be topped up while the sub-agent is held, and the lead continues", () =>
     Effect.gen(function* () {
       const { runtime, write } = yield* held
       const first = expect(yield* runPromptStored(runtime, { prompt: "go" }), "interrupted")
@@ -349,7 +349,7 @@ describe("a run with wrapUp whose sub-agent uses up the budget", () => {
     })
   )
 
-  it.effect("keeps its background sub-agents, which go on after a top-up", () =>
+  it.effect("keeps its background sub-agents, which continue after a top-up", () =>
     Effect.gen(function* () {
       const { agent, lead, turns } = worker(true)
       const model = scripted({ lead, worker: [...turns, "worked", "worked"] })

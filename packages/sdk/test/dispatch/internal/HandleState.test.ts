@@ -83,7 +83,7 @@ describe("the state of a dispatched run", () => {
     assert.strictEqual(last(free, found(completed)), "over completed cleanUp notify")
   })
 
-  it("goes on with mail that arrived during a drive, without a hold in between", () => {
+  it("continues with mail that arrived during a drive, without a hold in between", () => {
     assert.strictEqual(last(free, begin, driven(interrupted, true)), "driving running notify drive")
     assert.strictEqual(
       last(conducted, begin, slotGranted, driven(interrupted, true)),
@@ -91,7 +91,7 @@ describe("the state of a dispatched run", () => {
     )
   })
 
-  it("goes on when it is called, and stops watching first", () => {
+  it("continues when it is called, and stops watching first", () => {
     assert.strictEqual(last(free, begin, driven(interrupted), call), "driving running unpark notify drive")
     assert.strictEqual(
       last(conducted, begin, slotGranted, driven(interrupted), call),
@@ -123,7 +123,7 @@ describe("the state of a dispatched run", () => {
     )
   })
 
-  it("waits for a pending send before it goes on", () => {
+  it("waits for a pending send before it continues", () => {
     const held = [begin, driven(interrupted)]
     assert.strictEqual(last(free, ...held, sending, call), "held held")
     assert.strictEqual(last(free, ...held, sending, call, sent()), "driving running unpark notify drive")
