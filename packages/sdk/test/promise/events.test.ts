@@ -102,7 +102,7 @@ describe("the reader of a run's events", () => {
   )
 
   it.live(
-    "of 50 readers reads 50 heads every half second, or a quarter of one while other runs are parked: 100 of them at once add none",
+    "reads the head every half second, or every quarter second while other runs are parked, however many",
     () =>
       Effect.scoped(
         Effect.gen(function* () {

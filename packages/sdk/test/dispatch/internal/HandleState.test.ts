@@ -171,7 +171,7 @@ describe("the state of a dispatched run", () => {
     }
   })
 
-  it("releases its slot in every transition out of a drive, and one that it starts with too late", () => {
+  it("releases its slot in every transition out of a drive, and a slot that it gets too late", () => {
     const atWork = [begin, slotGranted]
     assert.strictEqual(
       last(conducted, ...atWork, driven(elsewhere)),
