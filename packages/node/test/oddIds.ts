@@ -82,7 +82,7 @@ export const oddIds = (
           assert.strictEqual(_tag, "RunNotFound", `${name} of ${called}`)
           assert.strictEqual(
             message,
-            `A run is asked for by its id, and this is ${called}: pass the id, a string, with which the run was started.`
+            `The id of a run is a string, and this is ${called}: pass the id with which the run was started.`
           )
         }
         const malformed = {

@@ -1,11 +1,10 @@
 /**
- * Keeps runs across restarts.
+ * Durable storage of runs, and the in-memory layer.
  *
- * `RunStore` is the boundary between the pure run and a database. It keeps each run's journal (an append-only list of events),
- * a small head for listing, the lease of its owner, and the requests that wait for a decision. Appending is atomic,
- * at an expected revision and under a lease; a decision is taken once per request, by the first caller. The store never
- * folds a journal: it keeps what it is given. This module also holds the in-memory layer; `SqlRunStore` provides the layer for
- * any `SqlClient`.
+ * A `RunStore` is the boundary between the pure run and a database. It stores each run's journal (an append-only list of events),
+ * a head for listing, the lease of its owner, its requests and messages, and grants. An append is atomic and needs a lease and the
+ * expected revision; each request is decided once, by the first caller. A store never folds a journal. `SqlRunStore` provides the
+ * layer for any `SqlClient`; `@fermata/node` provides layers with drivers for SQLite and Postgres.
  *
  * @since 0.1.0
  */
@@ -33,7 +32,12 @@ export type {
 } from "./RunStorePort.ts"
 
 /**
- * Durable storage of runs.
+ * The service that stores runs; {@link RunStorePort} documents its operations.
+ *
+ * **When to use**
+ *
+ * Provide one of the layers: `runPromptStored`, `dispatchPromptStored` and workers require this service. Yield it to read runs, the inbox
+ * and grants, to decide, and to send messages. All processes that use one database share its runs.
  *
  * @category services
  * @since 0.1.0
@@ -41,11 +45,16 @@ export type {
 export class RunStore extends Context.Service<RunStore, RunStorePort>()("@fermata/sdk/store/RunStore") {}
 
 /**
- * Keeps runs in memory, for as long as the layer lives. For tests, examples and runs that may be lost.
+ * Stores runs in memory. Everything is lost when the process ends.
+ *
+ * **When to use**
+ *
+ * Use it for tests, examples, and runs that need not survive the process.
  *
  * **Details**
  *
- * Events are kept as the JSON text that a database would hold, and leases end by Effect's clock.
+ * Each build of the layer makes an empty store. Events are stored as JSON text, as in a database. Leases end by Effect's clock, so
+ * `TestClock` can let them expire.
  *
  * @category layers
  * @since 0.1.0

@@ -1,6 +1,5 @@
 /**
- * What can go wrong between a run and its store: situations that the caller acts on, and {@link RunStoreError} for a database
- * that does not work.
+ * The errors of run stores: one class for each situation that a caller handles, and {@link RunStoreError} for failures of the database.
  *
  * @since 0.1.0
  */
@@ -9,72 +8,72 @@ import { instant, lines, sentence } from "../domain/Display.ts"
 import { GrantId, lineOf, Revision, RunId, Timestamp } from "../domain/Id.ts"
 import { revokedText } from "../domain/RunError.ts"
 
-/** No run has this id. */
+/** The store has no run with this id. */
 export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound", {
-  /** As it was asked for, which need not be an id. */
+  /** The id that the caller passed; it need not be a valid id. Empty when `given` is set. */
   runId: Schema.String,
-  /** What was given in the place of an id, when that was no string. */
+  /** The kind of the value that the caller passed as an id, when it was not a string. */
   given: Schema.optionalKey(Schema.String),
-  /** Set where the run was there when it was last looked at. */
+  /** Set when the run existed at an earlier read. */
   removed: Schema.optionalKey(Schema.Literal(true))
 }) {
   override get message() {
     if (this.removed === true) {
-      return sentence`The run ${this.runId} was removed from this store, and nothing of it is left: start a new one, or import an archive of it.`
+      return sentence`The run ${this.runId} was removed from this store: start a new one, or import an archive of it.`
     }
     if (this.given !== undefined) {
-      return sentence`A run is asked for by its id, and this is ${this.given}: pass the id, a string, with which the run was started.`
+      return sentence`The id of a run is a string, and this is ${this.given}: pass the id with which the run was started.`
     }
     const { path, root } = lineOf(this.runId)
     if (path.length > 0) {
-      return sentence`There is no run ${this.runId} in this store: it has the id of a sub-agent's run, which lies in that of ${root}; pass that id, or check this one.`
+      return sentence`There is no run ${this.runId} in this store: the id is that of a sub-agent's run inside ${root}. Pass the id of ${root}, or check this one.`
     }
     return sentence`There is no run ${this.runId} in this store: check the id, and that this is the store it was started with.`
   }
 }
 
 /**
- * How the copy of a run in an archive stands to the run of this id in the store.
+ * The relation between the copy of a run in an archive and the run with the same id in the store.
  *
- * - `older`: the store has everything of the run that the archive has.
- * - `newer`: the archive has more of the run, and cannot replace it: a process has worked on it here, or another run builds on it, or a
- *   decision or a message that the store has acknowledged would be lost.
- * - `apart`: it is the same run, and each of the two has gone on by itself.
- * - `other`: they are two runs.
+ * - `older`: the store has everything that the archive has of the run.
+ * - `newer`: the archive has more of the run, and cannot replace the store's run, because a process has claimed that run, another run
+ *   builds on it, or a decision or message that the store acknowledged would be lost.
+ * - `apart`: both are the same run, and each has continued differently.
+ * - `other`: they are different runs.
  */
 export const ArchivedAs = Schema.Literals(["older", "newer", "apart", "other"])
 export type ArchivedAs = typeof ArchivedAs.Type
 
-/** A run with this id exists already. Resume it, or choose another id. */
+/** A run with this id already exists. Resume it, or choose another id. */
 export class RunExists extends Schema.TaggedError<RunExists>()("RunExists", {
   runId: RunId,
   status: Schema.String,
-  /** Of an import: how the archive's copy of the run stands to the one that is here. */
+  /** Set by an import: the relation of the archive's copy to the run in the store. */
   archive: Schema.optionalKey(ArchivedAs),
-  /** Of an import: the grants that the archive says were revoked, and that are revoked here now. Nothing else of it was written. */
+  /** Set by an import: the grants that the archive lists as revoked and that are revoked in this store now. The import wrote nothing else. */
   revoked: Schema.optionalKey(Schema.Array(GrantId))
 }) {
   override get message() {
     if (this.archive === undefined) {
-      return sentence`The run ${this.runId} exists already and is ${this.status}: resume it, or start one with another id.`
+      return sentence`The run ${this.runId} already exists and is ${this.status}: resume it, or start a run with another id.`
     }
-    const exists = sentence`The run ${this.runId} exists already and is ${this.status}, and `
+    const exists = sentence`The run ${this.runId} already exists and is ${this.status}, and `
     return `${exists}${refusals[this.archive]}${revokedText(this.revoked)}`
   }
 }
 
 const refusals: { readonly [K in ArchivedAs]: string } = {
   older:
-    "has everything that the archive holds of it: nothing was imported. Go on with the run that is here.",
+    "has everything that the archive contains of it: nothing was imported. Continue with the run in this store.",
   newer:
-    "the archive holds more of it: it was not imported, since a process has worked on the run here, or since a decision or a message taken here, or a run that builds on it, would lose its place. Compare the two, go on with one of them and remove the other.",
+    "the archive contains more of it: it was not imported, because a process of this store has claimed the run, or a decision, a message or a later run that depends on it would be lost. Compare the two, continue with one of them and remove the other.",
   apart:
-    "has gone on otherwise than in the archive: nothing was imported. Compare the two, go on with one of them and remove the other.",
+    "has continued differently from the archive's copy: nothing was imported. Compare the two, continue with one of them and remove the other.",
   other:
-    "is another run than the one in the archive: nothing was imported. Import the archive into another store."
+    "is a different run from the one in the archive: nothing was imported. Import the archive into another store."
 }
 
-/** Another process works on the run. Wait for it, or try again after `until`. */
+/** Another process owns the run's lease. Wait for that process, or try again after `until`. */
 export class RunBusy extends Schema.TaggedError<RunBusy>()("RunBusy", {
   runId: RunId,
   owner: Schema.String,
@@ -87,8 +86,8 @@ export class RunBusy extends Schema.TaggedError<RunBusy>()("RunBusy", {
 }
 
 /**
- * Another writer appended to the run first; or, where `expected` is `actual`, a decision or a message came first that what was to be written
- * does not fit. Load it, decide again and retry.
+ * Another writer appended to the run first. If `expected` equals `actual`, a decision or a message that the events contradict was
+ * stored first. Load the run, compute the events again and retry.
  */
 export class RunConflict extends Schema.TaggedError<RunConflict>()("RunConflict", {
   runId: RunId,
@@ -98,22 +97,22 @@ export class RunConflict extends Schema.TaggedError<RunConflict>()("RunConflict"
   readonly isRetryable = true
   override get message() {
     return this.expected === this.actual
-      ? sentence`A decision or a message came first that does not fit what was to be written to the run ${this.runId}: load it and decide again.`
-      : sentence`The run ${this.runId} is at revision ${this.actual}, not ${this.expected}: load it and decide again.`
+      ? sentence`A decision or a message that contradicts this append was stored first for the run ${this.runId}: load the run and decide again.`
+      : sentence`The run ${this.runId} is at revision ${this.actual}, not ${this.expected}: load the run and decide again.`
   }
 }
 
-/** The lease ran out or was taken over: this process must not write to the run or act for it any more. */
+/** The lease expired, or another owner has claimed the run. This process must stop working on the run. */
 export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
   runId: RunId,
   owner: Schema.String
 }) {
   override get message() {
-    return sentence`${this.owner} no longer owns the run ${this.runId}: another process may have taken it over. Nothing more was written.`
+    return sentence`${this.owner} no longer owns the run ${this.runId}: the lease expired, or another process has claimed the run. Nothing more was written.`
   }
 }
 
-/** A later run builds on this one, so it cannot be removed alone. Remove `by` first. */
+/** A later run builds on this run. Remove the run `by` first. */
 export class RunContinued extends Schema.TaggedError<RunContinued>()("RunContinued", {
   runId: RunId,
   by: RunId
@@ -123,20 +122,20 @@ export class RunContinued extends Schema.TaggedError<RunContinued>()("RunContinu
   }
 }
 
-/** The run that a new one was to build on was removed or replaced meanwhile. Nothing was written; start again. */
+/** The run that a new run builds on was removed or replaced before the new run was stored. Nothing was written; start again. */
 export class RunRemoved extends Schema.TaggedError<RunRemoved>()("RunRemoved", { runId: RunId }) {
   readonly isRetryable = true
   override get message() {
-    return sentence`The run ${this.runId} was removed or replaced before a new run could build on it, and nothing was written: start again. A prompt goes on from the runs that its session still has; a fork needs a run that is there.`
+    return sentence`The run ${this.runId} was removed or replaced before a new run could build on it, and nothing was written: start again. A prompt continues from the runs that its session still has; a fork needs a run that exists.`
   }
 }
 
-/** Something that is not a message was sent as one. Nothing was written. */
+/** The value that was sent is not a valid message. Nothing was written. */
 export class MessageInvalid extends Schema.TaggedError<MessageInvalid>()("MessageInvalid", {
   issues: Schema.String
 }) {
   override get message() {
-    return sentence`This is not a message: ${lines(this.issues)}. Send text or file parts as its content, and a messageId or none.`
+    return sentence`The message is not valid: ${lines(this.issues)}. Pass text or file parts as its content; messageId is optional.`
   }
 }
 
@@ -148,15 +147,15 @@ export class CannotOpen extends Schema.TaggedError<CannotOpen>()("CannotOpen", {
   }
 }
 
-/** The disk is full, or a quota is. Everything acknowledged is safe; free some space and try again. */
+/** The disk is full, or a quota is used up. Acknowledged data is safe; free some space and try again. */
 export class StorageFull extends Schema.TaggedError<StorageFull>()("StorageFull", { detail: Schema.String }) {
   readonly isRetryable = true
   override get message() {
-    return sentence`The store has no space left (${lines(this.detail)}). What was acknowledged is safe: free some space and try again.`
+    return sentence`The store has no space left (${lines(this.detail)}). Acknowledged data is safe: free some space and try again.`
   }
 }
 
-/** Another process kept the database locked for longer than the deadline. */
+/** Another process held a lock of the database for longer than the store's `busyDeadline`. */
 export class StoreBusy extends Schema.TaggedError<StoreBusy>()("StoreBusy", { waitedMs: Schema.Finite }) {
   readonly isRetryable = true
   override get message() {
@@ -164,7 +163,7 @@ export class StoreBusy extends Schema.TaggedError<StoreBusy>()("StoreBusy", { wa
   }
 }
 
-/** The database is damaged, or holds what this version cannot read. */
+/** The database, or the data that the operation reads, is damaged or was written by a newer version. */
 export class StoreUnreadable extends Schema.TaggedError<StoreUnreadable>()("StoreUnreadable", {
   detail: Schema.String
 }) {
@@ -174,15 +173,15 @@ export class StoreUnreadable extends Schema.TaggedError<StoreUnreadable>()("Stor
   }
 }
 
-/** The connection was lost while a commit was under way, and whether it was made could not be found out. */
+/** The connection was lost during a commit, and the store could not determine whether the commit succeeded. Read the run before a retry. */
 export class OutcomeUnknown extends Schema.TaggedError<OutcomeUnknown>()("OutcomeUnknown", {}) {
   readonly isRetryable = true
   override get message() {
-    return "The connection was lost during a commit, and whether it was made could not be found out. Read the run before you try again."
+    return "The connection was lost during a commit, and the store could not determine whether the commit succeeded. Read the run before you try again."
   }
 }
 
-/** Anything else that the database reported. */
+/** Any other failure of the database, or an argument that the store refuses. */
 export class StoreFault extends Schema.TaggedError<StoreFault>()("StoreFault", {
   detail: Schema.String,
   retryable: Schema.Boolean
@@ -196,8 +195,12 @@ export class StoreFault extends Schema.TaggedError<StoreFault>()("StoreFault", {
 }
 
 /**
- * The store could not do what was asked. A write is there as a whole or not at all: with the reason `OutcomeUnknown` it is not
- * known which of the two, with any other it is not there. `prune` removes in several steps, and what it has removed stays removed.
+ * An operation of a store failed; `reason` says why.
+ *
+ * **Details**
+ *
+ * A write is stored completely or not at all. With the reason `OutcomeUnknown` it may have been stored; with any other reason it was
+ * not. `prune` deletes in several transactions, and those that were committed stay committed.
  */
 export class RunStoreError extends Schema.TaggedError<RunStoreError>()("RunStoreError", {
   operation: Schema.String,

@@ -1,5 +1,5 @@
 /**
- * What a store of runs has to do: the port that `RunStore` names as a service, and that each database implements.
+ * The port that every run store implements; `RunStore` is its service.
  *
  * @since 0.1.0
  */
@@ -29,49 +29,49 @@ import type {
 import type { MessageInput, Receipt, SentMessage } from "./SentMessage.ts"
 import type { GrantFilter, StoredGrant } from "./StoredGrant.ts"
 
-/** The right to drive one run, until a time. Every write under it carries `epoch`, which grows with every claim. */
+/** The exclusive right to drive one run until a given time. Every write carries `epoch`, which grows with each claim. */
 export interface Lease {
   readonly runId: RunId
   readonly owner: string
   readonly epoch: number
-  /** When it ends unless it is renewed; the store's clock. */
+  /** The time at which the lease ends unless it is renewed, by the store's clock. */
   readonly until: Timestamp
 }
 
-/** What a store knows of a run without reading its journal. */
+/** What a store returns about a run without reading its journal. */
 export interface RunHead {
   readonly runId: RunId
   readonly sessionId: SessionId
-  /** Name of the root agent that it was started under, whichever agent has the conversation now. A runtime of this agent goes on with it. */
+  /** Name of the root agent with which the run was started, also after a handoff. A runtime of this agent resumes the run. */
   readonly agent: string
-  /** Name of the agent that has the conversation, when that is another one, after a handoff. */
+  /** Name of the agent that has the conversation, if a handoff made it another one. */
   readonly answeredBy?: string
   readonly status: Status
   readonly revision: Revision
   readonly parent?: { readonly runId: RunId; readonly revision: Revision }
   readonly createdAt: Timestamp
   readonly updatedAt: Timestamp
-  /** The reason of a request to cancel the run; set until the run is completed or cancelled: one that failed can be resumed. */
+  /** The reason of a cancellation request. Absent once the run is completed or cancelled; kept for a failed run, which can be resumed. */
   readonly cancelReason?: string
-  /** Set while a process owns the run. */
+  /** The lease in force, while a process owns the run. */
   readonly lease?: { readonly owner: string; readonly until: Timestamp }
 }
 
 /**
- * What a run came to at some revision, in pieces of text: a short way to what its journal says anyway. The store keeps it as it is
- * given, and looks only at its version.
+ * A checkpoint to store: a session's state at some revision of a run, as texts. The store keeps the texts unread and compares only
+ * `version`.
  */
 export interface NewCheckpoint {
   readonly version: number
-  /** The checkpoint that holds the chunks before these, and how many of its chunks they are. */
+  /** The checkpoint that contains the preceding chunks, and the number of its chunks that precede these. */
   readonly base?: { readonly runId: RunId; readonly chunks: number }
-  /** What later checkpoints share with this one, and what does not change. */
+  /** Texts that never change, so that later checkpoints refer to them instead of storing them again. */
   readonly chunks: ReadonlyArray<string>
-  /** The rest. */
+  /** The part of the state that changes, as one text. */
   readonly state: string
 }
 
-/** A checkpoint as it is read back. */
+/** A stored checkpoint, with the chunks of the checkpoints that it builds on. */
 export interface Checkpoint extends Omit<NewCheckpoint, "base"> {
   readonly runId: RunId
   readonly revision: Revision
@@ -79,143 +79,143 @@ export interface Checkpoint extends Omit<NewCheckpoint, "base"> {
   readonly chunks: ReadonlyArray<string>
 }
 
-/** A run as it was stored. */
+/** A run with its events and its mail, as returned by `load`. */
 export interface StoredRun {
   readonly head: RunHead
-  /** Set where one was asked for and there is one; the run's own, or that of a run that it builds on. */
+  /** The checkpoint of the run, or of a run that it builds on; set if `load` asked for one and one exists. */
   readonly checkpoint?: Checkpoint
   /**
-   * The events that the run's state is folded from, oldest first: those of earlier runs of the session that it builds on, then
-   * its own. With a checkpoint, those after it.
+   * The events from which the run's state is folded, oldest first: those of the runs that it builds on, then its own. With a
+   * checkpoint, only the events after it.
    */
   readonly events: ReadonlyArray<RunEvent>
-  /** Decisions that were taken but are not in the journal yet, oldest first. */
+  /** Decisions that the journal does not contain yet, oldest first. */
   readonly decisions: ReadonlyArray<Decision>
-  /** Messages that were sent but are not in the journal yet, oldest first. */
+  /** Messages that the journal does not contain yet, oldest first. */
   readonly messages: ReadonlyArray<SentMessage>
 }
 
-/** What an append reports back. */
+/** The result of an append. */
 export interface Appended {
   readonly revision: Revision
-  /** Set when cancellation was requested. */
+  /** The reason, if cancellation of the run was requested. */
   readonly cancelReason?: string
-  /** Set when there are decisions or messages that the journal does not hold. */
+  /** Set when there are decisions or messages that the journal does not contain yet. */
   readonly hasMail?: boolean
-  /** Set when a grant that the events rely on was revoked: then nothing was written, and `revision` is as it was. */
+  /** The revocations, if a grant that the events rely on was revoked. Then nothing was written and `revision` is unchanged. */
   readonly revoked?: ReadonlyArray<Revoked>
 }
 
-/** A request that waits, with what an inbox shows. */
+/** An open request, as an element of the inbox. */
 export interface PendingRequest {
   readonly request: Interruption
-  /** The root run, by which it is resumed; `request.runId` may be a sub-agent's. */
+  /** The root run: pass this id to resume. `request.runId` may be a sub-agent's run. */
   readonly runId: RunId
   readonly sessionId: SessionId
-  /** Name of the agent that the root run was started under. */
+  /** Name of the agent with which the root run was started. */
   readonly agent: string
 }
 
-/** A run of which a part cannot be read. */
+/** A run with a part that cannot be read. */
 export interface DamagedRun {
-  /** The run's id; words in its place where that cannot be read either. */
+  /** The run's id, or a text in its place if the id cannot be read either. */
   readonly runId: string
-  /** What cannot be read, and what to do. */
+  /** A sentence that says what cannot be read and what to do. */
   readonly problem: string
 }
 
-/** A run that needs a worker, and why. */
+/** A run that a worker has to drive, and the reason. */
 export interface ReadyRun {
   readonly runId: RunId
   /** Name of the root agent. */
   readonly agent: string
   /**
-   * `orphaned`: at work, and owned by no process. The others are held: `cancelled`: its cancellation was requested. `decided`: there is a
-   * decision to act on. `message`: one was sent. `expired`: the time of a request is up. `expiring`: it soon will be, and
-   * nobody was told.
+   * `orphaned`: the run is running, and no process owns its lease. The other reasons apply to held runs. `cancelled`: cancellation was
+   * requested. `decided`: a decision is not in the journal yet. `message`: a message is not in the journal yet. `expired`: a request
+   * has expired. `expiring`: a request will expire soon, and the warning event is not in the journal yet.
    */
   readonly reason: "orphaned" | "cancelled" | "decided" | "message" | "expired" | "expiring"
 }
 
-/** A run as another store held it. */
+/** A run of another store, to restore. */
 export interface RestoredRun extends Pick<
   RunHead,
   "agent" | "cancelReason" | "parent" | "runId" | "sessionId" | "status"
 > {
-  /** The events that the next run builds on; all events of the last one. */
+  /** The events that the next run of the archive builds on; for the last run, all its events. */
   readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
   /**
-   * The events behind those, with which the run went on. Where they were not copied it is one `run.cancelled` that says so; a later
-   * `restore` may replace that by the run.
+   * The run's events after `events`. If they were not copied, a single `run.cancelled` whose reason says so; a later `restore` may
+   * replace that copy by the whole run.
    */
   readonly rest?: ReadonlyArray<RunEvent>
-  /** Decisions on the run's requests that its events do not hold. */
+  /** Decisions on the run's requests that its events do not contain. */
   readonly decisions?: ReadonlyArray<Decision>
-  /** Messages to the run that its events do not hold. */
+  /** Messages to the run that its events do not contain. */
   readonly messages?: ReadonlyArray<SentMessage>
 }
 
-/** Which ready runs to list. */
+/** Selects ready runs. */
 export interface ReadyFilter {
-  /** Only runs of these agents. Default: of all. */
+  /** Names of root agents. Default: all agents. */
   readonly agents?: ReadonlyArray<string>
-  /** At most this many. Default 100, at most 1,000. */
+  /** Page size. Default: 100; maximum: 1,000. */
   readonly limit?: number
-  /** Go on after this run of an earlier page. One that was deleted starts over. */
+  /** Cursor: the last run of the previous page. If it was deleted, the list starts from the beginning. */
   readonly after?: RunId
 }
 
-/** Which requests to list. All conditions must hold. */
+/** Selects open requests; a request must meet all conditions. Results are ordered oldest first. */
 export interface PendingFilter {
   readonly runId?: RunId
   readonly sessionId?: SessionId
   readonly kind?: Kind
   readonly tool?: string
-  /** Requests of this agent, anywhere in the path. */
+  /** Name of an agent anywhere in the request's agent path. */
   readonly agent?: string
-  /** Asked before this time. */
+  /** Selects requests that were opened before this time. */
   readonly askedBefore?: Timestamp
   /**
-   * Expiring before this time. A request whose time is up is decided, so it is not listed otherwise; with a time that has
-   * passed this finds the ones that no process has worked on since.
+   * Selects requests that expire before this time. Without this condition, a request that was denied by its expiry is not listed; with a
+   * time in the past, it is listed until a process has recorded the denial.
    */
   readonly expiresBefore?: Timestamp
-  /** At most this many, oldest first. Default 100, at most 1,000. */
+  /** Page size. Default: 100; maximum: 1,000. */
   readonly limit?: number
-  /** Go on after this request of an earlier page, whatever became of it. One that was deleted starts over. */
+  /** Cursor: the last request of the previous page, open or not. If it was deleted, the list starts from the beginning. */
   readonly after?: RequestId
 }
 
-/** Which runs to list, newest first. */
+/** Selects runs; a run must meet all conditions. Results are ordered newest first. */
 export interface ListFilter {
   readonly sessionId?: SessionId
   readonly agent?: string
   readonly status?: Status
-  /** At most this many. Default 100, at most 1,000. */
+  /** Page size. Default: 100; maximum: 1,000. */
   readonly limit?: number
-  /** Go on after this run of an earlier page. One that was deleted starts over. */
+  /** Cursor: the last run of the previous page. If it was deleted, the list starts from the beginning. */
   readonly after?: RunId
 }
 
-/** Durable storage of runs. */
+/** The operations of a run store. */
 export interface RunStorePort {
   /**
-   * Stores a new run with its first events and claims it.
+   * Stores a new run with its first events and returns its lease.
    *
    * **Errors**
    *
-   * - `RunExists` — resume that one, or choose another id.
-   * - `SessionBusy` — a session is one line of runs, and another one has this place: it builds on `parent` too, or, without a
-   *   parent or with one of another session (a fork), it is the first; or `parent`, of the same session, has not ended, or has gone on
-   *   since that revision.
-   * - `RunRemoved` — `parent` is not, or no longer, in this store up to that revision as it was read: read the session again, and
-   *   start again.
+   * - `RunExists` — resume that run, or choose another id.
+   * - `SessionBusy` — another run has this position in the session: it also follows `parent`, or it is the session's first run, if
+   *   `parent` is absent or in another session (a fork). Or `parent`, in the same session, has not ended, or has more events than
+   *   `parent.revision`. Wait, then read the session again.
+   * - `RunRemoved` — `parent` does not exist, has fewer events than `parent.revision`, or was replaced since it was read. Read the session
+   *   again, and start again.
    */
   readonly create: (
     options: Pick<RunHead, "agent" | "runId" | "sessionId" | "status"> & {
-      /** `createdAt` as its head had it when it was read: another run of this id, or a copy that was replaced since, is not built on. */
+      /** `createdAt` is the value in the parent's head when it was read; a run that was created or replaced later is refused. */
       readonly parent?: NonNullable<RunHead["parent"]> & { readonly createdAt?: Timestamp }
-      /** What `parent` came to at its revision. */
+      /** The checkpoint of `parent` at `parent.revision`, to store with the new run. */
       readonly checkpoint?: NewCheckpoint
       readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
       readonly owner: string
@@ -228,18 +228,18 @@ export interface RunStorePort {
    *
    * **Details**
    *
-   * `expected` is the revision the caller read: the number of the run's own events stored already. `status` becomes the
-   * head's. Requests that the events open or close (also inside sub-agents) change in the inbox in the same transaction, and
-   * messages that they take (`message.queued` with a `messageId`) no longer wait; when `status` is an ended one, all requests
-   * that are still open are closed. `grants` are those that let through the calls which the events start: if one of them was
-   * revoked, nothing is written, and the revocations are returned. A revocation that is acknowledged later came after the start.
+   * `expected` is the revision that the caller read: the number of the run's own stored events. `status` becomes the status of the head.
+   * The same transaction updates the inbox with the requests that the events open or close, also inside sub-agents, and marks the
+   * messages that the events contain (`message.queued` with a `messageId`) as read. If `status` is an end, it closes all open requests.
+   * `grants` are the grants that allow the calls which the events start. If one of them was revoked, nothing is written, and the result
+   * contains the revocations. A revocation that is acknowledged later came after the start of the calls.
    *
    * **Errors**
    *
-   * - `RunConflict` — someone appended first, or one of the events decides a request that was decided otherwise, or takes
-   *   a message that the journal has already, or ends the run without a decision that was taken: load, decide again, retry.
+   * - `RunConflict` — another writer appended first, or the events contain a decision that differs from the stored one, a message that the
+   *   journal already contains, or an end of the run that omits a decision. Load the run, decide again, retry.
    * - `LeaseLost` — the lease is not in force; stop working on the run.
-   * - `SessionBusy` — the events take up a run that had ended, and the session has gone on from there with the next run.
+   * - `SessionBusy` — the events resume a run that had ended, and the next run of the session builds on that end.
    */
   readonly append: (options: {
     readonly lease: Lease
@@ -250,15 +250,19 @@ export interface RunStorePort {
   }) => Effect.Effect<Appended, RunConflict | LeaseLost | SessionBusy | RunStoreError>
 
   /**
-   * Like `append`, and gives the lease back in the same transaction, unless a decision or a message that is not in the journal
-   * yet, or a request to cancel, is waiting: then nothing is written and `parked` is false. Nothing can fall between the two.
+   * Appends events like `append` and releases the lease in the same transaction.
+   *
+   * **Details**
+   *
+   * If there is a decision or a message that the journal does not contain yet, or a cancellation request, nothing is written and
+   * `parked` is false. One transaction checks and releases, so a decision or message cannot be missed in between.
    */
   readonly park: (options: {
     readonly lease: Lease
     readonly expected: Revision
     readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
     readonly status: Status
-    /** What the run comes to with these events. */
+    /** The checkpoint of the run after these events. */
     readonly checkpoint?: NewCheckpoint
   }) => Effect.Effect<
     { readonly parked: boolean; readonly revision: Revision },
@@ -266,28 +270,31 @@ export interface RunStorePort {
   >
 
   /**
-   * Stores runs that another store held, oldest first, with the decisions on the last one and the messages to it that its
-   * journal does not hold: all of it or nothing. The runs have no lease afterwards.
+   * Stores copies of runs from another store, all or none.
    *
    * **Details**
    *
-   * A run that is here is left as it is if the next one can build on it. If it is itself a copy that no process has claimed, its
-   * journal is the beginning of the given one, and no run builds on more of it, it becomes the given one: copies arrive in any
-   * order. It has a new `createdAt` then. Decisions and messages that it got here stay, or the copy is refused. The last run may be
-   * here only like this; nothing changes if the two are the same. No run of the chain can be removed meanwhile.
+   * `runs` are ordered oldest first, and each builds on the one before. `decisions` and `messages` are those of the last run that its
+   * journal does not contain. Stored copies have no lease.
    *
-   * Grants that these runs gave are revoked here when their journals say so, or when they are among `revoked`, the other store's rows of
-   * them. Rows of grants that no run of the chain gave are not looked at. A grant that was revoked here before its run was deleted is
-   * kept again, revoked. Of a run that was claimed here, only grants that it gave here are revoked.
+   * If this store already has one of the runs, that run stays unchanged if the next run can build on it. A stored copy is replaced by the
+   * given one if no process has claimed it, the given journal begins with its events, and no run builds on more of it. Archives can
+   * therefore arrive in any order. The replaced run gets a new `createdAt` and keeps the decisions and messages that this store
+   * acknowledged; if they do not fit, the copy is refused. The last run may be in this store only as such a copy. If both copies are the
+   * same, nothing changes. No run of the chain can be removed during the operation.
    *
-   * Also where the runs are refused, the grants of those that are here are revoked, before that is answered: `revoked` in the error
-   * lists those of them that are revoked now. Nothing else is written. A run that is here is one of these if its session, its agent, its
-   * parent and its first event are the same.
+   * A grant that one of these runs gave is revoked in this store if a journal says so, or if it is revoked in `revoked`, the other store's
+   * rows. Rows of grants that no run of the chain gave are ignored. A grant that was revoked in this store before its run was deleted is
+   * stored again, as revoked. For a run that a process of this store has claimed, only grants that this store has are revoked.
+   *
+   * If the runs are refused, the grants of those runs that this store has are revoked before the error is returned, and `revoked` in
+   * the error lists the ones that are revoked now. Nothing else is written. A stored run counts as a given one if its session, agent,
+   * parent and first event are the same.
    *
    * **Errors**
    *
-   * - `RunExists` — the last run is here, or another run has the id of one of the others; with `archive` and `revoked`.
-   * - `SessionBusy` — another run is in its place in the session; with `archived` and `revoked`.
+   * - `RunExists` — this store has the last run, or a different run with the id of another one; with `archive` and `revoked`.
+   * - `SessionBusy` — another run has the position in the session; with `archived` and `revoked`.
    */
   readonly restore: (
     runs: Arr.NonEmptyReadonlyArray<RestoredRun>,
@@ -297,32 +304,37 @@ export interface RunStorePort {
   ) => Effect.Effect<void, RunExists | SessionBusy | RunStoreError>
 
   /**
-   * Reads a run: all events, or, with `checkpointVersion`, the newest checkpoint of that version and the events after it.
+   * Reads a run with its events, decisions and messages.
    *
    * **Details**
    *
-   * A checkpoint is a copy. One of which a part is missing is not given, and all events are, as where there is none.
+   * With `checkpointVersion`, the result has the newest checkpoint of that version and only the events after it. If there is no such
+   * checkpoint, or a part of it is missing, the result has all events.
    */
   readonly load: (
     runId: RunId,
     options?: { readonly checkpointVersion?: number }
   ) => Effect.Effect<StoredRun, RunNotFound | RunStoreError>
 
-  /** The run's own events from `from` (a revision, 0 for all), oldest first; at most `limit` (default: all). */
+  /** Reads the run's own events, oldest first, from the revision `from` (default: 0), at most `limit` (default: all). */
   readonly events: (
     runId: RunId,
     options?: { readonly from?: number; readonly limit?: number }
   ) => Effect.Effect<ReadonlyArray<RunEvent>, RunNotFound | RunStoreError>
 
-  /** What is known about a run without its journal. */
+  /** Reads the head of a run, without its journal. */
   readonly head: (runId: RunId) => Effect.Effect<RunHead, RunNotFound | RunStoreError>
 
   /**
    * Takes the lease of a run that no process owns, or whose lease has expired.
    *
+   * **Details**
+   *
+   * A run can also be claimed if its lease ends later than twice its own length from now: the clock was set back since.
+   *
    * **Errors**
    *
-   * - `RunBusy` — another process owns the run; wait, or try after `until`.
+   * - `RunBusy` — another process owns the run; wait, or try again after `until`.
    */
   readonly claim: (options: {
     readonly runId: RunId
@@ -330,22 +342,24 @@ export interface RunStorePort {
     readonly ttl: Duration.Input
   }) => Effect.Effect<Lease, RunNotFound | RunBusy | RunStoreError>
 
-  /** Extends a lease that is still in force; reports what an append reports. */
+  /** Extends a lease that is still in force; also returns what an append returns about cancellation and mail. */
   readonly renew: (
     lease: Lease,
     ttl: Duration.Input
   ) => Effect.Effect<{ readonly lease: Lease } & Omit<Appended, "revision">, LeaseLost | RunStoreError>
 
-  /** Gives a lease back. A lease that was lost is left alone. */
+  /** Releases a lease. Releasing a lease that was lost has no effect. */
   readonly release: (lease: Lease) => Effect.Effect<void, RunStoreError>
 
   /**
-   * Takes a decision, once per request: the first wins. It needs no lease; the next owner of the run finds it.
+   * Records a decision on a request. Each request is decided once; the first decision wins.
    *
    * **Details**
    *
-   * A request whose `expiresAt` has passed (and whose policy is to deny) is decided by `expiry` first, so that a late decision
-   * gets `AlreadyDecided`. A run, or a sub-agent, for which a cancellation was acknowledged takes no decisions any more.
+   * It needs no lease; the run's current or next owner reads the decision. A repetition of the recorded decision succeeds and returns
+   * it. If the request's `expiresAt` has passed and its `onExpiry` is not `stay`, the store records the denial by `expiry` and refuses a
+   * late decision with `AlreadyDecided`. Requests of a run or sub-agent whose cancellation was acknowledged are refused with
+   * `RequestSuperseded`.
    *
    * **Errors**
    *
@@ -357,13 +371,13 @@ export interface RunStorePort {
   ) => Effect.Effect<{ readonly runId: RunId; readonly decision: Decision }, Rejection | RunStoreError>
 
   /**
-   * Takes several decisions in one transaction, all or none, on requests of any runs, and returns what {@link RunStore} `decide`
-   * would have returned for each, in their order.
+   * Records several decisions in one transaction, all or none, and returns what `decide` returns for each, in the same order.
    *
    * **Details**
    *
-   * The first decision that is refused refuses all of them: nothing is written, no expiry either. A decision that is on record with
-   * the same idempotency key counts as taken. Two decisions on one request are a refusal, unless the second repeats the first.
+   * The requests may belong to different runs. If one decision is refused, nothing is written, not even an expiry. A decision that
+   * repeats the recorded one, or has its idempotency key, is accepted. Two decisions on one request are refused unless the second
+   * repeats the first.
    *
    * **Errors**
    *
@@ -376,26 +390,30 @@ export interface RunStorePort {
     Rejection | RunStoreError
   >
 
-  /** The decisions on a run's requests that are not in its journal yet, oldest first. Expired requests count as denied by `expiry`. */
+  /** Lists the decisions that a run's journal does not contain yet, oldest first. An expired request counts as denied by `expiry`. */
   readonly decisions: (runId: RunId) => Effect.Effect<ReadonlyArray<Decision>, RunStoreError>
 
   /**
-   * The grants that approvals created, oldest first, revoked ones included. One that cannot be read is left out (see `damaged`); asked for
-   * by its id or its run, it fails with `StoreUnreadable`. An append that relies on it counts it as revoked.
+   * Lists grants, oldest first, including revoked ones.
+   *
+   * **Details**
+   *
+   * A grant that cannot be read is left out (see `damaged`), but fails with `StoreUnreadable` if the filter names its id or its run. An
+   * append that relies on it counts it as revoked.
    */
   readonly grants: (filter?: GrantFilter) => Effect.Effect<ReadonlyArray<StoredGrant>, RunStoreError>
 
   /**
-   * Revokes a grant and returns it: in every run, fork and process, no call starts under it any more. It needs no lease. The
-   * first revocation stands.
+   * Revokes a grant and returns it. Afterwards no call starts under it, in any run, fork or process.
    *
    * **Details**
    *
-   * `given` is the grant as a run's state holds it, for one that the store has not kept: an earlier version recorded its decision.
+   * It needs no lease. The first revocation wins. `given` is the grant from a run's state; the store inserts it first if it has no row of
+   * it, because an earlier version recorded the decision.
    *
    * **Errors**
    *
-   * - `GrantNotFound` — list the grants, and revoke one of those.
+   * - `GrantNotFound` — call `grants` for the ids that exist.
    */
   readonly revokeGrant: (options: {
     readonly grantId: GrantId
@@ -404,16 +422,19 @@ export interface RunStorePort {
   }) => Effect.Effect<StoredGrant, GrantNotFound | RunStoreError>
 
   /**
-   * Sends a message to a run, once per id: one that is sent again is the one that was sent first, and gets its answer. It needs
-   * no lease; the run's current or next owner takes it into the journal with a `message.queued` of its id. One
-   * with `to` is for a sub-agent in the run, which the store does not look for. A run that failed takes one with `ends`, and keeps it
-   * until it is resumed.
+   * Sends a message to a run, once per `messageId`. A repeated `send` returns the receipt of the first.
+   *
+   * **Details**
+   *
+   * It needs no lease; the run's current or next owner appends the message to the journal, as `message.queued` with its id. `to` names the
+   * run of a sub-agent; the store does not check that it exists. A failed run accepts only messages with `ends`, which wait until it is
+   * resumed.
    *
    * **Errors**
    *
    * - `RunNotFound` — check the id.
    * - `RunEnded` — start a new run in its session.
-   * - `MessageInvalid` — see its `issues`; also when its id is that of a message to another agent of the run.
+   * - `MessageInvalid` — see its `issues`. Also if a message to another agent of the run has this id.
    */
   readonly send: (
     runId: RunId,
@@ -421,12 +442,12 @@ export interface RunStorePort {
   ) => Effect.Effect<Receipt, RunNotFound | RunEnded | MessageInvalid | RunStoreError>
 
   /**
-   * The messages to a run that are not in its journal, oldest first. Those that were not taken before the run ended stay readable,
-   * and wake no process.
+   * Lists the messages that a run's journal does not contain, oldest first. Messages that were unread when the run ended stay in the list,
+   * and do not make the run ready.
    */
   readonly messages: (runId: RunId) => Effect.Effect<ReadonlyArray<SentMessage>, RunStoreError>
 
-  /** One request, whatever became of it. `runId` is the root run's. */
+  /** Reads one request, open or closed, with its decision if it has one. `runId` is the root run. */
   readonly request: (
     requestId: RequestId
   ) => Effect.Effect<
@@ -434,36 +455,38 @@ export interface RunStorePort {
     Extract<Rejection, { readonly _tag: "RequestNotFound" }> | RunStoreError
   >
 
-  /** The open requests of all runs, oldest first: the inbox. Those that cannot be read are left out; see `damaged`. */
+  /** Lists the open requests of all runs, oldest first: the inbox. Requests that cannot be read are left out; see `damaged`. */
   readonly pending: (filter?: PendingFilter) => Effect.Effect<ReadonlyArray<PendingRequest>, RunStoreError>
 
-  /** The run of a session that no other run of it follows; `undefined` when there is none. */
+  /** Returns the head of a session's last run, or `undefined` if the session has no run. */
   readonly latest: (sessionId: SessionId) => Effect.Effect<RunHead | undefined, RunStoreError>
 
-  /** The runs, newest first. Those that cannot be read are left out; see `damaged`. */
+  /** Lists the heads of runs, newest first. Heads that cannot be read are left out; see `damaged`. */
   readonly list: (filter?: ListFilter) => Effect.Effect<ReadonlyArray<RunHead>, RunStoreError>
 
   /**
-   * What `list`, `pending` and `grants` leave out because it cannot be read, at most 1,000 entries. Asking about one of these runs
-   * fails with `StoreUnreadable`, nothing of it is executed, and `remove` deletes it.
+   * Lists the entries that `list`, `pending` and `grants` leave out because they cannot be read; at most 1,000.
    *
    * **Details**
    *
-   * It reads the heads, the requests and the grants of all runs. Whether their journals can be read is found out when they are
-   * loaded, and by the check of a whole store.
+   * It reads the head, the requests and the grants of every run, and not the journals: a damaged journal is found when its run is loaded,
+   * or by the check of a whole store. Reading a damaged part of one of these runs fails with `StoreUnreadable`; `remove` deletes the run.
    */
   readonly damaged: Effect.Effect<ReadonlyArray<DamagedRun>, RunStoreError>
 
   /**
-   * The runs that need a worker, each once, the longest untouched first. Runs that wait for people are not
-   * among them, however many there are.
+   * Lists the runs that a worker has to drive, least recently updated first, each once. Held runs without new input are not listed, and
+   * their number does not slow the query down.
    */
   readonly ready: (filter?: ReadyFilter) => Effect.Effect<ReadonlyArray<ReadyRun>, RunStoreError>
 
   /**
-   * Emits on subscription, and whenever a run may have become ready by an operation, or was parked or given back: at
-   * once for this process, as fast as the store can notify for others. It may emit for nothing, and time that passes (a lease, an
-   * expiry) sends no notification: poll `ready` as well.
+   * Emits on subscription, and after each operation that may have made a run ready, parked it or released it.
+   *
+   * **Details**
+   *
+   * Operations of this process notify at once, those of other processes as soon as the store can pass them on. A notification may be
+   * superfluous. An expired lease or request sends none, so poll `ready` as well.
    */
   readonly changes: Stream.Stream<void>
 
@@ -471,23 +494,23 @@ export interface RunStorePort {
   readonly requestCancel: (runId: RunId, reason: string) => Effect.Effect<void, RunNotFound | RunStoreError>
 
   /**
-   * Deletes a run with everything that belongs to it.
+   * Deletes a run with its journal, checkpoint, requests, messages and grants.
    *
    * **Details**
    *
-   * A database may keep traces of what was deleted in the unused room of its pages: see `SqliteStore.compact`, and `VACUUM` on
-   * Postgres.
+   * Of a revoked grant, its id and the time of the revocation stay, so that a copy of the run cannot bring the grant back. A database may
+   * keep deleted data in unused parts of its pages: see `SqliteStore.compact`, and `VACUUM` on Postgres.
    *
    * **Errors**
    *
-   * - `RunBusy` — a process owns it.
-   * - `RunContinued` — a later run builds on its journal; remove that one first, or let `prune` do both.
+   * - `RunBusy` — a process owns the run; wait, or cancel it.
+   * - `RunContinued` — a later run builds on the run; remove that one first, or let `prune` delete both.
    */
   readonly remove: (runId: RunId) => Effect.Effect<void, RunNotFound | RunBusy | RunContinued | RunStoreError>
 
   /**
-   * Deletes the runs that ended before a time, unless a later run of the session builds on them, and returns how many. Held
-   * and running runs are never deleted by this.
+   * Deletes the runs that ended before a time, unless a run that stays builds on them, and returns their number. Held and running runs are
+   * never deleted.
    */
   readonly prune: (options: { readonly endedBefore: Timestamp }) => Effect.Effect<number, RunStoreError>
 }

@@ -1,12 +1,11 @@
 /**
- * Keeps runs in any SQL database.
+ * A run store for SQLite and Postgres, over Effect's `SqlClient`.
  *
- * The layer needs a `SqlClient` and makes its tables (all named `fermata_…`) when it is built. An append is one transaction of
- * two statements: a fenced compare-and-set of the run's head, and one row of the journal that holds the whole batch. The contract
- * is tested on SQLite and on Postgres.
+ * The layer creates its tables (all named `fermata_…`) when it is built. An append is one transaction, usually of two statements: a
+ * fenced compare-and-set of the run's head, and the insertion of one journal row that contains the whole batch.
  *
- * Every operation is a transaction of its own. It must not be called inside a transaction of the same `SqlClient`: SQLite's
- * client has one connection, and the operation would wait for it for ever.
+ * Do not call an operation inside a transaction of the same `SqlClient`. Each operation begins its own transactions, and SQLite's
+ * client has one connection, so the operation would wait for ever.
  *
  * @since 0.1.0
  */
@@ -31,30 +30,30 @@ import { migrate } from "./internal/sql/schema.ts"
 import { RunStore } from "./RunStore.ts"
 import type { RunStoreError } from "./RunStoreError.ts"
 
-/** How the store behaves where the database leaves a choice. */
+/** Options of the SQL store. */
 export interface Options {
   /**
-   * How long an operation is tried while others hold a lock that it needs, waiting for a connection included. Default 10 seconds; then
-   * `StoreBusy`.
+   * How long an operation waits for locks of other processes, including its wait for a connection, before it fails with `StoreBusy`.
+   * Default: 10 seconds.
    */
   readonly busyDeadline?: Duration.Input
   /**
-   * Set this for Postgres when every connection has a `lock_timeout` of no more than `busyDeadline` by itself, and a `synchronous_commit`
-   * that is not `off`: single statements then need no transaction that sets them.
+   * Set this on Postgres if every connection already has a `lock_timeout` of at most `busyDeadline` and a `synchronous_commit` other than
+   * `off`. Single statements then need no transaction that sets both. Default: false.
    */
   readonly boundsLocks?: boolean
-  /** Emits when another process may have given a waiting worker something to do. What this process does is notified anyway. */
+  /** Emits when another process may have made a run ready. The store itself notifies about operations of this process. */
   readonly changes?: Stream.Stream<void>
-  /** Runs after something was deleted; for databases that keep what was deleted until they are asked not to. */
+  /** Runs after each `remove`, and after each `prune` that deleted runs. For databases that keep deleted data until asked to erase it. */
   readonly afterErase?: Effect.Effect<void>
 }
 
 /**
- * Makes the store, and its tables where they are missing.
+ * Makes the store, and creates or migrates its tables.
  *
  * **Errors**
  *
- * - `RunStoreError` — `StoreUnreadable` when a newer Fermata made the tables; otherwise what the database reported.
+ * - `RunStoreError` — `StoreUnreadable` if a newer version of Fermata wrote the tables: update. Otherwise the database's failure.
  *
  * @category constructors
  * @since 0.1.0
@@ -104,7 +103,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
 })
 
 /**
- * The store in the database that the `SqlClient` is connected to.
+ * Provides the store in the database that the `SqlClient` is connected to.
  *
  * @category layers
  * @since 0.1.0
@@ -122,7 +121,7 @@ export const layerWith = (options: Options): Layer.Layer<RunStore, RunStoreError
 
 export {
   /**
-   * What a database reported, as the error that a caller of the store sees. For layers that open a connection themselves.
+   * Converts an error of the database to the error that a caller of the store receives. For layers that open a connection themselves.
    *
    * @category converting
    * @since 0.1.0
@@ -132,7 +131,7 @@ export {
 
 export {
   /**
-   * What is wrong with rows of the store's tables. For checks of a whole database.
+   * Returns a sentence for each row of a table of the store that cannot be read. For checks of a whole database.
    *
    * @category checking
    * @since 0.1.0

@@ -1,27 +1,27 @@
 /**
- * A grant as a store keeps it: one row, whichever runs, forks and processes have a copy of it in their states.
+ * Grants as a store keeps them: one row for each grant, however many runs, forks and processes have a copy of it in their states.
  *
  * @since 0.1.0
  */
 import type { Grant } from "../domain/Grant.ts"
 import type { GrantId, RunId, SessionId } from "../domain/Id.ts"
 
-/** A grant, and the root run and session in which it was given. */
+/** A grant, with the root run and the session in which it was given. */
 export interface StoredGrant {
   readonly grant: Grant
   readonly runId: RunId
   readonly sessionId: SessionId
 }
 
-/** Which grants to list, oldest first. All conditions must hold. */
+/** Selects grants; a grant must meet all conditions. Results are ordered oldest first. */
 export interface GrantFilter {
   readonly runId?: RunId
   readonly sessionId?: SessionId
   readonly grantId?: GrantId
   readonly tool?: string
   readonly agent?: string
-  /** At most this many. Default 100, at most 1,000. */
+  /** Page size. Default: 100; maximum: 1,000. */
   readonly limit?: number
-  /** Go on after this grant of an earlier page. One that was deleted starts over. */
+  /** Cursor: the last grant of the previous page. If it was deleted, the list starts from the beginning. */
   readonly after?: GrantId
 }

@@ -67,7 +67,7 @@ describe("a handle of a removed run", () => {
         const late = yield* Effect.flip(Stream.runDrain(handle.events))
         assert.strictEqual(
           late.message,
-          "The run run was removed from this store, and nothing of it is left: start a new one, or import an archive of it."
+          "The run run was removed from this store: start a new one, or import an archive of it."
         )
       })
     )

@@ -1,11 +1,11 @@
 /**
- * Copies of runs, and the runs of the same ids that a store has: which of the two a `restore` leaves in the store.
+ * The rules of `restore`: whether a given copy of a run replaces the store's run with the same id.
  *
- * An archive holds the runs that its last run builds on, and several archives may hold one run: as it was at different times, in
- * parts, in any order. A run that a process has claimed here is the store's own. Of a copy that no process has claimed, the store
- * keeps the longest journal it was given, and every decision and message that it has acknowledged.
+ * An archive contains the runs that its last run builds on, so several archives may contain the same run, at different times, in parts,
+ * and may arrive in any order. A run that a process of this store has claimed is never replaced. Of an unclaimed copy, the store keeps the
+ * longest journal that it was given, and every decision and message that it has acknowledged.
  *
- * Pure, so that the memory store and the SQL store cannot come to differ.
+ * The functions are pure and shared by the memory store and the SQL store.
  */
 import type * as Arr from "effect/Array"
 import * as Result from "effect/Result"
@@ -23,32 +23,32 @@ import { startsWith } from "./journal.ts"
 import { takenBy } from "./messages.ts"
 import { closingReason } from "./requests.ts"
 
-/** A run as the store has it, when a copy of it arrives. */
+/** The store's run when a copy of it arrives. */
 export interface PresentRun extends Pick<RestoredRun, "agent" | "cancelReason" | "parent" | "sessionId"> {
   readonly events: ReadonlyArray<RunEvent>
-  /** Whether a process has claimed it in this store. */
+  /** Whether a process of this store has ever claimed it. */
   readonly isClaimed: boolean
-  /** The most of its events that a run of this store builds on; `undefined` when none does. */
+  /** The highest revision that a run of this store builds on; `undefined` if none does. */
   readonly builtOn?: number
-  /** Decisions that its journal does not hold, without those that only time has taken. */
+  /** Decisions that its journal does not contain, without denials by expiry that no process has recorded. */
   readonly decisions: ReadonlyArray<Decision>
-  /** Messages that its journal does not hold. */
+  /** Messages that its journal does not contain. */
   readonly messages: ReadonlyArray<SentMessage>
 }
 
-/** A run to be stored: its whole journal, and what its journal does not hold. */
+/** A run to store: its whole journal, and the mail that the journal does not contain. */
 export interface Copy extends Omit<RestoredRun, "rest"> {
   readonly decisions: ReadonlyArray<Decision>
   readonly messages: ReadonlyArray<SentMessage>
 }
 
-/** `keep`: the store's run stays as it is. `exists`: the copy is refused. Otherwise the store's run becomes `copy`. */
+/** The result of {@link judgeCopy}. `keep`: the store's run stays unchanged. `exists`: the copy is refused. `replace`: `copy` replaces the store's run. */
 export type Verdict =
   | { readonly _tag: "keep" }
   | { readonly _tag: "exists"; readonly archive: ArchivedAs }
   | { readonly _tag: "replace"; readonly copy: Copy }
 
-/** The end of a run of which only the part was copied that `by` builds on. */
+/** The final event of a partial copy: only the events that the run `by` builds on were copied. */
 export const endOfPartialCopy = (at: Timestamp, by: RunId, calls: ReadonlyArray<CallReport>): RunEvent => ({
   _tag: "run.cancelled",
   at,
@@ -59,7 +59,7 @@ export const endOfPartialCopy = (at: Timestamp, by: RunId, calls: ReadonlyArray<
 const before = "Only the part of it that "
 const after = " builds on was copied."
 
-/** The run as it is stored where there is none. */
+/** The copy to store when the store does not have the run. */
 export const copyOf = ({ rest = [], ...run }: RestoredRun): Copy => {
   const [first, ...more] = run.events
   return {
@@ -70,7 +70,7 @@ export const copyOf = ({ rest = [], ...run }: RestoredRun): Copy => {
   }
 }
 
-/** What becomes of the run in the store when a copy of it arrives, as the last run of its archive or as one that the next builds on. */
+/** Judges a copy of a stored run. `isLast`: the copy is the last run of its archive; otherwise the next one builds on it. */
 export const judgeCopy = (given: RestoredRun, present: PresentRun, isLast: boolean): Verdict => {
   const advanced = hasPositionOf(given, present) ? advance(copyOf(given), present) : undefined
   if (advanced !== undefined) return advanced
@@ -79,12 +79,12 @@ export const judgeCopy = (given: RestoredRun, present: PresentRun, isLast: boole
     : { _tag: "exists", archive: archivedAs(given, present) }
 }
 
-/** What distinguishes a run from another one of its id: its position, and how it began. */
+/** What distinguishes two runs with the same id: their position, and their first event. */
 export interface Origin extends Pick<PresentRun, "agent" | "parent" | "sessionId"> {
   readonly events: ReadonlyArray<RunEvent>
 }
 
-/** Whether a run of the store is the one that was copied, however far the two have gone on. */
+/** Whether the store's run and the copy have the same origin, so that they are the same run at possibly different revisions. */
 export const isOriginOf = (given: RestoredRun, origin: Origin): boolean =>
   hasPositionOf(given, origin) && startsWith(origin.events, given.events.slice(0, 1))
 
@@ -94,7 +94,7 @@ const hasPositionOf = (given: RestoredRun, { agent, parent, sessionId }: Omit<Or
   parent?.runId === given.parent?.runId &&
   parent?.revision === given.parent?.revision
 
-/** How a copy that is refused stands to the run of the store. */
+/** The relation of a refused copy to the store's run. */
 const archivedAs = (given: RestoredRun, present: PresentRun): ArchivedAs => {
   if (!isOriginOf(given, present)) return "other"
   const copy = copyOf(given)
@@ -104,7 +104,7 @@ const archivedAs = (given: RestoredRun, present: PresentRun): ArchivedAs => {
   return startsWith(events, known) ? "newer" : "apart"
 }
 
-/** Whether everything that waited for the copy has come to the run of the store, too. */
+/** Whether the store's run has received all mail of the copy, and its cancellation request if there is one. */
 const hasMailOf = ({ cancelReason, decisions, messages }: Copy, present: PresentRun): boolean => {
   const inbox = Result.getOrUndefined(inboxAfter(new Map(), present.events))
   const here = new Map(present.decisions.map((decision) => [decision.requestId, decision]))
@@ -119,7 +119,7 @@ const hasMailOf = ({ cancelReason, decisions, messages }: Copy, present: Present
   )
 }
 
-/** The copy with what the store has acknowledged, if it goes on from where the store's run stands. */
+/** Merges the copy with the mail that the store acknowledged; `undefined` if the copy cannot replace the store's run. */
 const advance = (copy: Copy, present: PresentRun): Verdict | undefined => {
   const known = withoutEnding(present.events)
   const events = withoutEnding(copy.events)
@@ -144,7 +144,7 @@ const advance = (copy: Copy, present: PresentRun): Verdict | undefined => {
   }
 }
 
-/** The decisions that the journal does not hold; `undefined` when one that was taken here would be lost. */
+/** Merges the decisions that the journal does not contain; `undefined` if one of this store would be lost. */
 const joinDecisions = (
   { decisions, status }: Copy,
   inbox: Inbox,
@@ -163,7 +163,7 @@ const joinDecisions = (
   return joined
 }
 
-/** The messages that the journal does not hold; `undefined` when one that was sent here would never be read. */
+/** Merges the messages that the journal does not contain; `undefined` if one of this store would never be read, because the copy has ended. */
 const joinMessages = (
   { events, messages, status }: Copy,
   here: ReadonlyArray<SentMessage>
@@ -173,11 +173,11 @@ const joinMessages = (
   return more.length > 0 && closingReason(status) !== undefined ? undefined : [...messages, ...more]
 }
 
-/** The ids of the messages that a run has received, whether its journal holds them or not. */
+/** The ids of all messages that a run has received, in its journal or not. */
 const receivedBy = ({ events, messages }: Pick<PresentRun, "events" | "messages">): ReadonlySet<string> =>
   new Set([...takenBy(events), ...messages].map(({ messageId }) => messageId))
 
-/** The journal as it was copied: without the end that {@link endOfPartialCopy} gave it. */
+/** The journal without the final event of {@link endOfPartialCopy}. */
 const withoutEnding = (events: ReadonlyArray<RunEvent>): ReadonlyArray<RunEvent> => {
   const last = events.at(-1)
   const isPart =
@@ -185,20 +185,20 @@ const withoutEnding = (events: ReadonlyArray<RunEvent>): ReadonlyArray<RunEvent>
   return isPart ? events.slice(0, -1) : events
 }
 
-/** The refusal of an archive whose revocations were taken in. */
+/** Adds the applied revocations to the refusal of an archive. */
 export const refusedExists = (
   { archive, runId, status }: RunExists,
   revoked: ReadonlyArray<GrantId>
 ): RunExists => new RunExists({ runId, status, archive: archive ?? "other", revoked })
 
-/** The same where another run is in the place of one of the archive's. */
+/** Adds the applied revocations, and the archived run, to a refusal because another run has its position. */
 export const refusedBusy = (
   { runId, sessionId, status }: SessionBusy,
   archived: RunId,
   revoked: ReadonlyArray<GrantId>
 ): SessionBusy => new SessionBusy({ sessionId, runId, status, archived, revoked })
 
-/** Runs in the order in which they build on each other, the last one's decisions and messages with it. */
+/** Adds the decisions and messages to the last of the runs. */
 export const attachMail = (
   runs: Arr.NonEmptyReadonlyArray<RestoredRun>,
   decisions: ReadonlyArray<Decision>,

@@ -1,5 +1,5 @@
 /**
- * Grants as every store keeps them. Pure, so that the memory store and the SQL store cannot come to differ.
+ * The rules of grants: pure functions, shared by the memory store and the SQL store.
  */
 import type { Decision } from "../../domain/Decision.ts"
 import * as Grant from "../../domain/Grant.ts"
@@ -9,13 +9,13 @@ import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import type { RestoredRun } from "../RunStorePort.ts"
 import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
 
-/** The grant that a decision on a request creates, if it does. */
+/** The grant that a decision on a request creates, or `undefined`. */
 export const grantOf = (request: Interruption, decision: Decision): Grant.Grant | undefined =>
   request._tag === "approval" && decision._tag === "approve" && decision.grant !== undefined
     ? Grant.fromApproval(request, { ...decision, grant: decision.grant }, { tools: {} })
     : undefined
 
-/** Whether a filter lists a grant. */
+/** Whether a grant meets a filter. */
 export const isListed = ({ grant, runId, sessionId }: StoredGrant, filter: GrantFilter): boolean =>
   (filter.runId ?? runId) === runId &&
   (filter.sessionId ?? sessionId) === sessionId &&
@@ -23,23 +23,23 @@ export const isListed = ({ grant, runId, sessionId }: StoredGrant, filter: Grant
   (filter.tool ?? grant.tool) === grant.tool &&
   (filter.agent ?? grant.agent) === grant.agent
 
-/** The order of a list: by time, then by id. */
+/** The order of lists: by time, then by id. */
 export const byTime = (one: StoredGrant, other: StoredGrant): number =>
   one.grant.at - other.grant.at ||
   (one.grant.id < other.grant.id ? -1 : one.grant.id === other.grant.id ? 0 : 1)
 
-/** By whom a grant counts as revoked whose run was deleted: who revoked it is not kept longer than the run. */
+/** The `by` of a revocation whose run was deleted. The name of the person who revoked is deleted with the run. */
 export const deletedRun = "a run that was deleted"
 
-/** What restored runs bring with them about grants that were revoked. */
+/** The revocations in an archive. */
 export interface RestoredRevocations {
-  /** Grants as the other store kept them. */
+  /** Revoked grants, as rows of the other store. */
   readonly kept: ReadonlyArray<StoredGrant>
-  /** All revocations, also those that only a journal holds. The first of a grant stands. */
+  /** All revocations, including those that only a journal contains. The first of a grant counts. */
   readonly revoked: ReadonlyArray<Grant.Revoked>
 }
 
-/** The revocations of grants that these runs gave: a copy of a run says nothing about another run's. */
+/** Collects the revocations of grants that these runs gave. Grants of other runs are ignored. */
 export const revocationsWith = (
   runs: ReadonlyArray<RestoredRun>,
   given: ReadonlyArray<StoredGrant>
@@ -61,7 +61,7 @@ export const revocationsWith = (
   return { kept, revoked: [...stored, ...recorded.filter(({ grantId }) => isTheirs(grantId))] }
 }
 
-/** What these say about the grants of some runs. */
+/** Selects the revocations of grants that the given runs gave. */
 export const revocationsOf = (
   { kept, revoked }: RestoredRevocations,
   runs: ReadonlySet<RunId>

@@ -1,5 +1,5 @@
 /**
- * The requests of one run in memory: what a batch of events makes of them, and which of them a filter lets through.
+ * The requests of one run in memory: how a batch of events changes them, and whether they meet a filter.
  */
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
@@ -18,10 +18,10 @@ import {
   type RequestEntry
 } from "./requests.ts"
 
-/** The requests of a run, by id, in the order they were asked. */
+/** The requests of a run by id, in the order in which they were opened. */
 export type Inbox = ReadonlyMap<RequestId, RequestEntry>
 
-/** The requests after a batch of events, or the id of the one that was decided otherwise. */
+/** Applies a batch of events to the requests. Fails with the id of a request whose stored decision the events contradict. */
 export const inboxAfter = (
   inbox: Inbox,
   events: ReadonlyArray<RunEvent>
@@ -63,7 +63,7 @@ export const inboxAfter = (
   return Result.succeed(next)
 }
 
-/** The requests of a run that ended: those that are open need no answer. */
+/** Closes the open requests of a run that ended. */
 export const closed = (inbox: Inbox, reason: string): Inbox =>
   new Map(
     Array.from(inbox, ([requestId, entry]) => [
@@ -72,7 +72,7 @@ export const closed = (inbox: Inbox, reason: string): Inbox =>
     ])
   )
 
-/** The entries that are decided but not in the journal yet, each with the decision that counts. */
+/** The decisions that count at `now` and that the journal does not contain yet. */
 export const undelivered = (inbox: Inbox, now: Timestamp): ReadonlyArray<Decision> =>
   oldestFirst(
     Array.from(inbox.values()).flatMap((entry) => {
@@ -82,11 +82,11 @@ export const undelivered = (inbox: Inbox, now: Timestamp): ReadonlyArray<Decisio
     })
   )
 
-/** Whether a decision was taken that is not in the journal yet. */
+/** Whether there is a recorded decision that the journal does not contain yet. */
 export const hasDecided = (inbox: Inbox): boolean =>
   Array.from(inbox.values()).some(({ status }) => status === "decided")
 
-/** Whether events end the run and leave out a decision that was taken: then they must not be appended. */
+/** Whether events end the run and omit a recorded decision. Such events must not be appended. */
 export const endsUnread = (inbox: Inbox, events: ReadonlyArray<RunEvent>): boolean => {
   if (!areEnding(events) || !hasDecided(inbox)) return false
   const changes = inboxChanges(events)
@@ -96,7 +96,7 @@ export const endsUnread = (inbox: Inbox, events: ReadonlyArray<RunEvent>): boole
   )
 }
 
-/** Why a held run with these requests needs a worker, or `undefined`. */
+/** The reason for which a held run with these requests is ready, or `undefined`. */
 export const readiness = (inbox: Inbox, now: Timestamp): ReadyRun["reason"] | undefined => {
   if (hasDecided(inbox)) return "decided"
   const open = Array.from(inbox.values()).filter(({ status }) => status === "open")
@@ -105,7 +105,7 @@ export const readiness = (inbox: Inbox, now: Timestamp): ReadyRun["reason"] | un
   return open.some(due) ? "expiring" : undefined
 }
 
-/** Whether an open request passes a filter. */
+/** Whether an open request meets a filter. */
 export const matches = (pending: PendingRequest, filter: PendingFilter, now: Timestamp): boolean => {
   const { request } = pending
   if (filter.expiresBefore === undefined) {
@@ -123,7 +123,7 @@ export const matches = (pending: PendingRequest, filter: PendingFilter, now: Tim
   )
 }
 
-/** Puts the oldest first; requests of the same time by id. */
+/** The order of the inbox: oldest first, then by id. */
 export const byAge = (a: PendingRequest, b: PendingRequest): number =>
   a.request.at - b.request.at ||
   (a.request.requestId < b.request.requestId ? -1 : a.request.requestId === b.request.requestId ? 0 : 1)

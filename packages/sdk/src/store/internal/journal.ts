@@ -1,5 +1,5 @@
 /**
- * The rows of a journal, one per append, as text; shared by all stores, so that what works in memory works on disk.
+ * The rows of a journal: one batch of events for each append, as JSON text. All stores use them, including the memory store.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -10,18 +10,18 @@ import { decodeEvents } from "../../domain/RunStateCodec.ts"
 import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
 import { isGoing } from "./requests.ts"
 
-/** One append. */
+/** The row of one append. */
 export interface Batch {
   readonly runId: RunId
-  /** Events before it, from 0. */
+  /** The number of events before it: the revision at which it was appended. */
   readonly sequence: number
   readonly count: number
   readonly version: number
-  /** JSON text of the list of events. */
+  /** The list of events as JSON text. */
   readonly text: string
 }
 
-/** The events of a batch, or a sentence about why this version cannot read it. */
+/** Decodes the events of a batch. Fails with `StoreUnreadable` if the batch is damaged or was written by a newer version. */
 const decodeBatch = (
   batch: Batch,
   operation: string
@@ -36,7 +36,7 @@ const decodeBatch = (
   return Result.fail(unreadable(operation, detail))
 }
 
-/** The events from `from` up to `to` (revisions) that the batches of one run hold. */
+/** The events of a run's batches from revision `from` (inclusive) to revision `to` (exclusive). */
 export const sliceBatches = (
   batches: ReadonlyArray<Batch>,
   range: { readonly from: number; readonly to: number },
@@ -57,29 +57,28 @@ export const sliceBatches = (
   return Result.succeed(events)
 }
 
-/** The agent that has the conversation after these events, where they say so; what sub-agents do among themselves does not count. */
+/** The agent that has the conversation after these events, or `undefined` if they do not change it. Handoffs among sub-agents do not count. */
 export const answererIn = (events: ReadonlyArray<RunEvent>): string | undefined =>
   events.findLast((event) => event._tag === "agent.changed" || event._tag === "run.started")?.agent.name
 
-/** Whether events take up a run that may have ended, and leave it going. */
+/** Whether events resume a run, which may have ended, and leave it unfinished. */
 export const isTakingUp = (events: ReadonlyArray<RunEvent>, status: Status): boolean =>
   isGoing(status) && events.some(({ _tag }) => _tag === "run.resumed")
 
-/** Whether a journal begins with these events, whatever the order of their fields. */
+/** Whether a journal begins with these events. The order of an event's fields does not matter. */
 export const startsWith = (journal: ReadonlyArray<RunEvent>, events: ReadonlyArray<RunEvent>): boolean =>
   journal.length >= events.length && sameEvents(journal.slice(0, events.length), events)
 
-/** Whether two lists of events say the same, whatever the order of their fields. */
 const sameEvents = (one: ReadonlyArray<RunEvent>, other: ReadonlyArray<RunEvent>): boolean =>
   Schema.toEquivalence(RunEvents)(one, other)
 
-/** The rows of a journal are not what the head of its run says. */
+/** The error for a journal whose rows do not match the head of its run. */
 export const damaged = (runId: RunId, operation: string): RunStoreError =>
   unreadable(
     operation,
     `the journal of ${runId} has a gap: restore the store from a backup, or remove the run.`
   )
 
-/** Part of the store cannot be read. */
+/** The error for a part of the store that cannot be read. */
 export const unreadable = (operation: string, detail: string): RunStoreError =>
   new RunStoreError({ operation, reason: new StoreUnreadable({ detail }) })

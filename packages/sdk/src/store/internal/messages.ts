@@ -1,7 +1,7 @@
 /**
- * Messages as every store keeps them: what may be sent, and which of them events take into the journal.
+ * The rules of messages: which inputs are valid, and which messages a batch of events adds to the journal.
  *
- * Pure, so that the memory store and the SQL store cannot come to differ.
+ * The functions are pure and shared by the memory store and the SQL store.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -18,7 +18,7 @@ import { isCancellable, isGoing } from "./requests.ts"
 const decode = Schema.decodeUnknownResult(SentMessage)
 const isMessageId = Schema.is(MessageId)
 
-/** The message that a caller wrote, with an id and the time it is sent at. What is refused is not repeated. */
+/** Decodes the message of a caller, with an id and the time. The error does not repeat the input. */
 export const decodeMessage = (
   input: MessageInput,
   now: Timestamp
@@ -36,17 +36,19 @@ export const decodeMessage = (
   return Result.mapError(
     decode({ messageId, content, at: now, ...defined({ to, ends }) }),
     () =>
-      new MessageInvalid({ issues: "its content is not a list of text and file parts, or it is for no run" })
+      new MessageInvalid({
+        issues: "its content is not a list of text and file parts, or its `to` is not the id of a run"
+      })
   )
 }
 
 const madeId = (): string => `m_${globalThis.crypto.randomUUID().replaceAll("-", "")}`
 
-/** Whether a run of this status takes a message. One that failed may be resumed: it keeps the end of a sub-agent until then. */
+/** Whether a run with this status accepts a message. A failed run accepts the end of a sub-agent, since it may be resumed. */
 export const isSentTo = (status: Status, { ends }: SentMessage): boolean =>
   isGoing(status) || (ends === true && isCancellable(status))
 
-/** The messages that events, of the run itself or of a sub-agent inside it, take into the journal. Most batches take none. */
+/** The messages that events of the run, or of a sub-agent in it, add to the journal. Most batches add none. */
 export const takenBy = (events: ReadonlyArray<RunEvent>): ReadonlyArray<Receipt> => {
   const taken: Array<Receipt> = []
   for (const wrapped of events) {
@@ -57,19 +59,19 @@ export const takenBy = (events: ReadonlyArray<RunEvent>): ReadonlyArray<Receipt>
   return taken
 }
 
-/** Why a message cannot have the id of another one; `undefined` when it is that one. Without this it would be lost in silence. */
+/** The refusal of a message whose id a message to another agent of the run has. Without it, the second message would be dropped as a repetition. */
 export const idConflict = (known: { readonly to?: string }, sent: SentMessage): MessageInvalid | undefined =>
   known.to === sent.to
     ? undefined
     : new MessageInvalid({ issues: "its messageId is that of a message to another agent of the run" })
 
-/** The messages of a run in memory, by id, in the order they were sent. One that is in the journal has no content here. */
+/** The messages of a run in memory by id, in the order in which they were sent. A message in the journal has no content here. */
 export type Mail = ReadonlyMap<
   string,
   Omit<SentMessage, "messageId" | "content"> & { readonly content?: ReadonlyArray<UserPart> }
 >
 
-/** The mail after a batch of events, or the id of a message that the journal has already. */
+/** Applies a batch of events to the messages. Fails with the id of a message that the journal already contains. */
 export const mailAfter = (mail: Mail, events: ReadonlyArray<RunEvent>): Result.Result<Mail, string> => {
   const taken = takenBy(events)
   if (taken.length === 0) return Result.succeed(mail)
@@ -83,7 +85,7 @@ export const mailAfter = (mail: Mail, events: ReadonlyArray<RunEvent>): Result.R
   return Result.succeed(next)
 }
 
-/** The messages that are not in the journal, oldest first. */
+/** The messages that the journal does not contain, oldest first. */
 export const waiting = (mail: Mail): ReadonlyArray<SentMessage> =>
   Array.from(mail).flatMap(([messageId, { content, ...rest }]) =>
     content === undefined ? [] : [{ messageId, content, ...rest }]

@@ -1,5 +1,5 @@
 /**
- * Notifies subscribers in this process that a run may have changed. A notification carries no data: a subscriber reads the store.
+ * Notifies subscribers in this process that a run may have changed. A notification carries no data; a subscriber reads the store.
  */
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"

@@ -1,7 +1,7 @@
 /**
- * Requests and decisions as every store keeps them: what events do to the inbox, and which decision counts.
+ * The rules of requests and decisions: how events change the inbox, and which decision counts.
  *
- * Pure, so that the memory store and the SQL store cannot come to differ.
+ * The functions are pure and shared by the memory store and the SQL store.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -20,7 +20,7 @@ import {
 import { unwrap, type RunEvent } from "../../domain/RunEvent.ts"
 import type { Status } from "../../domain/RunState.ts"
 
-/** What an event, of the run itself or of a sub-agent inside it, does to the inbox. */
+/** A change of the inbox by an event of the run or of a sub-agent in it. */
 export type InboxChange =
   | { readonly _tag: "opened"; readonly request: Interruption }
   | { readonly _tag: "decided"; readonly decision: Decision }
@@ -29,13 +29,13 @@ export type InboxChange =
       readonly requestId: RequestId
       readonly reason: string
       readonly by?: RequestId
-      /** Whether a decision that was taken is passed over: the run that asked ended, asks again, or has read it and cannot apply it. */
+      /** Whether the request is closed even if it has a decision: its run ended, opened another request instead, or read the decision too late. */
       readonly isFinal: boolean
     }
   | { readonly _tag: "reopened" }
   | { readonly _tag: "warned"; readonly requestId: RequestId }
 
-/** What a batch of events does to the inbox, in order. Most batches do nothing. */
+/** The changes of the inbox by a batch of events, in order. Most batches change nothing. */
 export const inboxChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<InboxChange> => {
   const changes: Array<InboxChange> = []
   for (const wrapped of events) {
@@ -53,22 +53,22 @@ export const inboxChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<Inb
   return changes
 }
 
-/** Whether events end the run itself. Those that are appended to a run that has ended do not. */
+/** Whether events end the run itself, and not only a sub-agent in it. */
 export const areEnding = (events: ReadonlyArray<RunEvent>): boolean => events.some(isEnd)
 
 const isEnd = ({ _tag }: RunEvent): boolean =>
   _tag === "run.cancelled" || _tag === "run.completed" || _tag === "run.failed"
 
-/** Whether a change puts the decision of a request on record: taken, or read and passed over. */
+/** Whether a change records the decision of a request: as applied, or as read too late. */
 export const isRecording = (change: InboxChange, requestId: RequestId): boolean =>
   change._tag === "decided"
     ? change.decision.requestId === requestId
     : change._tag === "superseded" && change.requestId === requestId && change.reason === decidedTooLate
 
-/** The reason on record for a decision that the run has read and that nothing in it waits for. */
+/** The stored reason of a request whose decision the run has read when no call waited for it. */
 export const decidedTooLate = "it was decided when it no longer waited"
 
-/** Whether events end the run of a request, or one that it lies in. */
+/** Whether events end the run of a request, or a run that contains it. */
 const isEndedBy = (events: ReadonlyArray<RunEvent>, requestId: RequestId): boolean =>
   events.some((wrapped) => {
     const { event, path } = unwrap(wrapped)
@@ -78,8 +78,8 @@ const isEndedBy = (events: ReadonlyArray<RunEvent>, requestId: RequestId): boole
   })
 
 /**
- * Why a decision comes too late for a run that is about to be cancelled: `ending` are the runs for which that was acknowledged, and a run
- * that lies in one of them ends with it.
+ * The refusal of a decision on a run that is being cancelled. `ending` lists the runs whose cancellation was acknowledged; sub-agents of
+ * these runs end with them.
  */
 export const endingRefusal = (
   requestId: RequestId,
@@ -91,25 +91,25 @@ export const endingRefusal = (
     : new RequestSuperseded({ requestId, reason: `the run ${runId} is being cancelled` })
 }
 
-/** `decided` is taken but not in the journal yet; `journaled` is in it. */
+/** The status of a request. `decided`: the journal does not contain the decision yet. `journaled`: it does. */
 export const RequestStatus = Schema.Literals(["open", "decided", "journaled", "superseded"])
 export type RequestStatus = typeof RequestStatus.Type
 
-/** A request and what became of it. */
+/** A request with its status, decision and reason of closing. */
 export interface RequestEntry {
   readonly request: Interruption
   readonly status: RequestStatus
   readonly decision?: Decision
   readonly superseded?: { readonly reason: string; readonly by?: RequestId }
-  /** The warning that the request will expire soon was recorded. */
+  /** Set when the journal contains the warning that the request will expire soon. */
   readonly warned?: boolean
 }
 
-/** The decision that counts at `now`, if there is one. */
+/** The decision that counts at `now`, which may be a denial by expiry, or `undefined`. */
 export const decisionOf = (entry: RequestEntry, now: Timestamp): Decision | undefined =>
   (entry.status === "open" ? expiryAt(entry.request, now) : undefined) ?? entry.decision
 
-/** Judges a decision about a request as it stands now. */
+/** Judges a decision on a request at `now`. */
 export const judgeEntry = (entry: RequestEntry, decision: Decision, now: Timestamp): Verdict =>
   judgeDecision(entry.request, standingOf(entry), decision, now)
 
@@ -123,16 +123,16 @@ const standingOf = ({ decision, status, superseded }: RequestEntry): Standing =>
   return decision === undefined ? { _tag: "open" } : { _tag: "decided", decision }
 }
 
-/** A decision among several, and what it comes to. */
+/** An accepted decision of a batch. */
 export interface Taken<Found> {
   readonly found: Found
-  /** The one that counts: the decision itself, or the one on record that it repeats. */
+  /** The decision that counts: the given one, or the recorded one that it repeats. */
   readonly decision: Decision
-  /** Whether it has to be recorded. */
+  /** Whether the store has to record it. */
   readonly isNew: boolean
 }
 
-/** Judges several decisions, each as if those before it were recorded. The first refusal refuses all of them. */
+/** Judges several decisions, each as if the preceding ones were recorded. Fails with the first refusal. */
 export const judgeAll = <Found extends { readonly entry: RequestEntry }>(
   decisions: ReadonlyArray<Decision>,
   find: (requestId: RequestId) => Found | undefined,
@@ -153,37 +153,37 @@ export const judgeAll = <Found extends { readonly entry: RequestEntry }>(
   return Result.succeed(taken)
 }
 
-/** The decisions that a caller wrote; one that cannot be read refuses all of them. */
+/** Decodes the decisions of a caller. Fails if one of them is malformed. */
 export const decodeInputs = (
   inputs: ReadonlyArray<DecisionInput>,
   now: Timestamp
 ): Result.Result<ReadonlyArray<Decision>, DecisionMalformed> =>
   Result.all(inputs.map((input) => decodeInput(input, now)))
 
-/** The decision that a caller wrote, with the time it is recorded at, unless that is known. */
+/** Decodes the decision of a caller. Its `at` defaults to `now`. */
 export const decodeInput = (
   given: DecisionInput,
   now: Timestamp
 ): Result.Result<Decision, DecisionMalformed> =>
   decodeDecision(given, (fields) => ({ ...fields, at: fields.at ?? now }))
 
-/** Decisions in the order in which they were taken; those of one moment in the order of their requests' ids, in every store. */
+/** Sorts decisions by time, then by request id. */
 export const oldestFirst = (decisions: ReadonlyArray<Decision>): ReadonlyArray<Decision> =>
   decisions.toSorted((a, b) => a.at - b.at || (a.requestId < b.requestId ? -1 : 1))
 
-/** Whether a request to cancel a run still has an effect: a run that failed can be resumed, and is cancelled then. */
+/** Whether a cancellation request can still take effect. A failed run can be resumed, and is cancelled then. */
 export const isCancellable = (status: Status): boolean => status !== "completed" && status !== "cancelled"
 
-/** Whether a run of this status has not ended. */
+/** Whether a run with this status has not ended. */
 export const isGoing = (status: Status): boolean => status === "running" || status === "held"
 
-/** Why a run's open requests are closed when it takes this status; `undefined` while it has not ended. */
+/** The reason with which a run's open requests are closed at this status; `undefined` if the run has not ended. */
 export const closingReason = (status: Status): string | undefined =>
   isGoing(status) ? undefined : status === "error" ? failedReason : `the run is ${status}`
 
-/** The reason with which the open requests of a run that fails are closed. They open again when it is resumed. */
+/** The stored reason of requests that were closed because their run failed. They open again when the run is resumed. */
 export const failedReason = "the run is error"
 
-/** Whether a request was closed by nothing but the failure of its run. */
+/** Whether a request was closed only because its run failed. */
 export const isFailedWith = (superseded: RequestEntry["superseded"]): boolean =>
   superseded?.reason === failedReason && superseded.by === undefined

@@ -1,6 +1,8 @@
 /**
- * What programs without types give to a store: it is asked only for ids that are strings, for numbers, and for times and durations
- * that are finite. The rest is refused with a sentence, by all stores alike, before anything is read or written.
+ * Validates the arguments of store operations, for programs without type checks.
+ *
+ * An id must be a string, a size a number, a time a finite number, and the length of a lease a duration. All stores refuse other values
+ * with the same typed error, before they read or write anything.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -16,7 +18,7 @@ import { latestTime } from "./bounds.ts"
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** It may be infinite: a page has a bound of its own. */
+/** A number; it may be infinite, because pages have a maximum size. */
 const amount: Kind = {
   takes: "a number",
   is: (value) => typeof value === "number" && !Number.isNaN(value)
@@ -50,7 +52,7 @@ const filters = {
   events: { from: amount, limit: amount }
 }
 
-/** A time in the bounds of a date, which every database takes. */
+/** Clamps a time to the range of a `Date`, which every database accepts. */
 const inBounds = (at: number): number => Math.min(latestTime, Math.max(-latestTime, at))
 
 const timesInBounds = <Filter extends object>(filter: Filter): Filter => {
@@ -62,7 +64,7 @@ const timesInBounds = <Filter extends object>(filter: Filter): Filter => {
   return { ...filter, ...bounded }
 }
 
-/** A store that refuses with a typed error what is asked of it with values of other kinds than its types say. */
+/** Wraps a store so that it refuses arguments that do not match its types, with a typed error. */
 export const withSoundInput = (store: RunStorePort): RunStorePort => {
   const aboutRun =
     <Rest extends ReadonlyArray<unknown>, A, E>(ask: (runId: RunId, ...rest: Rest) => Effect.Effect<A, E>) =>
@@ -128,13 +130,13 @@ export const withSoundInput = (store: RunStorePort): RunStorePort => {
   }
 }
 
-/** What is wrong with what an operation is given besides the id of a run. */
+/** The error for an invalid filter, or invalid options of `events`; `undefined` if they are valid. */
 const unsound = (operation: keyof typeof filters, given: object): RunStoreError | undefined => {
   const isFilter = operation !== "events"
-  const place = isFilter ? "the filter" : "what it is asked for"
+  const place = isFilter ? "the filter" : "the options object"
   if (typeof given !== "object" || given === null) return refusal(operation, place, given, "an object")
   const kinds: Readonly<Record<string, Kind>> = filters[operation]
-  // A key that is not known would let more through than was asked for.
+  // A misspelt condition would be ignored, and the list would contain more than the caller wants.
   const [misfit] = misfits(given, keysOf(Object.keys(kinds)), place)
   if (misfit !== undefined) return fault(operation, `${misfit.problem}.`)
   for (const [name, { is, takes }] of Object.entries(kinds)) {
@@ -151,9 +153,9 @@ const fault = (operation: string, detail: string): RunStoreError =>
 const refusal = (operation: string, what: string, given: unknown, expected: string): RunStoreError =>
   fault(operation, `${what} is ${wordFor(given)}, and has to be ${expected}.`)
 
-/** What is no number says so itself. */
+/** A word for the kind of a value. `NaN` and the infinities are named. */
 const wordFor = (given: unknown): string =>
   typeof given === "number" && !Number.isFinite(given) ? String(given) : kindOf(given)
 
-/** No run has what was given as its id. */
+/** The error for an id that is not a string. */
 export const notARun = (given: unknown): RunNotFound => new RunNotFound({ runId: "", given: kindOf(given) })

@@ -1,21 +1,21 @@
 /**
- * Checkpoints in memory: as in SQL, a run has its newest one, and keeps the chunks that it ever wrote.
+ * Checkpoints of the memory store. As in SQL, a run has only its newest checkpoint, and keeps all chunks that it ever wrote.
  */
 import type { Revision, RunId } from "../../../domain/Id.ts"
 import type { Checkpoint, NewCheckpoint } from "../../RunStorePort.ts"
 
-/** The newest checkpoint of a run, with the chunks that the run ever wrote. */
+/** The newest checkpoint of a run, with all chunks that the run ever wrote. */
 export interface CheckpointEntry {
   readonly revision: number
   readonly version: number
   readonly base: NewCheckpoint["base"]
-  /** How many chunks there are with those of the base. */
+  /** The number of chunks, including those of the base. */
   readonly total: number
   readonly chunks: ReadonlyMap<number, { readonly version: number; readonly text: string }>
   readonly state: string
 }
 
-/** The newest of a run's checkpoints after one more was written. */
+/** The checkpoint of a run after `given` is written at `revision`: the newer of the two. */
 export const newestCheckpoint = (
   runId: RunId,
   known: CheckpointEntry | undefined,
@@ -32,7 +32,7 @@ export const newestCheckpoint = (
   return { revision, version, base, total: before + given.chunks.length, chunks, state }
 }
 
-/** The checkpoint with the chunks of all those that it builds on; `undefined` when they are not all there. */
+/** Collects the chunks of a checkpoint and of those that it builds on; `undefined` if one is missing. */
 export const assemble = (
   runId: RunId,
   kept: CheckpointEntry,

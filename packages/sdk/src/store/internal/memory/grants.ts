@@ -1,5 +1,5 @@
 /**
- * The grants of the memory store. They are kept beside the runs: what is left of one that was revoked outlives its run.
+ * Grants of the memory store. They are kept separately from the runs, because the record of a revocation outlives its run.
  */
 import * as Result from "effect/Result"
 import type { Decision } from "../../../domain/Decision.ts"
@@ -12,55 +12,57 @@ import { byTime, deletedRun, grantOf, isListed, type RestoredRevocations } from 
 import { inboxChanges } from "../requests.ts"
 import type { Run } from "./run.ts"
 
-/** All grants of a store, and which were revoked of those whose run was deleted. */
+/** All grants of a store, and the revocations of grants whose run was deleted. */
 export interface Grants {
   readonly kept: Map<GrantId, StoredGrant>
-  /** By id and time: a later run of the same id gives grants of the same ids. */
+  /** Keyed by id and time, because a later run with the same id creates grants with the same ids. */
   readonly revokedOfDeleted: Map<string, Revocation>
 }
 
 export const make = (): Grants => ({ kept: new Map(), revokedOfDeleted: new Map() })
 
-const leftKey = ({ at, id }: StoredGrant["grant"]): string => `${id} ${at}`
+const deletedKey = ({ at, id }: StoredGrant["grant"]): string => `${id} ${at}`
 
-/** Keeps a grant that is not kept yet: revoked, where it was revoked before its run was deleted. */
+/** Adds a grant unless it is there already; as revoked, if it was revoked before its run was deleted. */
 const keep = ({ kept, revokedOfDeleted }: Grants, given: StoredGrant): void => {
   const { grant } = given
   if (kept.has(grant.id)) return
-  const key = leftKey(grant)
+  const key = deletedKey(grant)
   const revocation = revokedOfDeleted.get(key)
   revokedOfDeleted.delete(key)
   kept.set(grant.id, revocation === undefined ? given : { ...given, grant: revoke(grant, revocation) })
 }
 
-/** Keeps the grant that a decision on one of a run's requests creates, if it does. */
+/** Adds the grant that a decision on one of a run's requests creates, if it creates one. */
 export const recordGrant = (grants: Grants, run: Run, decision: Decision): void => {
   const entry = run.inbox.get(decision.requestId)
   const grant = entry === undefined ? undefined : grantOf(entry.request, decision)
   if (grant !== undefined) keep(grants, { grant, runId: run.runId, sessionId: run.sessionId })
 }
 
-/** The same for all decisions among events that were appended. */
+/** Adds the grants of all decisions among appended events. */
 export const recordGrantsOfEvents = (grants: Grants, run: Run, events: ReadonlyArray<RunEvent>): void => {
   for (const change of inboxChanges(events))
     if (change._tag === "decided") recordGrant(grants, run, change.decision)
 }
 
-/** The same for all requests of a run that was restored. */
+/** Adds the grants of all decided requests of a restored run. */
 export const recordGrantsOfRun = (grants: Grants, run: Run): void => {
   for (const { decision } of run.inbox.values())
     if (decision !== undefined) recordGrant(grants, run, decision)
 }
 
+/** The revocations of those of the grants that were revoked. Grants that the store does not have are added first. */
 export const revokedOf = (grants: Grants, used: ReadonlyArray<StoredGrant>): ReadonlyArray<Revoked> =>
   used.flatMap((given) => {
     const { id: grantId } = given.grant
-    const left = grants.revokedOfDeleted.get(leftKey(given.grant))
-    if (left === undefined) keep(grants, given)
-    const revocation = left ?? grants.kept.get(grantId)?.grant.revoked
+    const ofDeleted = grants.revokedOfDeleted.get(deletedKey(given.grant))
+    if (ofDeleted === undefined) keep(grants, given)
+    const revocation = ofDeleted ?? grants.kept.get(grantId)?.grant.revoked
     return revocation === undefined ? [] : [{ grantId, revocation }]
   })
 
+/** Revokes one grant. The first revocation wins. */
 export const revokeIn = (
   grants: Grants,
   {
@@ -78,7 +80,10 @@ export const revokeIn = (
   return Result.succeed(revoked)
 }
 
-/** Revokes grants. Of a run that went on by itself here only those that it gave: others of their ids will be given here. */
+/**
+ * Applies the revocations of an archive. For a run that a process of this store has claimed, only grants that this store has are revoked:
+ * the run may later create other grants with the ids of the archive's.
+ */
 export const revokeWith = (
   grants: Grants,
   { kept, revoked }: RestoredRevocations,
@@ -92,7 +97,7 @@ export const revokeWith = (
   for (const one of revoked) revokeIn(grants, one)
 }
 
-/** Those of these grants that are revoked, by id. */
+/** The sorted ids of those of the grants that are revoked in this store. */
 export const revokedAmong = ({ kept }: Grants, given: ReadonlyArray<Revoked>): ReadonlyArray<GrantId> => {
   const ids = new Set(given.map(({ grantId }) => grantId))
   return [...ids].filter((grantId) => kept.get(grantId)?.grant.revoked !== undefined).toSorted()
@@ -106,13 +111,13 @@ export const list = ({ kept }: Grants, filter: GrantFilter): ReadonlyArray<Store
     .slice(0, pageSize(filter.limit))
 }
 
-/** Deletes the grants of a run that is deleted; that one was revoked is kept. */
+/** Deletes the grants of a deleted run, and keeps the record of their revocations. */
 export const erase = ({ kept, revokedOfDeleted }: Grants, runId: RunId): void => {
   for (const [id, { grant, runId: giver }] of kept) {
     if (giver !== runId) continue
     kept.delete(id)
     if (grant.revoked !== undefined) {
-      revokedOfDeleted.set(leftKey(grant), { by: deletedRun, at: grant.revoked.at })
+      revokedOfDeleted.set(deletedKey(grant), { by: deletedRun, at: grant.revoked.at })
     }
   }
 }

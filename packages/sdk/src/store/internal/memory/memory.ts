@@ -1,5 +1,5 @@
 /**
- * The run store over plain maps. Every operation is one synchronous step, so nothing can come between a check and a write.
+ * The run store over plain maps. Each operation is one synchronous step, so no other operation can run between a check and a write.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -85,7 +85,7 @@ export const makeMemory = (): RunStorePort => {
   const childOf = (run: Run): Run | undefined =>
     Array.from(runs.values()).find((other) => other.parent?.runId === run.runId)
 
-  /** The next run of the session, if it goes on from the end of a run. */
+  /** The next run of the session, if it builds on the current revision of `run`. */
   const nextOf = (run: Run): Run | undefined =>
     Array.from(runs.values()).find(
       (other) =>
@@ -94,7 +94,7 @@ export const makeMemory = (): RunStorePort => {
         other.parent?.revision === run.revision
     )
 
-  /** The run at the expected revision, its requests and messages after the events, or why they cannot be appended. */
+  /** Checks an append, and returns the run with the requests and messages after the events. */
   const prepare = (options: Parameters<RunStorePort["append"]>[0], now: Timestamp) =>
     Result.gen(function* () {
       const run = yield* leasedTo(options.lease, now)
@@ -114,8 +114,8 @@ export const makeMemory = (): RunStorePort => {
   }
 
   /**
-   * The events that a run's state is folded from; with a version, from the newest checkpoint of it that holds no more than a run did when it
-   * was taken up.
+   * The events from which a run's state at revision `to` is folded. With a checkpoint version, those after the newest checkpoint of that
+   * version that is not newer than the revision at which the chain uses its run.
    */
   const eventsFrom = (
     run: Run,
@@ -189,7 +189,7 @@ export const makeMemory = (): RunStorePort => {
 
     restore: (restored, decisions, messages, revoked = []) => {
       const revocations = revocationsWith(restored, revoked)
-      /** Revokes the grants of the runs that are here: what else the archive holds is refused. */
+      /** Applies the revocations for the runs that this store has. The rest of the archive is refused. */
       const revokePresent = () =>
         Result.map(presentRuns(runs, restored), (present) => {
           const known = revocationsOf(revocations, new Set(present.map(({ runId }) => runId)))
@@ -435,7 +435,7 @@ export const makeMemory = (): RunStorePort => {
   }
 }
 
-/** A list in its order, from behind the last entry of an earlier page on. */
+/** Sorts a list and drops the entries up to the cursor `after`. */
 const following = <A>(
   found: ReadonlyArray<A>,
   order: (one: A, other: A) => number,
@@ -453,18 +453,18 @@ const heldByOther = (run: Run, now: Timestamp): RunBusy | undefined => {
 const conflictOf = ({ revision, runId }: Run, expected: Revision): RunConflict =>
   new RunConflict({ runId, expected, actual: revision as Revision })
 
-/** Whether a run is there as the one that is to build on it has read it. */
+/** Whether a run can be built on as the caller read it: not removed, and not replaced since. */
 const canBuildOn = (
   run: Run | undefined,
   { createdAt, revision }: NonNullable<Parameters<RunStorePort["create"]>[0]["parent"]>
 ): boolean =>
   run !== undefined && run.revision >= revision && (createdAt === undefined || createdAt === run.createdAt)
 
-/** The same in several steps, the first of which that fails ends it. */
+/** Runs a generator of results as one atomic step, at the time of Effect's clock. */
 const inSteps = <Step extends Result.Result<unknown, unknown>, A>(
   steps: (now: Timestamp) => Generator<Step, A, never>
 ) => Effect.clockWith((clock) => Effect.fromResult(Result.gen(() => steps(clock.currentTimeMillisUnsafe()))))
 
-/** One step of the store, at the time of Effect's clock. */
+/** Runs a synchronous step of the store, at the time of Effect's clock. */
 const atomically = <A, E>(step: (now: Timestamp) => Result.Result<A, E>): Effect.Effect<A, E> =>
   Effect.clockWith((clock) => Effect.fromResult(step(clock.currentTimeMillisUnsafe())))

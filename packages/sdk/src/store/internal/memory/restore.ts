@@ -1,5 +1,5 @@
 /**
- * Copies of runs in memory: all of an archive or nothing.
+ * `restore` of the memory store: adds all runs of an archive, or none.
  */
 import * as Result from "effect/Result"
 import type { RunId, Timestamp } from "../../../domain/Id.ts"
@@ -12,7 +12,7 @@ import { sliceBatches } from "../journal.ts"
 import { waiting } from "../messages.ts"
 import { begin, fill, type Run } from "./run.ts"
 
-/** Adds runs that another store held to these, oldest first. */
+/** Adds copies of runs, oldest first. */
 export const restoreInto = (
   runs: Map<RunId, Run>,
   restored: ReadonlyArray<RestoredRun>,
@@ -42,7 +42,7 @@ export const restoreInto = (
     }
   })
 
-/** The runs of an archive that these have, however far each of the two has gone on. */
+/** The stored runs that have the same origin as a run of the archive, at any revision. */
 export const presentRuns = (
   runs: ReadonlyMap<RunId, Run>,
   restored: ReadonlyArray<RestoredRun>

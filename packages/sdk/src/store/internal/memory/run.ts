@@ -1,5 +1,5 @@
 /**
- * One run as the memory store keeps it, changed in place.
+ * A run of the memory store. The functions change it in place.
  */
 import type * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
@@ -20,12 +20,12 @@ import type { CheckpointEntry } from "./checkpoints.ts"
 
 /** A run, its journal, its requests and its messages. */
 export interface Run extends Pick<RunHead, "agent" | "parent" | "runId" | "sessionId"> {
-  /** The run of its own session that it comes after; "" for the first one. */
+  /** The preceding run of its own session; "" for the first run. */
   readonly follows: string
   createdAt: Timestamp
   readonly batches: Array<Batch>
   updatedAt: Timestamp
-  /** Who has the conversation. */
+  /** Name of the agent that has the conversation. */
   answeredBy: string
   status: Status
   revision: number
@@ -39,7 +39,7 @@ export interface Run extends Pick<RunHead, "agent" | "parent" | "runId" | "sessi
   checkpoint: CheckpointEntry | undefined
 }
 
-/** Appends events that leave the run in this state, with these requests and messages. */
+/** Appends events and sets the status, requests and messages after them. */
 export const write = (
   run: Run,
   {
@@ -63,7 +63,7 @@ export const write = (
   run.mail = mail
 }
 
-/** A run with its first events and without a lease, which is not kept yet; or the one that has its place. */
+/** Makes a run with its first events and without a lease, without storing it. Fails if another run has its position. */
 export const begin = (
   given: Pick<Copy, "agent" | "events" | "parent" | "runId" | "sessionId" | "status"> & Partial<Copy>,
   others: ReadonlyArray<Run>,
@@ -101,7 +101,7 @@ export const begin = (
   return Result.succeed(run)
 }
 
-/** Gives a run this journal, and what the journal does not hold, instead of what it has. */
+/** Replaces the journal and the mail of a run. */
 export const fill = (
   run: Run,
   { cancelReason, decisions = [], events, messages = [], status }: Parameters<typeof begin>[0],
@@ -123,7 +123,7 @@ export const fill = (
   write(run, { events, inbox, mail, status }, now)
 }
 
-/** Leases a run to an owner, whichever process owned it. */
+/** Gives the lease of a run to an owner and raises the epoch. The caller checks that the run is free. */
 export const leaseTo = (run: Run, owner: string, ttl: Duration.Input, now: Timestamp): Lease => {
   run.owner = owner
   run.epoch += 1
@@ -131,24 +131,24 @@ export const leaseTo = (run: Run, owner: string, ttl: Duration.Input, now: Times
   return { runId: run.runId, owner, epoch: run.epoch, until: run.leaseUntil }
 }
 
-/** Lets a lease last for so long from now. */
+/** Sets the end of a lease to `ttl` from now. */
 export const extend = (run: Run, ttl: Duration.Input, now: Timestamp): void => {
   run.leaseMs = leaseMs(ttl)
   run.leaseUntil = now + run.leaseMs
 }
 
-/** Whether a lease is in force: not claimed by another owner since, and not over. */
+/** Whether a lease is in force: the run was not claimed since, and the lease has not expired. */
 export const isLeasedTo = (run: Run, { epoch, owner }: Lease, now: Timestamp): boolean =>
   run.owner === owner && run.epoch === epoch && run.leaseUntil > now
 
 /**
- * The owner of a run as others see it. A lease that ends later than twice its own length from now was given before the clock was
- * set back: the run can be claimed, and until then its owner keeps it.
+ * The owner of a run as other processes see it. A lease that ends later than twice its own length from now was taken before the clock
+ * was set back: another process can claim the run, and its owner keeps the lease until then.
  */
 export const ownerOf = (run: Run, now: Timestamp): string | undefined =>
   run.leaseUntil > now && run.leaseUntil - 2 * run.leaseMs <= now ? run.owner : undefined
 
-/** A request as the inbox shows it. */
+/** A request as an element of the inbox. */
 export const pendingOf = (run: Run, entry: RequestEntry): PendingRequest => ({
   request: entry.request,
   runId: run.runId,
@@ -156,13 +156,13 @@ export const pendingOf = (run: Run, entry: RequestEntry): PendingRequest => ({
   agent: run.agent
 })
 
-/** The runs whose end was asked for and has not come: the run itself, and sub-agents in it. */
+/** The run and the sub-agents in it whose cancellation was requested and has not taken effect. */
 export const endingIn = ({ cancelReason, mail, runId }: Run): ReadonlyArray<string> => [
   ...(cancelReason === undefined ? [] : [runId]),
   ...waiting(mail).flatMap(({ ends, to }) => (ends === true && to !== undefined ? [to] : []))
 ]
 
-/** Why the run needs a worker; `undefined` when it needs none. */
+/** The reason for which the run is ready, or `undefined` if it is not. */
 export const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefined => {
   if (ownerOf(run, now) !== undefined) return undefined
   if (run.status === "running") return "orphaned"
@@ -172,11 +172,11 @@ export const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefin
   return reason !== "decided" && waiting(run.mail).length > 0 ? "message" : reason
 }
 
-/** What the owner of a run receives with every answer: whether it is to be cancelled, and whether there is mail. */
+/** The fields that `append` and `renew` return to the owner: a cancellation request, and whether there is mail. */
 export const noticesOf = ({ cancelReason, inbox, mail }: Run) =>
   defined({ cancelReason, hasMail: hasDecided(inbox) || waiting(mail).length > 0 || undefined })
 
-/** What there is to know of a run besides its events. */
+/** The head of a run. */
 export const headOf = (run: Run, now: Timestamp, owner = ownerOf(run, now)): RunHead => ({
   runId: run.runId,
   sessionId: run.sessionId,
