@@ -24,7 +24,7 @@ const reports: ReadonlyArray<
   ["42501", "the database user may not do this. Check its rights.", "CannotOpen", false, false],
   ["3F000", "the search path names no schema that exists.", "CannotOpen", false, false],
   ["26000", "a connection pooler lost a prepared statement.", "StoreFault", false, false],
-  ["23505", "a row is in the place of a new one", "StoreUnreadable", false, false],
+  ["23505", "a row with the key of a new one already exists", "StoreUnreadable", false, false],
   ["23502", "the database reported a problem (ConstraintError).", "StoreFault", false, false]
 ]
 

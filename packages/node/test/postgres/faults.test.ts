@@ -116,7 +116,7 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 300_000
       if (error._tag !== "RunStoreError") return assert.fail(error.message)
       assert.strictEqual(
         error.message,
-        "The store failed: the database can only be read at the moment. Connect to the primary, or try again when it can be written."
+        "The store failed: the database is read-only at the moment. Connect to the primary, or try again when it accepts writes."
       )
       assert.isTrue(error.isRetryable)
       assert.strictEqual((yield* store.load(run)).events.length, 1)
@@ -169,7 +169,7 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 300_000
       const error = yield* Effect.flip(store.load(run))
       assert.strictEqual(
         error.message,
-        "The store failed: the database has no connection left. Let it take more, or use fewer here; then try again."
+        "The store failed: the database has no connection left. Allow more, or use fewer in this program; then try again."
       )
       const refused = yield* Effect.flip(
         Effect.scoped(openStore({ url: clerk.href, busyDeadline: "100 millis" }))

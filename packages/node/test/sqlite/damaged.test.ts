@@ -232,7 +232,7 @@ describe("a store with a damaged row", () => {
           const refused = await again.catch((error: unknown) => error)
           return assert.deepInclude(refused, { _tag: "RunExists" })
         }
-        assert.include(await unreadable(again), "a row is in the place of a new one")
+        assert.include(await unreadable(again), "a row with the key of a new one already exists")
       })
     )
   }

@@ -130,7 +130,7 @@ describe("SqliteStore.restore", () => {
         const refused = yield* Effect.promise(() => rejection(office.runPrompt("shop", "Send order-99")))
         assert.strictEqual(
           refused.message,
-          "The store failed: it is fenced, since a copy of it took its place: it can be read, and takes no writes. End this process, and start it with the copy."
+          "The store failed: it is fenced, because a restored copy has replaced it: it can be read and refuses writes. End this process, and start it with the copy."
         )
         // The old process is alive, and its effects are known: they were journaled before the fence.
         worker.order("order-98")

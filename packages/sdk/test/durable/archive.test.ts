@@ -212,7 +212,7 @@ describe("an archive of a run", () => {
           const { runtime } = yield* rebind(agent(), model)
           expect(yield* runPromptStored(runtime, { runId, decisions: [approve(request)] }), "completed")
           const refused = yield* Effect.flip(importRun(JSON.parse(text)))
-          assert.include(refused.message, "has everything that the archive holds of it")
+          assert.include(refused.message, "has everything that the archive contains of it")
           assert.strictEqual((yield* store.head(runId)).status, "completed")
         })
       )

@@ -1,10 +1,10 @@
 /**
- * How the SQL store talks to a database: whole transactions that are tried again while another transaction holds the lock or the
- * connection is gone, and errors that a caller understands.
+ * The SQL store's access to a database: transactions that are retried on lock conflicts and lost connections.
  *
- * A connection that breaks before COMMIT was sent has written nothing, so the transaction is tried again. One that breaks
- * between COMMIT and its answer leaves the outcome unknown. Then the transaction is tried again as well: its own conditions
- * (a revision, an id, a request that is open) refuse it if it was committed after all, and what is stored tells whose it was.
+ * If a connection breaks before COMMIT is sent, nothing was written, and the transaction is retried. If it breaks between COMMIT and its
+ * response, the outcome is unknown, and the transaction is retried as well: if the first attempt was committed, the transaction's own
+ * conditions (a revision, an id, an open request) refuse the second, and the stored data shows which operation wrote it. See
+ * `docs/architecture/store-transaction.md`.
  */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
@@ -27,33 +27,33 @@ import { bounded, isLate, mapStatements, operationDeadline } from "./lockTimeout
 export interface SqlAccess extends Omit<Dialect, "beginRead" | "beginWrite" | "control" | "settings"> {
   readonly sql: SqlClient
   /**
-   * Runs a statement inside `write`, `read` or `query`. Where nobody looks at spans it goes straight to the connection: a statement by
-   * itself makes a span, and looks for its connection, which takes longer than SQLite does.
+   * Runs a statement inside `write`, `read` or `query`. Without a tracer, the statement goes directly to the connection: the span and the
+   * lookup of the connection that a statement makes by itself take longer than SQLite's work.
    */
   readonly run: <A extends object>(
     statement: Statement.Statement<A>
   ) => Effect.Effect<ReadonlyArray<A>, SqlError>
   /**
-   * One transaction that writes. All or nothing; tried again while the database is locked or away.
+   * Runs a transaction that writes; it is retried while the database is locked or unreachable.
    *
-   * `committed` is asked when the outcome of a commit is unknown and a second attempt was refused: whether what is stored is
-   * what `body` would have written, and then what it would have returned.
+   * `committed` runs if the outcome of a commit is unknown and a later attempt was refused. It returns what `body` would have returned if
+   * the stored data is what `body` writes, and `None` otherwise.
    */
   readonly write: <A, E>(
     operation: string,
     body: Effect.Effect<A, E>,
     committed: Effect.Effect<Option.Option<NoInfer<A>>, SqlError | RunStoreError>
   ) => Effect.Effect<A, Exclude<E, SqlError> | RunStoreError>
-  /** Several statements that see the same snapshot. */
+  /** Runs several statements on one snapshot. */
   readonly read: <A, E>(
     operation: string,
     body: Effect.Effect<A, E>
   ) => Effect.Effect<A, Exclude<E, SqlError> | RunStoreError>
-  /** One statement that may be repeated. */
+  /** Runs one statement that may be repeated. */
   readonly query: SqlAccess["read"]
 }
 
-/** How long to try for a lock, and whether the connections that are given bound their waiting by themselves. */
+/** The time that an operation waits for locks, and whether the connections already bound the wait of a statement. */
 export interface AccessOptions {
   readonly busyDeadline: Duration.Input
   readonly boundsLocks: boolean
@@ -63,7 +63,7 @@ export interface AccessOptions {
 export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: AccessOptions): SqlAccess => {
   const deadlineMs = Duration.toMillis(busyDeadline)
   const { beginRead, beginWrite, control, settings, ...words } = dialectOf(sql)
-  // SQLite does not wait by itself.
+  // SQLite has no such setting: `SqliteStore` sets a busy timeout of 10 ms.
   const deadline = operationDeadline(deadlineMs, boundsLocks || settings === undefined)
 
   const toError = (operation: string, error: SqlError, waitedMs: number): RunStoreError =>
@@ -71,25 +71,25 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
       ? new RunStoreError({ operation, reason: new StoreBusy({ waitedMs }) })
       : toStoreError(operation, error)
 
-  /** Does something, again for as long as the deadline allows, counted from the first time, or from when the connection was lost. */
+  /** Runs an operation and retries it until the deadline, which counts from the first attempt or from the loss of the connection. */
   const attempt = <A, E>(operation: string, once: (waitedMs: () => number) => Effect.Effect<A, E>) =>
     Effect.clockWith((clock) => {
       let start = clock.currentTimeMillisUnsafe()
       const waitedMs = () => clock.currentTimeMillisUnsafe() - start
-      const isWorthIt = (error: unknown) => isPassing(error) && waitedMs() < deadlineMs
+      const isRetryable = (error: unknown) => isPassing(error) && waitedMs() < deadlineMs
       const refused = (error: SqlError) => Effect.fail(toError(operation, error, waitedMs()))
       const effect = once(waitedMs)
       return mapSqlError(effect, (error) => {
         if (isConnectionLost(error)) start = clock.currentTimeMillisUnsafe()
-        return isWorthIt(error)
-          ? mapSqlError(Effect.retry(effect, { while: isWorthIt, schedule: backoff }), refused)
+        return isRetryable(error)
+          ? mapSqlError(Effect.retry(effect, { while: isRetryable, schedule: backoff }), refused)
           : refused(error)
       })
     })
 
   /**
-   * Runs on one connection, exclusively. It is waited for uninterruptibly: some drivers lose a connection
-   * that was taken in the moment of an interruption.
+   * Runs on one connection, exclusively. The wait for the connection is uninterruptible, because some drivers leak a connection that
+   * they hand out at the moment of an interruption.
    */
   const reserved = <A, E>(
     use: (connection: Connection, restore: Restore) => Effect.Effect<A, E>
@@ -103,14 +103,14 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
   const onConnection = <A, E>(connection: Connection, body: Effect.Effect<A, E>) =>
     Effect.provideService(body, sql.transactionService, [connection, 0])
 
-  /** Begins, runs and commits. Unlike the client's own, it survives a database that rolled back already. */
+  /** Runs a transaction. Unlike the client's `withTransaction`, it tolerates that the database has already rolled back. */
   const transaction = <A, E>(
     connection: Connection,
     restore: Restore,
     waitedMs: () => number,
     { begin, body, lost = () => {} }: Transaction<A, E>
   ) => {
-    // One that fails leaves the transaction open on a connection that others use next.
+    // A failed rollback would leave the transaction open on a connection that is used again.
     const rollback = Effect.ignore(Effect.retry(control(connection, "ROLLBACK"), { times: 2 }))
     let failed: SqlError | undefined
     const fail = (error: SqlError) => {
@@ -119,7 +119,7 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
     }
     const watched = mapStatements(connection, (statement) => Effect.catch(statement, fail))
     const commit = Effect.suspend(() => {
-      // Postgres answers the commit of a transaction in which a statement failed as any other, and rolls it back.
+      // Postgres acknowledges the COMMIT of a transaction with a failed statement, and rolls it back.
       if (failed !== undefined) return Effect.andThen(rollback, Effect.fail(failed))
       return Effect.tapError(control(connection, "COMMIT"), (error) =>
         isConnectionLost(error) ? Effect.sync(lost) : rollback
@@ -140,7 +140,7 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
       reserved((connection, restore) => transaction(connection, restore, waitedMs, given))
     )
 
-  // A statement by itself waits as long as its connection does.
+  // A single statement waits for as long as its connection allows. If that may be too long, it runs in a transaction that sets a bound.
   const query: SqlAccess["query"] = (operation, body) =>
     attempt(operation, (waitedMs) =>
       reserved((connection, restore) =>
@@ -184,8 +184,8 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
 }
 
 /**
- * Whether a refused transaction had been committed before by the attempt whose outcome was unknown. A lock or a failure of the database
- * refuses nothing for good: the server may be about to commit that attempt, which holds the lock meanwhile.
+ * Determines whether the attempt with the unknown outcome was committed, after a later attempt was refused. If the refusal is a lock or a
+ * failure of the database, and the data is missing, the outcome stays unknown: the server may still commit the first attempt.
  */
 const resolve = <A, E>(
   operation: string,
@@ -205,13 +205,13 @@ const resolve = <A, E>(
 interface Transaction<A, E> {
   readonly begin: string
   readonly body: Effect.Effect<A, E>
-  /** Called when the outcome of the commit is not known. */
+  /** Called when the outcome of the commit is unknown. */
   readonly lost?: () => void
 }
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
-/** Handles what the database reports and lets every other error through. */
+/** Handles errors of the database and passes every other error on. */
 const mapSqlError = <A, E, B, E2>(
   attempt: Effect.Effect<A, E>,
   f: (error: SqlError) => Effect.Effect<B, E2>
@@ -220,7 +220,7 @@ const mapSqlError = <A, E, B, E2>(
     isSqlError(error) ? f(error) : Effect.fail(error as Exclude<E, SqlError>)
   )
 
-/** Whether the same thing may work a little later. */
+/** Whether a retry may succeed. */
 const isPassing = (error: unknown): boolean =>
   isSqlError(error) && (isContention(error) || isConnectionLost(error))
 
@@ -228,10 +228,10 @@ const backoff = Schedule.min([Schedule.exponential("2 millis"), Schedule.spaced(
   Schedule.jittered
 )
 
-/** Another transaction changed what this one had read. It is rolled back and begun again. */
+/** Another transaction changed data that this one had read. This one is rolled back and restarted. */
 export class TransactionConflict extends Data.TaggedError("TransactionConflict") {}
 
-/** Begins a transaction again for as long as others conflict with it: each time, one of them was committed. */
+/** Restarts a transaction while it conflicts with others. In each conflict, another transaction was committed. */
 export const retryOnConflict = <A, E>(
   transaction: Effect.Effect<A, E | TransactionConflict>
 ): Effect.Effect<A, E> =>

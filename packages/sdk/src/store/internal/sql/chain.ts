@@ -1,9 +1,9 @@
 /**
- * The journals of a run and of those that it builds on: found in one statement, and put together from their rows.
+ * Reads the journals of a run and of the runs that it builds on, in one statement.
  *
- * The statement ends whatever the rows say: a damaged row can name the run itself, or one that builds on it. Each row of `chain`
- * carries a run that was passed before (`mark`), which moves on at every depth that is a power of two. A circle meets its mark after
- * three times its length at most (Brent's algorithm), without a list of the runs that were passed.
+ * The statement terminates even if a damaged row makes a run its own ancestor. Each row of `chain` carries an ancestor that was visited
+ * earlier (`mark`), which is replaced at every depth that is a power of two. A cycle therefore meets its mark after at most three times
+ * its length (Brent's algorithm), without a list of the visited runs.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -18,28 +18,28 @@ import type { SqlAccess } from "./access.ts"
 import { readAll } from "./damage.ts"
 import { batchColumns, batchKind, type BatchRow, rawBatch, type RawBatch } from "./rows.ts"
 
-/** Where a chain of journals begins: after the checkpoint of a run, which is taken up at `upto` by the next one. */
+/** The start of a chain of journals: after the checkpoint of `runId` at `revision`. The next run builds on `runId` at `upto`. */
 export interface Start {
   readonly runId: RunId
   readonly revision: number
   readonly upto: number
 }
 
-/** A row of a chain: the run and the revision of the checkpoint that comes before it, or nulls. */
+/** A row of a chain: a journal row, with the run and revision of the checkpoint at which the chain starts, or nulls. */
 export interface ChainRow {
   readonly startRunId: unknown
   readonly start: unknown
   readonly batch: RawBatch
 }
 
-/** The mark that a row of `table`, one further than `chain`, carries. The first row carries its own run. */
+/** The mark of the row of `table` that follows `chain`. The mark of the first row is its own run. */
 export const nextMark = (table: string): string =>
   `CASE WHEN (chain.depth + 1) & chain.depth = 0 THEN ${table}.run_id ELSE chain.mark END`
 
-/** Joins a row only where it does not close a circle. Instead there is a row of nulls, as where a run is missing. */
+/** The condition that stops at a cycle. A `LEFT JOIN` then produces a row of nulls, as for a missing run. */
 export const isUnmarked = (table: string): string => `${table}.run_id <> chain.mark`
 
-/** Makes the statement that finds the journals of a run and of those that it builds on. A run or a journal that is not there is a row of nulls. */
+/** Makes the statement that reads the journals of a chain of runs. A missing run or journal is a row of nulls. */
 export const makeChain = ({ journalInChain, sql }: SqlAccess) => {
   const columns = sql.literal(batchColumns("chain.upto", "chain.depth"))
   const numberOf = (table: string) =>
@@ -47,7 +47,7 @@ export const makeChain = ({ journalInChain, sql }: SqlAccess) => {
   const ofVersion = (version: number | null) => sql`LEFT JOIN fermata_checkpoints AS saved
     ON saved.run_id = run.run_id AND saved.version = ${version}`
 
-  /** With a version, from the newest checkpoint of it that holds no more than the runs do. */
+  /** With a version, the chain starts at the nearest checkpoint of that version that is not newer than its run's part of the chain. */
   return (runId: RunId, version: number | null): Effect.Effect<ReadonlyArray<ChainRow>, SqlError> =>
     Effect.map(
       sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark, start) AS (
@@ -71,7 +71,7 @@ export const makeChain = ({ journalInChain, sql }: SqlAccess) => {
 
 const isStart = Schema.is(Schema.Struct({ runId: RunId, revision: Revision }))
 
-/** The checkpoint that the rows of a chain begin after. */
+/** The checkpoint at which the rows of a chain start. */
 export const startOf = (rows: ReadonlyArray<ChainRow>): Start | undefined => {
   for (const { batch, start: revision, startRunId: runId } of rows) {
     const start = { runId, revision: Number(revision) }
@@ -92,7 +92,7 @@ export const whole = Effect.fnUntraced(function* (
   return gap === undefined ? rows : yield* damaged(gap, "load")
 })
 
-/** Whether the rows of one journal hold all events of a range that its head promises, and none behind its revision. */
+/** Whether the rows of one journal contain all events of a range up to the head's revision, and none after that revision. */
 export const isWhole = (
   rows: ReadonlyArray<BatchRow>,
   { from, to }: { readonly from: number; readonly to: number },
@@ -108,14 +108,14 @@ export const isWhole = (
   return (next ?? 0) <= end && (Math.min(to, end) <= from || (next ?? 0) >= Math.min(to, end))
 }
 
-/** Rows in the order of the events. A database would carry all their texts through a sort. */
+/** Sorts rows in the order of their events. It is done here because a database would copy all texts through its sort. */
 const oldestFirst = (rows: ReadonlyArray<BatchRow>): ReadonlyArray<BatchRow> => {
   const runs: Array<Array<BatchRow>> = []
   for (const row of rows) (runs[row.depth] ??= []).push(row)
   return runs.reverse().flatMap((rows) => rows.sort((a, b) => a.sequence - b.sequence))
 }
 
-/** The events of a chain of runs, each up to where the next one took it up. */
+/** The events of a chain of runs, each up to the revision on which the next run builds. */
 export const eventsIn = (
   rows: ReadonlyArray<BatchRow>
 ): Result.Result<ReadonlyArray<RunEvent>, RunStoreError> => {
@@ -129,8 +129,8 @@ export const eventsIn = (
 }
 
 /**
- * The first run whose rows leave something out, or go on behind its revision: an event that is missing would be taken for one that
- * never happened. What is before `start` is not among the rows.
+ * The first run whose rows have a gap or exceed its revision. Without this check, a lost event would be treated as one that never
+ * happened. The rows do not contain the events before `start`.
  */
 const gapIn = (
   rows: ReadonlyArray<BatchRow>,

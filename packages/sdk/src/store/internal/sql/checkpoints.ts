@@ -1,8 +1,8 @@
 /**
- * Checkpoints in SQL: written with what they belong to, found by the chain of a run (`chain.ts`), erased with their runs.
+ * Checkpoints in SQL: written in the transaction of a park or a new run, found by the chain of a run (`chain.ts`), deleted with the run.
  *
- * A run has one checkpoint at most, its newest. The chunks that it wrote stay when a later one of the run takes its place, since
- * those of later runs refer to them. A run is deleted after all that build on it, so nothing refers to what is deleted with it.
+ * A run has at most one checkpoint, its newest. Its chunks stay when a later checkpoint replaces it, because checkpoints of later runs
+ * refer to them. A run is deleted after all runs that build on it, so no reference to a deleted chunk remains.
  */
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
@@ -13,12 +13,12 @@ import type { Start } from "./chain.ts"
 
 /** Makes the part of the store that deals with checkpoints. */
 export const makeCheckpoints = ({ run, sql }: SqlAccess) => {
-  /** The texts of a checkpoint; `undefined` when they are not all there. */
+  /** Reads a checkpoint with all its chunks; `undefined` if one is missing. */
   const read = Effect.fnUntraced(function* ({ revision, runId }: Start, version: number) {
     const [row] = yield* sql<{ readonly state: unknown; readonly chunks: unknown }>`SELECT state, chunks
       FROM fermata_checkpoints WHERE run_id = ${runId} AND revision = ${revision} AND version = ${version}`
     if (row === undefined || typeof row.state !== "string") return undefined
-    // Not a list with repeats: a damaged one could lead back to itself.
+    // UNION, not UNION ALL: it removes duplicates, so a damaged row that refers to itself cannot loop.
     const rows = yield* run(sql<
       Record<"messages" | "place", unknown>
     >`WITH RECURSIVE line (run_id, first, upto, base_run_id) AS (
@@ -47,7 +47,7 @@ export const makeCheckpoints = ({ run, sql }: SqlAccess) => {
     sql`INSERT INTO fermata_chunks (run_id, place, version, messages) VALUES (${runId}, ${place}, ${version}, ${messages})
       ON CONFLICT (run_id, place) DO UPDATE SET version = excluded.version, messages = excluded.messages`
 
-  /** Part of a transaction: keeps what a run came to, unless there is a later one. */
+  /** Writes a checkpoint, inside a transaction, unless the run has a later one. */
   const write = Effect.fnUntraced(function* (
     runId: RunId,
     revision: number,
@@ -71,7 +71,7 @@ export const makeCheckpoints = ({ run, sql }: SqlAccess) => {
     for (const [index, text] of chunks.entries()) yield* writeChunk(runId, before + index, version, text)
   })
 
-  /** Part of a transaction: deletes what is kept of a run. */
+  /** Deletes the checkpoint and the chunks of a run, inside a transaction. */
   const erase = Effect.fnUntraced(function* (runId: RunId): Effect.fn.Return<void, SqlError> {
     yield* sql`DELETE FROM fermata_chunks WHERE run_id = ${runId}`
     yield* sql`DELETE FROM fermata_checkpoints WHERE run_id = ${runId}`

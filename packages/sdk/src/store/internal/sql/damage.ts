@@ -1,5 +1,5 @@
 /**
- * Rows that cannot be read: which run each belongs to, and what a caller learns about it.
+ * Decodes rows, and describes the ones that cannot be read, with the run to which each belongs.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -12,22 +12,22 @@ import { unreadable } from "../journal.ts"
 /** The columns of a row as the driver returns them. */
 type RawRow = Readonly<Record<string, unknown>>
 
-/** What the rows of a table hold, and what is made of each. */
+/** How the rows of a table are checked and decoded. */
 export interface RowKind<Row extends object, Value> {
   readonly row: Schema.Codec<Row, unknown> & {
     /** The schema of each column. */
     readonly fields: Readonly<Record<string, Schema.Codec<unknown, unknown>>>
   }
-  /** The row as decoding would make it, where that is quickly found out. */
+  /** A fast path: returns the decoded row if it needs no decoding, otherwise `undefined`. */
   readonly quick?: (row: unknown) => Row | undefined
-  /** Whether columns agree with the others of the row. */
+  /** For each column that repeats data of other columns: whether it agrees with them. */
   readonly agreements?: (row: Row) => { readonly [Column in keyof Row]?: boolean }
-  /** What the row is, in words, by its ids. */
+  /** Names the row in a sentence, with its ids. */
   readonly what: (row: RawRow) => string
   readonly make: (row: Row) => Value
 }
 
-/** What is made of rows, apart from those that cannot be read. */
+/** The decoded rows, and descriptions of the rows that cannot be read. */
 export interface Sorted<Value> {
   readonly sound: ReadonlyArray<Value>
   readonly damaged: ReadonlyArray<DamagedRun>
@@ -35,14 +35,14 @@ export interface Sorted<Value> {
 
 const isRunId = Schema.is(RunId)
 
-/** An id as it can be shown, whatever stands in its place. */
+/** An id for a sentence, or a text in its place if it is damaged. */
 export const displayId = (id: unknown): string => (isRunId(id) ? id : "(whose id is damaged)")
 
-/** What is wrong with a row, and what to do. */
+/** The sentence for a damaged row: which columns are wrong, and what to do. */
 export const damagedColumns = (what: string, columns: ReadonlyArray<string>): string =>
   `${what} is damaged (${columns.join(", ")}), or was written by a newer version of Fermata: update, restore the store from a backup, or remove the run.`
 
-/** Separates the rows that can be read from the others. */
+/** Decodes rows, and separates those that cannot be read. */
 export const sort = <Row extends object, Value>(
   kind: RowKind<Row, Value>,
   rows: ReadonlyArray<unknown>
@@ -57,7 +57,7 @@ export const sort = <Row extends object, Value>(
   return { sound, damaged }
 }
 
-/** What is made of the rows, or the first of them that cannot be read. */
+/** Decodes rows. Fails with `StoreUnreadable` for the first one that cannot be read. */
 export const readAll = <Row extends object, Value>(
   kind: RowKind<Row, Value>,
   operation: string,
@@ -68,7 +68,7 @@ export const readAll = <Row extends object, Value>(
   return first === undefined ? Effect.succeed(sound) : Effect.fail(unreadable(operation, first.problem))
 }
 
-/** A row, or the columns of it that are wrong. */
+/** Decodes one row. Fails with the names of the wrong columns. */
 const readRow = <Row extends object, Value>(
   kind: RowKind<Row, Value>,
   row: unknown
@@ -85,7 +85,7 @@ const decode = <A>(schema: Schema.Codec<A, unknown>, value: unknown): Result.Res
   try {
     return Schema.decodeUnknownResult(schema)(value)
   } catch (error) {
-    // A text that nests so deep that it cannot be taken apart.
+    // A JSON text so deeply nested that decoding overflows the stack.
     return Result.fail(error)
   }
 }

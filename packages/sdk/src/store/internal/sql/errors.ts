@@ -1,27 +1,27 @@
 /**
- * What a database reports, as a {@link RunStoreError}. Sentences say what to do and never repeat SQL, values or paths.
+ * Converts errors of a database to {@link RunStoreError}. The sentences say what to do and never repeat SQL, values or paths.
  */
 import type { SqlError } from "effect/sql/SqlError"
 import { CannotOpen, RunStoreError, StorageFull, StoreFault, StoreUnreadable } from "../../RunStoreError.ts"
 
-/** Whether trying the whole transaction again, a little later, can help: a lock, a deadlock, a serialization failure. */
+/** Whether the error is a lock timeout, a deadlock or a serialization failure: a retry of the whole transaction may succeed. */
 export const isContention = (error: SqlError): boolean => {
   const tag = error.reason._tag
   return tag === "LockTimeoutError" || tag === "DeadlockError" || tag === "SerializationError"
 }
 
 /**
- * Whether the connection is gone, or the server goes away, starts up or has no place for us: connecting again and trying once
- * more can help.
+ * Whether the connection was lost, or the server is shutting down, starting up or out of connections: a retry on a new connection may
+ * succeed.
  */
 export const isConnectionLost = (error: SqlError): boolean => {
   const code = codeOf(error.reason.cause)
-  // A file that cannot be opened is no connection; SQLite gives its numbers.
+  // SQLite's codes are numbers. A file that cannot be opened is not a lost connection.
   if (typeof code === "number") return false
   return error.reason._tag === "ConnectionError" || (code !== undefined && passingStates.has(code))
 }
 
-/** What Postgres reports that is over soon, by SQLSTATE; see https://www.postgresql.org/docs/current/errcodes-appendix.html. */
+/** The SQLSTATEs of temporary failures; see https://www.postgresql.org/docs/current/errcodes-appendix.html. */
 const passingStates: ReadonlySet<string> = new Set([
   // An administrator ended the session, another session crashed the server, the server is starting up or shutting down.
   "57P01",
@@ -31,16 +31,16 @@ const passingStates: ReadonlySet<string> = new Set([
   "57P05",
   "25P03",
   "25P04",
-  // It has no connection left, or no memory.
+  // The server has no connection left, or no memory.
   "53300",
   "53200",
-  // It only takes reads: a standby that is about to be promoted, or a primary that was just replaced.
+  // The server is read-only: a standby before its promotion, or a primary that was replaced.
   "25006",
-  // It lost the connection between a commit and its answer.
+  // The server lost the connection between a commit and its response.
   "40003"
 ])
 
-/** The error that a caller of the store sees. */
+/** Converts an error of the database to the error that a caller of the store receives. */
 export const toStoreError = (operation: string, error: SqlError): RunStoreError =>
   new RunStoreError({ operation, reason: reasonOf(error) })
 
@@ -59,28 +59,31 @@ const diskError = fault("the disk reported an error. Check it, then try again.")
 const damaged = unreadable("the database is damaged. Restore it from a backup.")
 const restarting = fault("the database is shutting down or starting up. Try again.")
 const sessionEnded = fault("the database ended a session that took too long. Try again.")
-const prepared = fault("a connection pooler lost a prepared statement. Turn them off for this store.", false)
+const prepared = fault(
+  "a connection pooler lost a prepared statement. Turn prepared statements off for this store.",
+  false
+)
 const silentServer = fault(
   "the database does not answer. Check that its server runs and can be reached, then try again."
 )
-/** All statements that may meet another row allow for it, unless that row belongs to a run that is not there as a whole. */
+/** Every statement handles the conflicts that can occur in a sound store, so a constraint violation means that a run lost some of its rows. */
 const placeTaken = unreadable(
-  "a row is in the place of a new one, as when the entry of a run is lost and its other rows are not: check the store, then restore a backup, or go on under another id."
+  "a row with the key of a new one already exists, as when the entry of a run is lost and its other rows are not: check the store, then restore a backup, or continue with another id."
 )
 
-/** The reasons behind codes: those of SQLite as numbers, the SQLSTATE of Postgres, what a disk or a socket reports. */
+/** The reasons by code: SQLite's extended codes as numbers, SQLSTATEs of Postgres, and codes of Node's system errors. */
 const reasons: ReadonlyMap<number | string, () => Reason> = new Map<number | string, () => Reason>([
   [13, diskFull],
-  // SQLITE_IOERR_WRITE: what SQLite reports for a file that must not grow any more.
+  // SQLITE_IOERR_WRITE: SQLite's error for a file that has reached its size limit.
   [778, diskFull],
   ["ENOSPC", diskFull],
   ["53100", diskFull],
   ["EDQUOT", full("the quota is used up")],
-  // SQLITE_CONSTRAINT_TRIGGER: the only triggers on Fermata's tables are those of a fence.
+  // SQLITE_CONSTRAINT_TRIGGER: only a fence puts triggers on Fermata's tables.
   [
     1811,
     fault(
-      "it is fenced, since a copy of it took its place: it can be read, and takes no writes. End this process, and start it with the copy.",
+      "it is fenced, because a restored copy has replaced it: it can be read and refuses writes. End this process, and start it with the copy.",
       false
     )
   ],
@@ -94,13 +97,13 @@ const reasons: ReadonlyMap<number | string, () => Reason> = new Map<number | str
   ["57P03", restarting],
   [
     "53300",
-    fault("the database has no connection left. Let it take more, or use fewer here; then try again.")
+    fault("the database has no connection left. Allow more, or use fewer in this program; then try again.")
   ],
   ["53200", fault("the database is out of memory. Try again.")],
   [
     "25006",
     fault(
-      "the database can only be read at the moment. Connect to the primary, or try again when it can be written."
+      "the database is read-only at the moment. Connect to the primary, or try again when it accepts writes."
     )
   ],
   ["25P03", sessionEnded],
@@ -115,15 +118,15 @@ const reasons: ReadonlyMap<number | string, () => Reason> = new Map<number | str
   ["42P05", prepared],
   [
     "ERR_OUT_OF_RANGE",
-    unreadable("it holds a number that is larger than any that Fermata writes: restore it from a backup.")
+    unreadable("it contains a number that is larger than any that Fermata writes: restore it from a backup.")
   ],
-  ["22021", fault("a text holds a NUL character, which the database does not take.", false)]
+  ["22021", fault("a text contains a NUL character, which the database does not accept.", false)]
 ])
 
-/** The same for SQLite's primary codes, which are the last byte of each of its codes. */
+/** The reasons by SQLite's primary codes: the last byte of each extended code. */
 const primaryReasons: ReadonlyMap<number, () => Reason> = new Map<number, () => Reason>([
   [1, unreadable("its tables are not what this version expects: check it, or restore it from a backup.")],
-  [8, cannotOpen("it can only be read. Make the file and its directory writable.")],
+  [8, cannotOpen("it is read-only. Make the file and its directory writable.")],
   [10, diskError],
   [11, damaged],
   [14, cannotOpen("the file cannot be opened. Check that its directory exists and is writable.")],

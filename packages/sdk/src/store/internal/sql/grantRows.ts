@@ -1,5 +1,5 @@
 /**
- * The rows of the grants: a grant, who revoked it, and copies of what both say, by which they are found.
+ * The rows of grants: the grant and its revocation as JSON, and copies of their fields as columns for queries.
  */
 import * as Schema from "effect/Schema"
 import { Grant, revoke, Revocation } from "../../../domain/Grant.ts"
@@ -12,42 +12,42 @@ import { isSameTime, Time, SafeInteger } from "./rows.ts"
 const GrantRow = Schema.Struct({
   grant_id: GrantId,
   run_id: RunId,
-  /** Empty where the run was deleted. */
+  /** Empty if the run was deleted. */
   session_id: Schema.Union([SessionId, Schema.Literal("")]),
-  /** That of the run, by its own entry; `null` where there is none. */
+  /** The session in the head of the run; `null` if the run was deleted. */
   run_session: Schema.NullOr(SessionId),
   agent: Schema.String,
   tool: Schema.String,
   scope: Schema.Literals(["run", "session"]),
   given_at: SafeInteger,
   expires_at: Schema.NullOr(SafeInteger),
-  /** What a run that was deleted leaves of a revoked grant has none. */
+  /** `null` if the run was deleted; the row then only records that the grant was revoked. */
   data: Schema.NullOr(Schema.fromJsonString(Grant)),
   revoked_at: Schema.NullOr(Time),
   revocation: Schema.NullOr(Schema.fromJsonString(Revocation))
 })
 type GrantRow = typeof GrantRow.Type
 
-/** The columns of a grant, and the session of its run. */
+/** The columns of a grant, with the session of its run. */
 export const grantColumns = ({ sql }: SqlAccess) =>
   sql.literal(`grant_id, run_id, session_id,
     (SELECT session_id FROM fermata_runs AS run WHERE run.run_id = fermata_grants.run_id) AS run_session,
     agent, tool, scope, given_at, expires_at, data, revoked_at, revocation`)
 
-/** A row of a grant. */
+/** A decoded row. */
 export interface GrantEntry extends Pick<GrantRow, "given_at" | "revocation" | "revoked_at"> {
   readonly grantId: GrantId
-  /** Nothing where the run was deleted. */
+  /** Absent if the run was deleted. */
   readonly stored?: StoredGrant
 }
 
-/** Grants, with columns that say what the grant and its revocation say. */
+/** Rows of grants. The columns must agree with the grant and its revocation. */
 export const grantKind: RowKind<GrantRow, GrantEntry> = {
   row: GrantRow,
   what: ({ grant_id, run_id }) => `the grant ${displayId(grant_id)} of the run ${displayId(run_id)}`,
   agreements: (row) => {
     const { data, revocation } = row
-    // Of a grant in force, nothing is left where its run was deleted.
+    // Only a revoked grant keeps a row after its run was deleted.
     if (data === null) {
       return { data: row.revoked_at !== null && revocation === null && row.session_id === "" }
     }

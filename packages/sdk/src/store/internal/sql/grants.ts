@@ -1,8 +1,8 @@
 /**
- * Grants in SQL: one row each, looked at in the transaction that starts the calls which it lets through.
+ * Grants in SQL: one row for each grant, which is read in the transaction that starts a call under the grant.
  *
- * A revocation and such a start take turns: the start locks the rows that it relies on until it is committed, so a revocation that
- * was acknowledged came before it, and is seen, or after it.
+ * That transaction locks the rows until it is committed. An acknowledged revocation therefore comes either before the start, and is seen,
+ * or after it.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -25,28 +25,31 @@ export const makeGrants = (access: SqlAccess) => {
   const page = makePages(access)
   const forShare = sql.onDialectOrElse({ pg: () => sql`FOR SHARE`, orElse: () => sql.literal("") })
 
-  /** What is left of a grant that was revoked before its run was deleted, under another id where a later run has this one. */
-  const leftId = (grantId: string, at: Timestamp) => `${grantId}@${at}`
+  /** The id of a deleted run's revoked grant, if a later run with the same id uses the grant's id again. */
+  const deletedId = (grantId: string, at: Timestamp) => `${grantId}@${at}`
 
-  /** Makes room for a grant that another run of the same id gave, and returns when this one was revoked, if it was. */
-  const leftOf = Effect.fnUntraced(function* ({ at, id }: StoredGrant["grant"]) {
+  /**
+   * Prepares the insertion of a grant. If the grant was revoked before its run was deleted, deletes that row and returns the time of the
+   * revocation. If the id belongs to a grant of an earlier, deleted run, moves that row to its `deletedId`.
+   */
+  const takeDeleted = Effect.fnUntraced(function* ({ at, id }: StoredGrant["grant"]) {
     const rows = yield* sql<{
       readonly grant_id: string
       readonly given_at: unknown
       readonly revoked_at: unknown
     }>`
       SELECT grant_id, given_at, revoked_at FROM fermata_grants
-      WHERE ${sql.in("grant_id", [id, leftId(id, at)])} AND data IS NULL ${forUpdate}`
+      WHERE ${sql.in("grant_id", [id, deletedId(id, at)])} AND data IS NULL ${forUpdate}`
     let revokedAt: number | undefined
     for (const { given_at, grant_id, revoked_at } of rows) {
       const givenAt = Number(given_at)
       if (grant_id !== id || givenAt === at) {
         revokedAt = Number(revoked_at)
         yield* sql`DELETE FROM fermata_grants WHERE grant_id = ${grant_id}`
-        // One that cannot be read stays where it is: what it says counts for every grant of its id.
+        // A row with an unreadable time stays, and counts as a revocation of every grant with its id.
       } else if (Number.isSafeInteger(givenAt)) {
-        yield* sql`DELETE FROM fermata_grants WHERE grant_id = ${leftId(id, givenAt)}`
-        yield* sql`UPDATE fermata_grants SET grant_id = ${leftId(id, givenAt)} WHERE grant_id = ${id}`
+        yield* sql`DELETE FROM fermata_grants WHERE grant_id = ${deletedId(id, givenAt)}`
+        yield* sql`UPDATE fermata_grants SET grant_id = ${deletedId(id, givenAt)} WHERE grant_id = ${id}`
       }
     }
     return revokedAt
@@ -57,7 +60,7 @@ export const makeGrants = (access: SqlAccess) => {
     runId,
     sessionId
   }: StoredGrant): Effect.fn.Return<void, SqlError> {
-    const revokedAt = yield* leftOf(grant)
+    const revokedAt = yield* takeDeleted(grant)
     const { revoked = revokedAt === undefined ? undefined : { by: deletedRun, at: revokedAt }, ...data } =
       grant
     yield* sql`INSERT INTO fermata_grants (
@@ -83,7 +86,7 @@ export const makeGrants = (access: SqlAccess) => {
       ORDER BY given_at, grant_id LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`
   })
 
-  /** Grants that are asked for by their run, or one by one, have to be readable; other lists go on without those that are not. */
+  /** Lists by run or by id fail if a row cannot be read; other lists leave it out. */
   const grants: RunStorePort["grants"] = (filter = {}) => {
     const limit = pageSize(filter.limit)
     const entries =
@@ -110,7 +113,7 @@ export const makeGrants = (access: SqlAccess) => {
         const [entry] = yield* find("revokeGrant")
         const found = entry?.stored
         if (found === undefined) return yield* new GrantNotFound({ grantId })
-        // The first revocation stands.
+        // The first revocation wins.
         if (found.grant.revoked !== undefined) return found
         yield* sql`UPDATE fermata_grants SET revoked_at = ${revocation.at}, revocation = ${JSON.stringify(revocation)}
           WHERE grant_id = ${grantId}`
@@ -122,7 +125,7 @@ export const makeGrants = (access: SqlAccess) => {
     )
   }
 
-  /** Whether the journal of the run that gave a grant says that there is a row for it. */
+  /** Whether the journal of the run that gave a grant records that the store inserted a row for it. */
   const wasKept = (grantId: GrantId) => {
     const giver = runOfGrant(grantId)
     if (giver === undefined) return Effect.succeed(false)
@@ -137,15 +140,15 @@ export const makeGrants = (access: SqlAccess) => {
     grants,
     revokeGrant,
 
-    /** Keeps a grant that is not kept yet, revoked where it was revoked before its run was deleted; inside a transaction. */
+    /** Inserts a grant unless it is there already; as revoked, if it was revoked before its run was deleted. Inside a transaction. */
     insert,
 
-    /** Revokes a grant that is kept, unless it was revoked before; inside a transaction. */
+    /** Revokes a stored grant, unless it was revoked before. Inside a transaction. */
     revokeKept: ({ grantId, revocation }: Revoked): Effect.Effect<unknown, SqlError> =>
       sql`UPDATE fermata_grants SET revoked_at = ${revocation.at}, revocation = ${JSON.stringify(revocation)}
         WHERE grant_id = ${grantId} AND data IS NOT NULL AND revoked_at IS NULL AND revocation IS NULL`,
 
-    /** Those of these grants that are kept: the ones that are revoked here, and the ones that are not. */
+    /** The ids of those of the grants that are stored: the revoked ones, and the ones in force. */
     standing: Effect.fnUntraced(function* (
       given: ReadonlyArray<Revoked>
     ): Effect.fn.Return<
@@ -165,22 +168,23 @@ export const makeGrants = (access: SqlAccess) => {
     }),
 
     /**
-     * Those of the grants that were revoked. The others cannot be revoked before the transaction ends. One that cannot be read may have
-     * been revoked, and so may one whose row is gone: nothing starts under it, and what would have is asked about.
+     * The revocations of those of the grants that were revoked; the others cannot be revoked before the transaction ends. A grant whose
+     * row cannot be read, or was lost, counts as revoked, so that its calls need approval.
      */
     revokedOf: Effect.fnUntraced(function* (used: ReadonlyArray<StoredGrant>, at: Timestamp) {
-      const ids = used.flatMap(({ grant: { at, id } }) => [id, leftId(id, at)])
+      const ids = used.flatMap(({ grant: { at, id } }) => [id, deletedId(id, at)])
       const look = sql<{ readonly grant_id: string }>`SELECT ${columns} FROM fermata_grants
         WHERE ${sql.in("grant_id", ids)} ORDER BY grant_id ${forShare}`
       const rowsById = Effect.map(look, (rows) => new Map(rows.map((row) => [row.grant_id, row])))
       let rows = yield* rowsById
-      /** The row of a grant, or what is left of it; `undefined` where there is neither. */
+      /** The row of a grant, also after its run was deleted; `undefined` if there is none. */
       const find = ({ grant }: StoredGrant) => {
-        const left = rows.get(leftId(grant.id, grant.at))
-        const row = left ?? rows.get(grant.id)
+        const deleted = rows.get(deletedId(grant.id, grant.at))
+        const row = deleted ?? rows.get(grant.id)
         if (row === undefined) return undefined
         const [entry] = sort(grantKind, [row]).sound
-        const isOfEarlier = left === undefined && entry?.stored === undefined && entry?.given_at !== grant.at
+        const isOfEarlier =
+          deleted === undefined && entry?.stored === undefined && entry?.given_at !== grant.at
         return entry !== undefined && isOfEarlier ? undefined : { entry }
       }
       const lost = new Set<StoredGrant>()
@@ -188,7 +192,7 @@ export const makeGrants = (access: SqlAccess) => {
       if (missing.length > 0) {
         for (const one of missing) {
           if (yield* wasKept(one.grant.id)) lost.add(one)
-          // A process of an earlier version has recorded the decision, or this very transaction does.
+          // An earlier version of Fermata recorded the decision, or this transaction records it.
           else yield* insert(one)
         }
         rows = yield* rowsById
@@ -204,10 +208,10 @@ export const makeGrants = (access: SqlAccess) => {
       })
     }),
 
-    /** Deletes the grants that a run gave. Of revoked ones an id is left, so that a copy of the run cannot bring them back. */
+    /** Deletes the grants that a run gave. Of revoked grants, the id and the times stay, so that a copy of the run cannot bring them back. */
     erase: Effect.fnUntraced(function* (runId: RunId) {
       yield* sql`DELETE FROM fermata_grants WHERE run_id = ${runId} AND revoked_at IS NULL AND revocation IS NULL`
-      // A damaged time is replaced: what is left has to be readable.
+      // A damaged time is replaced by 0, so that the remaining row can be read.
       yield* sql`UPDATE fermata_grants SET data = NULL, revocation = NULL, agent = '', tool = '', session_id = '',
           revoked_at = CASE WHEN revoked_at BETWEEN 0 AND ${latestTime} THEN revoked_at ELSE 0 END
         WHERE run_id = ${runId}`
@@ -217,8 +221,8 @@ export const makeGrants = (access: SqlAccess) => {
 
 const byAge = { table: "fermata_grants", time: "given_at", id: "grant_id", order: ">" }
 
-/** By whom a grant counts as revoked whose row is gone. */
+/** The `by` of a grant that counts as revoked because its row was lost. */
 const lostRow = "the store, which has lost its row"
 
-/** By whom a grant counts as revoked that cannot be read. */
+/** The `by` of a grant that counts as revoked because its row cannot be read. */
 const unreadableRow = "the store, which cannot read its row"

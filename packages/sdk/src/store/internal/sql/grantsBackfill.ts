@@ -1,5 +1,5 @@
 /**
- * Fills the table of grants from what was stored before there was one. Frozen with the step that uses it.
+ * Fills the table of grants from the decisions and journals of stores without that table. Frozen with the migration that uses it.
  */
 import * as Effect from "effect/Effect"
 import type { SqlClient } from "effect/sql/SqlClient"
@@ -7,7 +7,7 @@ import type { SqlError } from "effect/sql/SqlError"
 
 type Unknown<Names extends string> = { readonly [Name in Names]?: unknown }
 
-/** The parts that are looked at; a row without them is left out, and its grant is kept when it is first used. */
+/** The parts of a request that are read. A row without them is skipped; its grant is inserted when it is first used. */
 type Approval = Unknown<"_tag" | "requestId" | "tool" | "safety" | "arguments"> & {
   readonly agentPath?: ReadonlyArray<unknown>
 }
@@ -24,7 +24,7 @@ const parse = <A>(text: string): A | undefined => {
   }
 }
 
-/** A row for each grant that was given, with the revocation that a journal holds. */
+/** Inserts a row for each grant, with its revocation if a journal contains one. */
 export const backfillGrants = (sql: SqlClient): Effect.Effect<unknown, SqlError> =>
   Effect.gen(function* () {
     const decisions = yield* sql<{

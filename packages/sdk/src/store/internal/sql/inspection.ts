@@ -1,5 +1,5 @@
 /**
- * Finding what lists leave out: every head, every request and every grant is read.
+ * Finds the rows that lists leave out, by reading all heads, requests and grants.
  */
 import * as Effect from "effect/Effect"
 import type { Fragment } from "effect/sql/Statement"
@@ -10,7 +10,7 @@ import { grantColumns, grantKind } from "./grantRows.ts"
 import { requestColumns, requestKind } from "./requestRows.ts"
 import { headColumns, headKind, messageKind } from "./rows.ts"
 
-/** A table, and the column that its rows are read in the order of. */
+/** A table, with the column by which its rows are ordered. */
 interface Table {
   readonly name: string
   readonly key: string
@@ -18,7 +18,7 @@ interface Table {
   readonly sort: (rows: ReadonlyArray<unknown>) => Sorted<unknown>
 }
 
-/** Makes the part of the store that finds what cannot be read. */
+/** Makes the `damaged` operation. */
 export const makeInspection = (access: SqlAccess): Pick<RunStorePort, "damaged"> => {
   const { query, sql } = access
   const tables: ReadonlyArray<Table> = [
@@ -38,7 +38,7 @@ export const makeInspection = (access: SqlAccess): Pick<RunStorePort, "damaged">
       found.push(...table.sort(rows).damaged)
       if (rows.length < pageSize) return
       onward = sql`${key} > ${rows.at(-1)?.[table.key]}`
-      // A database in this process works while nothing else does.
+      // A database in this process (SQLite) blocks the event loop during a query.
       yield* Effect.yieldNow
     }
   })
@@ -52,7 +52,7 @@ export const makeInspection = (access: SqlAccess): Pick<RunStorePort, "damaged">
   }
 }
 
-/** The tables whose rows can be looked at by themselves. */
+/** The tables whose rows can be checked one by one. */
 const sorts = {
   runs: (rows: ReadonlyArray<unknown>) => sort(headKind, rows),
   requests: (rows: ReadonlyArray<unknown>) => sort(requestKind, rows),
@@ -60,7 +60,7 @@ const sorts = {
   grants: (rows: ReadonlyArray<unknown>) => sort(grantKind, rows)
 }
 
-/** What is wrong with rows, all columns of which are there, as the store finds it when it reads them; a sentence for each row. */
+/** A sentence for each row that the store cannot read. The rows must have all columns of their table. */
 export const rowProblems = (
   table: keyof typeof sorts,
   rows: ReadonlyArray<Readonly<Record<string, unknown>>>

@@ -1,5 +1,5 @@
 /**
- * The journals in SQL: creating runs, appending, parking, reading back.
+ * Journals in SQL: creating runs, appending, parking and reading.
  */
 import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
@@ -34,15 +34,15 @@ import { makeSessionPositions } from "./sessionPositions.ts"
 type Service = RunStorePort
 type AppendOptions = Parameters<Service["append"]>[0] & Pick<Parameters<Service["park"]>[0], "checkpoint">
 
-/** A park that must not happen; its transaction is rolled back. */
+/** A park is refused because there is mail or a cancellation request; its transaction is rolled back. */
 class NotParked extends Data.TaggedError("NotParked") {}
 
-/** An append that relies on revoked grants; its transaction is rolled back. */
+/** An append is refused because it relies on revoked grants; its transaction is rolled back. */
 class ReliesOnRevoked extends Data.TaggedError("ReliesOnRevoked")<{
   readonly revoked: ReadonlyArray<Revoked>
 }> {}
 
-/** The run that a new one builds on. */
+/** The run that a new run builds on. */
 interface Before {
   readonly session_id: SessionId
   readonly status: Status
@@ -51,7 +51,7 @@ interface Before {
 
 const isRevision = Schema.is(Revision)
 
-/** The other parts of the store, which take part in the transactions on a journal. */
+/** The other parts of the store, which write in the transactions on a journal. */
 export interface Parts {
   readonly requests: ReturnType<typeof makeRequests>
   readonly messages: ReturnType<typeof makeMessages>
@@ -59,7 +59,7 @@ export interface Parts {
   readonly grants: ReturnType<typeof makeGrants>
 }
 
-/** Makes the part of the store that deals with journals. */
+/** Makes the operations on journals. */
 export const makeJournal = (
   access: SqlAccess,
   { checkpoints, grants, messages, requests }: Parts
@@ -84,7 +84,7 @@ export const makeJournal = (
   const insertBatch = (runId: RunId, sequence: number, events: ReadonlyArray<RunEvent>) =>
     run(access.insertBatch({ runId, sequence, count: events.length, version, events: encodeEvents(events) }))
 
-  /** Whether the journal holds these very events at this place: an append whose answer was lost was made. */
+  /** Whether the journal contains exactly these events at this revision: then an append whose response was lost was committed. */
   const holds = (runId: RunId, sequence: number, events: ReadonlyArray<RunEvent>) =>
     Effect.map(
       sql`SELECT run_id FROM fermata_journal WHERE ${journalOf(runId)} AND sequence = ${sequence}
@@ -95,7 +95,7 @@ export const makeJournal = (
   const appended = ({ events, expected, lease }: AppendOptions) =>
     Effect.map(holds(lease.runId, expected, events), (ours) => (ours ? Option.some({}) : Option.none()))
 
-  /** Why the fence let nothing through. */
+  /** Determines why the update of the head matched no row. */
   const refused = Effect.fnUntraced(function* ({ expected, lease }: AppendOptions) {
     const { owner, runId } = lease
     const [row] =
@@ -108,19 +108,19 @@ export const makeJournal = (
     return yield* new RunConflict({ runId, expected, actual })
   })
 
-  /** The statements of an append; `parking` also gives the lease back, unless there is a reason to go on. */
+  /** The statements of an append. With `parking`, they also release the lease, or fail with `NotParked` if there is mail. */
   const commit = Effect.fnUntraced(function* (options: AppendOptions, at: number, parking: boolean) {
     const { checkpoint, events, expected, lease, status } = options
     const { runId } = lease
     const notices = noticeColumns(access, runId, parking ? at : undefined)
-    // One text for a park and for a status that changes: each connection compiles each text.
+    // A park and a change of status share one statement text, because each connection compiles each text.
     const parked = parking ? 1 : 0
     const advance = (setting: Fragment, condition: Fragment) =>
       run(sql<Fenced>`UPDATE fermata_runs SET revision = revision + ${events.length}, updated_at = ${at},
           answered_by = coalesce(${answererIn(events) ?? null}, answered_by)${setting}
         WHERE ${isInForce(access, lease)} AND revision = ${expected}${condition}
         RETURNING session_id, agent, ${notices}`)
-    // Most appends leave the status as it is.
+    // Most appends do not change the status.
     const [unchanged] =
       parking || !access.savesUnchanged ? [] : yield* advance(unchangedColumns, sql` AND status = ${status}`)
     const [head] =
@@ -148,14 +148,14 @@ export const makeJournal = (
     yield* insertBatch(runId, expected, events)
     const owner = { runId, sessionId: head.session_id, agent: head.agent }
     const isTaking = takenBy(events).length > 0
-    // Somebody decided otherwise first, and that decision counts; or a message is in the journal already, and stays there once.
+    // False if the store has a different decision, or if the journal already contains one of the messages.
     const applied =
       (changes.length === 0 || (yield* requests.apply("append", owner, changes))) &&
       (!isTaking || (yield* messages.take(runId, events)))
     if (!applied) return yield* new RunConflict({ runId, expected, actual: expected })
     const closing = closingReason(status)
     if (closing !== undefined) yield* requests.close(runId, closing)
-    // What waited may be in the journal now, and what was opened may be decided by time.
+    // `has_mail` was read before these changes: mail may be in the journal now, and an opened request may have expired.
     const isOld = changes.length > 0 || isTaking
     if (parking) {
       const hasMail = isOld || !access.writesAlone ? yield* mailWaits(runId, at) : head.has_mail
@@ -163,13 +163,13 @@ export const makeJournal = (
       if (checkpoint !== undefined) yield* checkpoints.write(runId, expected + events.length, checkpoint)
       return noticesOf(head)
     }
-    // Postgres read it before the update waited for the decision: a stop that was acknowledged meanwhile is not in it.
+    // Postgres evaluated `has_mail` before the update waited for its lock: a stop that was acknowledged meanwhile is missing from it.
     return !access.writesAlone || (head.has_mail && isOld)
       ? noticesOf({ ...head, has_mail: yield* mailWaits(runId) })
       : noticesOf(head)
   })
 
-  /** Whether anything waits that the journal does not hold. */
+  /** Whether there are decisions or messages that the journal does not contain. */
   const mailWaits = (runId: RunId, at?: number) =>
     Effect.map(
       run(sql<{ readonly has_mail: number | boolean }>`SELECT ${mailColumn(access, runId, at)} AS has_mail`),
@@ -177,15 +177,15 @@ export const makeJournal = (
     )
 
   /**
-   * The journals of a run and of those that it builds on, from the newest checkpoint on, where there is one; `undefined` when it is not whole, or the journal does not go on where
-   * it says: that is no reason not to read all of it.
+   * Reads the chain of a run from its newest checkpoint, if there is one. `undefined` if the checkpoint is incomplete or the journal does not
+   * continue it; the caller then reads all events.
    */
   const chainFrom = Effect.fnUntraced(function* (head: RunHead, version: number) {
     const rows = yield* chain(head.runId, version)
     const start = startOf(rows)
     const checkpoint = start === undefined ? undefined : yield* checkpoints.read(start, version)
     if (checkpoint === undefined && rows.some(({ startRunId }) => startRunId !== null)) return undefined
-    // A run whose events are all in the checkpoint has a row of nulls.
+    // A run without events after the checkpoint has a row of nulls.
     const isOver = start?.revision === start?.upto
     const after = rows.flatMap(({ batch, startRunId }) =>
       batch.runId !== null || startRunId === null || !isOver ? [batch] : []
@@ -266,7 +266,7 @@ export const makeJournal = (
           Effect.as({ parked: true, revision: (options.expected + options.events.length) as Revision }),
           Effect.catchTags({
             NotParked: () => Effect.succeed({ parked: false, revision: options.expected }),
-            // Nothing starts where a run is suspended.
+            // A park starts no calls, so it relies on no grants.
             ReliesOnRevoked: Effect.die
           })
         )
@@ -288,7 +288,7 @@ export const makeJournal = (
             ),
             checkpoint: undefined
           }
-          // Most of the time nothing waits, and a statement that only asks is there already.
+          // Usually there is no mail, and the connection has already compiled this statement.
           if (!(yield* mailWaits(runId, at))) return { ...found, head, decisions: [], messages: [] }
           const decisions = yield* requests.decisions("load", runId, at)
           return { ...found, head, decisions, messages: yield* messages.waiting("load", runId) }
@@ -309,7 +309,7 @@ export const makeJournal = (
     events: Effect.fnUntraced(function* (runId, options) {
       const from = position(options?.from, 0)
       const to = Math.min(Number.MAX_SAFE_INTEGER, from + position(options?.limit, Number.MAX_SAFE_INTEGER))
-      // With the revision, and in one statement: what the head promises has to be there.
+      // One statement reads the revision and the rows, so that they can be compared.
       const found = yield* query(
         "events",
         sql`SELECT run.revision, ${ownBatch}

@@ -1,36 +1,36 @@
 /**
- * Keeps what a database waits for locks within what is left of an operation's time.
+ * Bounds the waits for locks by the remaining time of an operation.
  *
- * Postgres bounds the wait of each statement, not that of an operation: one that waited for a connection, is tried again, or needs
- * several locks would wait once for each. The bound is set again for a transaction when time has passed, and at its beginning where
- * the connection brings none; most operations send no statement more for it.
+ * Postgres bounds the wait of each statement, not of an operation. An operation that waited for a connection, is retried, or needs several
+ * locks could wait for the whole bound each time. The bound of a transaction is therefore set again when time has passed, and at its
+ * beginning if the connection has none. Most operations need no additional statement for this.
  */
 import * as Effect from "effect/Effect"
 import type { Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
 
-/** The time that an operation has. */
+/** The time limit of an operation. */
 export interface OperationDeadline {
   readonly deadlineMs: number
-  /** What passes unnoticed. */
+  /** Elapsed time that does not require a new bound. */
   readonly slackMs: number
-  /** Whether the connections themselves wait no longer than the deadline. */
+  /** Whether the connections already bound their waits by the deadline. */
   readonly isBounded: boolean
 }
 
-/** How long operations are tried. */
+/** Makes the time limit of an operation. */
 export const operationDeadline = (deadlineMs: number, isBounded: boolean): OperationDeadline => ({
   deadlineMs,
   slackMs: Math.min(100, deadlineMs / 10),
   isBounded
 })
 
-/** Whether the connection would wait for longer than there is time. */
+/** Whether the connection could wait for longer than the remaining time. */
 export const isLate = ({ isBounded, slackMs }: OperationDeadline, waitedMs: number): boolean =>
   !isBounded || waitedMs > slackMs
 
-/** A connection in a transaction, each of whose statements waits no longer than there is time. */
+/** Wraps a connection in a transaction so that no statement waits for longer than the remaining time. */
 export const bounded = (
   connection: Connection,
   deadline: OperationDeadline,
@@ -41,8 +41,8 @@ export const bounded = (
   let boundAt = isBounded ? 0 : -Infinity
   const rebound = Effect.suspend(() => {
     boundAt = waitedMs()
-    // An operation that waited for a connection until its deadline gets what is not locked, and waits for nothing: others may wait for
-    // the same connection.
+    // An operation whose wait for a connection took until its deadline still runs, but waits at most 1 ms for locks, since other operations
+    // may wait for the same connection.
     return bound(Math.min(0x7fff_ffff, Math.ceil(Math.max(deadlineMs - boundAt, 1))))
   })
   const timely = <A>(statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
@@ -50,7 +50,7 @@ export const bounded = (
   return mapStatements(connection, timely)
 }
 
-/** A connection each of whose statements is run through `f`. */
+/** Wraps a connection so that `f` is applied to each statement. */
 export const mapStatements = (
   connection: Connection,
   f: <A>(statement: Effect.Effect<A, SqlError>) => Effect.Effect<A, SqlError>

@@ -1,5 +1,5 @@
 /**
- * The messages in SQL: sent by anybody, taken by the events that hold them.
+ * Messages in SQL: `send` stores them, and an append marks those that its events contain as read.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -16,11 +16,11 @@ import type { SqlAccess } from "./access.ts"
 import { readAll } from "./damage.ts"
 import { makeHeads, messageKind } from "./rows.ts"
 
-/** Makes the part of the store that deals with messages. */
+/** Makes the operations on messages. */
 export const makeMessages = (access: SqlAccess) => {
   const { forUpdate, notify, run, sql, write } = access
   const heads = makeHeads(access)
-  /** Keeps a message behind all others of its run; nothing when its id is known. A message in the journal has no content here. */
+  /** Inserts a message after all others of its run, unless its id is known. A message without content is one that the journal contains. */
   const insert = (runId: RunId, { at, content, ends, messageId, to }: Receipt & Partial<SentMessage>) =>
     sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, content) VALUES (
         ${runId}, ${messageId},
@@ -29,7 +29,7 @@ export const makeMessages = (access: SqlAccess) => {
         ${content === undefined ? null : JSON.stringify(content)}
       ) ON CONFLICT DO NOTHING RETURNING message_id`
 
-  /** What is known of the message with this id. */
+  /** The receipt and the recipient of the message with this id. */
   const recorded = (runId: RunId, messageId: string) =>
     Effect.map(
       sql<{ readonly sent_at: number; readonly recipient: string | null }>`SELECT sent_at, recipient
@@ -50,7 +50,7 @@ export const makeMessages = (access: SqlAccess) => {
     return yield* write(
       "send",
       Effect.gen(function* () {
-        // The head is locked so that a message and a park, or the end of the run, cannot pass each other.
+        // The lock orders a message and a park, or the end of the run: the later one sees the earlier one.
         const head = yield* heads("send", sql`run_id = ${runId} ${forUpdate}`)
         if (head === undefined) return yield* new RunNotFound({ runId })
         const known = yield* recorded(runId, messageId)
@@ -70,8 +70,8 @@ export const makeMessages = (access: SqlAccess) => {
     send,
 
     /**
-     * Takes the messages that events put into the journal, inside the transaction that appends them; false when the journal has
-     * one of them already. One that was never sent is taken too, so that it cannot be sent later.
+     * Marks the messages that events contain as read, inside the transaction that appends the events. Returns false if the journal already
+     * contains one of them. A message that was never sent is recorded too, so that it cannot be sent later.
      */
     take: Effect.fnUntraced(function* (runId: RunId, events: ReadonlyArray<RunEvent>) {
       for (const taken of takenBy(events)) {
@@ -82,10 +82,10 @@ export const makeMessages = (access: SqlAccess) => {
       return true
     }),
 
-    /** A message that was sent elsewhere, as it was sent. */
+    /** Inserts a message that another store received. */
     record: (runId: RunId, message: SentMessage): Effect.Effect<unknown, SqlError> => insert(runId, message),
 
-    /** See `RunStore.messages`; to be run inside `query` or `read`. */
+    /** See `RunStorePort.messages`. Runs inside `query` or `read`. */
     waiting: (
       operation: string,
       runId: RunId

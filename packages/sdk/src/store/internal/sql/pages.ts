@@ -1,5 +1,5 @@
 /**
- * Pages of lists that go on without the rows that cannot be read.
+ * Pages of lists, without the rows that cannot be read.
  */
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
@@ -9,18 +9,18 @@ import type { DamagedRun } from "../../RunStorePort.ts"
 import type { SqlAccess } from "./access.ts"
 import { type RowKind, sort } from "./damage.ts"
 
-/** A list of which a page is read. */
+/** A page to read. */
 interface Listing<Row extends object, A> {
   readonly operation: string
   readonly limit: number
-  /** Its rows in order, `size` of them at most, after the first `skip`. */
+  /** Reads the rows of the list in order: at most `size`, after the first `skip`. */
   readonly rows: (size: number, skip: number) => Effect.Effect<ReadonlyArray<unknown>, SqlError>
   readonly kind: RowKind<Row, A>
 }
 
 /**
- * Reads pages: rows that cannot be read are left out, logged once, and take nobody's place, so that a page that is not full is still
- * the last one.
+ * Makes the function that reads pages. Rows that cannot be read are left out and logged once. They do not count towards the page size, so
+ * a page that is not full is the last one.
  */
 export const makePages = ({ query, read }: SqlAccess) => {
   const reported = new Set<string>()
@@ -30,12 +30,12 @@ export const makePages = ({ query, read }: SqlAccess) => {
       damaged.filter(({ problem }) => !reported.has(problem) && reported.size < mostReported),
       ({ problem }) => {
         reported.add(problem)
-        return Effect.logWarning(`A list leaves out what cannot be read: ${problem}`)
+        return Effect.logWarning(`A list leaves out an entry that cannot be read: ${problem}`)
       },
       { discard: true }
     )
 
-  const passingOver = Effect.fnUntraced(function* <Row extends object, A>({
+  const readSound = Effect.fnUntraced(function* <Row extends object, A>({
     kind,
     limit,
     rows
@@ -58,14 +58,14 @@ export const makePages = ({ query, read }: SqlAccess) => {
       const { kind, limit, operation, rows } = listing
       const first = sort(kind, yield* query(operation, rows(limit, 0)))
       if (first.damaged.length === 0) return first.sound
-      // All of it anew, and at one moment: rows that come in must not move the others.
-      const { damaged, sound } = yield* read(operation, passingOver(listing))
+      // Reads the page again on one snapshot, so that new rows cannot shift the others.
+      const { damaged, sound } = yield* read(operation, readSound(listing))
       yield* report(damaged)
       return sound
     })
 }
 
-/** The conditions of a filter on columns, each of which has to have a value; what a filter leaves out is no condition. */
+/** The conditions that columns equal the values of a filter. `undefined` is no condition. */
 export const equalTo = (
   { sql }: SqlAccess,
   columns: Readonly<Record<string, string | undefined>>
@@ -74,7 +74,7 @@ export const equalTo = (
     value === undefined ? [] : [sql`${sql(column)} = ${value}`]
   )
 
-/** The condition by which a list goes on after an entry of an earlier page: none where that was deleted. */
+/** The condition that selects the entries after a cursor. Empty if there is no cursor or its entry was deleted. */
 export const afterCursor = Effect.fnUntraced(function* (
   { sql }: SqlAccess,
   after: string | undefined,
@@ -89,7 +89,7 @@ export const afterCursor = Effect.fnUntraced(function* (
     : [sql`(${sql(time)}, ${sql(id)}) ${sql.literal(order)} (${last.at}, ${after})`]
 })
 
-/** Rows to read at once when a page has to be looked for. */
+/** The minimum number of rows to read at once when rows are left out. */
 const leastSize = 100
 
 const mostReported = 1000

@@ -1,5 +1,5 @@
 /**
- * The rows of the inbox: a request, what became of it, and copies of what both say, by which they are found.
+ * The rows of requests: the request and its decision as JSON, and copies of their fields as columns for queries.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -17,7 +17,7 @@ import { isIn, isSameTime, SafeInteger } from "./rows.ts"
 const RequestRow = Schema.Struct({
   request_id: RequestId,
   run_id: RunId,
-  /** Those of the run, by its own entry. */
+  /** The session and the agent in the head of the run. */
   session_id: SessionId,
   agent: Schema.String,
   kind: Schema.String,
@@ -35,21 +35,21 @@ const RequestRow = Schema.Struct({
 })
 type RequestRow = typeof RequestRow.Type
 
-/** Whether a row is what decoding would make of it, once its texts were parsed. */
+/** Whether a row needs no decoding, after its JSON texts were parsed. */
 const isDecodedRequest = verbatim(Schema.toType(RequestRow))
 
-/** The columns of a request. Its session and its agent are those of the run: the copies that it has of both are for old readers. */
+/** The columns of a request. Session and agent come from the run's head; the row's own copies serve earlier versions of Fermata. */
 export const requestColumns = ({ sql }: SqlAccess) =>
   sql.literal(`request_id, run_id,
     (SELECT session_id FROM fermata_runs AS run WHERE run.run_id = fermata_requests.run_id) AS session_id,
     (SELECT agent FROM fermata_runs AS run WHERE run.run_id = fermata_requests.run_id) AS agent,
     kind, agent_path, tool, asked_at, expires_at, warn_at, on_expiry, request, status, decision, superseded_reason, superseded_by`)
 
-/** Agent names as one text in which each can be found and no part of a name passes for another. */
+/** Joins agent names so that a search for one name matches only that whole name. */
 export const pathText = (names: ReadonlyArray<string>): string =>
   names.map((name) => `,${JSON.stringify(name)}`).join("")
 
-/** Whether a request of this status has a decision; a superseded one may have. */
+/** Whether a request with this status has a decision; `undefined`: either. */
 const isDecided: { readonly [S in RequestStatus]: boolean | undefined } = {
   open: false,
   decided: true,
@@ -57,13 +57,13 @@ const isDecided: { readonly [S in RequestStatus]: boolean | undefined } = {
   superseded: undefined
 }
 
-/** A request of the inbox and what became of it. */
+/** A decoded row. */
 export interface InboxEntry {
   readonly pending: PendingRequest
   readonly entry: RequestEntry
 }
 
-/** Requests, with columns that say what the request and the decision say: acting on others would be acting on what nobody wrote. */
+/** Rows of requests. The columns must agree with the request and the decision, so that the store never acts on a changed row. */
 export const requestKind: RowKind<RequestRow, InboxEntry> = {
   row: RequestRow,
   quick: (row) => {
@@ -74,7 +74,7 @@ export const requestKind: RowKind<RequestRow, InboxEntry> = {
         request: JSON.parse(String(request)),
         decision: typeof decision === "string" ? JSON.parse(decision) : decision
       }
-      // A text that says that there is none is not one of ours.
+      // The JSON text `null` is damage: a missing decision is a NULL column.
       return isDecodedRequest(parsed) && (decision === null || parsed.decision !== null) ? parsed : undefined
     } catch {
       return undefined
@@ -93,12 +93,12 @@ export const requestKind: RowKind<RequestRow, InboxEntry> = {
       asked_at: isSameTime(row.asked_at, request.at),
       expires_at: isSameTime(row.expires_at, request.expiresAt),
       on_expiry: row.on_expiry === (request.onExpiry ?? "deny"),
-      // It is taken out when the warning was given, and was not known once.
+      // NULL once the journal has the warning, and in rows of earlier versions.
       warn_at: row.warn_at === null || isSameTime(row.warn_at, warnAt(request)),
       decision:
         hasDecision === (decision !== null) &&
         (decision === null || decision.requestId === row.request_id) &&
-        // What the journal has already was judged when it was recorded, perhaps by other rules.
+        // A journaled decision was checked when it was recorded, possibly by the rules of an earlier version.
         (decision === null || row.status !== "decided" || Result.isSuccess(check(request, decision)))
     }
   },

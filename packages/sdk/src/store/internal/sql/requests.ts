@@ -1,5 +1,5 @@
 /**
- * The inbox in SQL: what appended events do to it, decisions, and queries.
+ * Requests in SQL: changes by appended events, decisions, and queries of the inbox.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -41,14 +41,14 @@ import { type InboxEntry, pathText, requestColumns, requestKind } from "./reques
 
 const byAge = { table: "fermata_requests", time: "asked_at", id: "request_id", order: ">" }
 
-/** The run that a batch of events belongs to. */
+/** The run to which a batch of events belongs. */
 export interface Owner {
   readonly runId: RunId
   readonly sessionId: SessionId
   readonly agent: string
 }
 
-/** Makes the part of the store that deals with requests. */
+/** Makes the operations on requests. */
 export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGrants>) => {
   const { contains, forUpdate, notify, query, run, sql, write, writesAlone } = access
   const page = makePages(access)
@@ -73,7 +73,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       })}`
     )
 
-  /** Closes a request; false when it was decided meanwhile, unless its run ends, or asks again. */
+  /** Closes a request. Returns false if it was decided and the change is not final. */
   const supersede = (runId: RunId, change: Extract<InboxChange, { readonly _tag: "superseded" }>) =>
     Effect.gen(function* () {
       const { by = null, isFinal, reason, requestId } = change
@@ -92,17 +92,17 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
   const read = (requestId: RequestId) =>
     run(sql`SELECT ${columns} FROM fermata_requests WHERE request_id = ${requestId}`)
 
-  /** A request as it stands; `undefined` where there is none. */
+  /** Reads a request; `undefined` if there is none. */
   const entryOf = (operation: string, requestId: RequestId) =>
     Effect.flatMap(read(requestId), (rows) =>
       Effect.map(readAll(requestKind, operation, rows), ([row]) => row)
     )
 
-  /** The same, also `undefined` where it cannot be read: that is said where it is asked for. */
+  /** Reads a request; `undefined` if there is none or it cannot be read. Reading it directly reports the damage. */
   const readableEntry = (requestId: RequestId) =>
     Effect.catchTag(entryOf("decide", requestId), "RunStoreError", () => Effect.undefined)
 
-  /** Writes a decision to a request that is still open, and the grant that it creates; false when another one was first. */
+  /** Writes a decision on an open request, with the grant that it creates. Returns false if the request is not open. */
   const decideOpen = (decision: Decision, status: "decided" | "journaled") =>
     Effect.flatMap(
       run(sql`UPDATE fermata_requests
@@ -114,7 +114,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
           : Effect.succeed(rows.length > 0)
     )
 
-  /** A request that cannot be read says so where it is read; its grant is kept when it is first used. */
+  /** Inserts the grant that a decision creates. If the request cannot be read, the grant is inserted when it is first used. */
   const keepGrant = (decision: Decision): Effect.Effect<unknown, SqlError> =>
     Effect.flatMap(readableEntry(decision.requestId), (row) => {
       const grant = row === undefined ? undefined : grantOf(row.pending.request, decision)
@@ -122,13 +122,13 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       return grants.insert({ grant, runId: row.pending.runId, sessionId: row.pending.sessionId })
     })
 
-  /** Whether the decision that the journal now has is the one that counts. */
+  /** Marks the decision of a request as journaled. Returns false if the store has a different decision. */
   const journaled = Effect.fnUntraced(function* (operation: string, decision: Decision) {
-    // As it was written, nearly always: the caller of the append has read it from here.
+    // Usually the text is identical, because the caller of the append has read the decision from this row.
     const [taken] =
       yield* run(sql`UPDATE fermata_requests SET status = 'journaled' WHERE request_id = ${decision.requestId}
       AND status = 'decided' AND decision = ${JSON.stringify(decision)} RETURNING request_id`)
-    // A process of an earlier version may have taken the decision, and kept no grant.
+    // An earlier version of Fermata may have recorded the decision without a row for the grant.
     const insertGrant =
       decision._tag === "approve" && decision.grant !== undefined ? keepGrant(decision) : Effect.void
     if (taken !== undefined) return yield* Effect.as(insertGrant, true)
@@ -144,8 +144,8 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
   const lockHead = (runId: RunId): Effect.Effect<unknown, SqlError> =>
     writesAlone ? Effect.void : sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId} ${forUpdate}`
 
-  /** Fails a decision that comes after the end of its run was asked for. The head is locked: that cannot be asked meanwhile. */
-  const notEnding = Effect.fnUntraced(function* (runId: RunId, requestId: RequestId) {
+  /** Refuses a decision on a run or sub-agent whose end was requested. The head must be locked, so that no such request comes in between. */
+  const refuseIfEnding = Effect.fnUntraced(function* (runId: RunId, requestId: RequestId) {
     const rows = yield* sql<{ readonly ending: string }>`SELECT run_id AS ending FROM fermata_runs
         WHERE run_id = ${runId} AND cancel_reason IS NOT NULL
       UNION ALL SELECT recipient FROM fermata_messages
@@ -162,7 +162,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     return row === undefined ? yield* new RequestNotFound({ requestId }) : row
   })
 
-  /** The decisions on a run's requests that its journal does not hold. */
+  /** The rows of decisions that a run's journal does not contain, including expired requests. */
   const undelivered = (runId: RunId, now: Timestamp) =>
     run(sql`SELECT ${columns} FROM fermata_requests WHERE run_id = ${runId} AND (
       status = 'decided' OR (status = 'open' AND expires_at <= ${now} AND on_expiry = 'deny'))`)
@@ -201,10 +201,10 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
           yield* write(
             "decide",
             Effect.gen(function* () {
-              // The head is locked so that a decision and a park cannot pass each other.
+              // The lock orders a decision and a park: the later one sees the earlier one.
               yield* lockHead(pending.runId)
-              if (record === decision) yield* notEnding(pending.runId, decision.requestId)
-              // Somebody decided between the read and the write: what counts now is looked at again.
+              if (record === decision) yield* refuseIfEnding(pending.runId, decision.requestId)
+              // Another decision came between the read and the write: judge again.
               if (!(yield* decideOpen(record, "decided"))) return yield* new TransactionConflict()
               yield* notify
             }),
@@ -222,7 +222,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     )
   })
 
-  /** The requests of several decisions, by id, as the transaction sees them. */
+  /** Reads the requests of several decisions, by id. */
   const readEntries = Effect.fnUntraced(function* (decisions: ReadonlyArray<Decision>) {
     const found = new Map<RequestId, InboxEntry>()
     for (const { requestId } of decisions) {
@@ -240,20 +240,20 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     const transaction = Effect.gen(function* () {
       if (!writesAlone) {
         const runIds = [...(yield* readEntries(decisions)).values()].map(({ pending }) => pending.runId)
-        // In one order, so that two batches cannot wait for each other.
+        // One order for all batches prevents deadlocks.
         for (const runId of [...new Set(runIds)].sort()) yield* lockHead(runId)
       }
       const entries = yield* readEntries(decisions)
       const taken = yield* Effect.fromResult(judgeAll(decisions, (requestId) => entries.get(requestId), now))
       const fresh = taken.filter(({ isNew }) => isNew)
-      for (const { decision, found } of fresh) yield* notEnding(found.pending.runId, decision.requestId)
+      for (const { decision, found } of fresh) yield* refuseIfEnding(found.pending.runId, decision.requestId)
       for (const { decision } of fresh) {
         if (!(yield* decideOpen(decision, "decided"))) return yield* new TransactionConflict()
       }
       if (fresh.length > 0) yield* notify
       return taken.map(({ decision, found }) => outcomeOf(decision, found))
     })
-    /** Whether an attempt whose commit was not answered recorded these decisions. */
+    /** The outcome if an attempt whose response was lost recorded these decisions. */
     const committed = Effect.map(readEntries(decisions), (entries) => {
       const outcomes = decisions.flatMap((decision) => {
         const entry = entries.get(decision.requestId)
@@ -271,7 +271,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     decide,
     decideAll,
 
-    /** Applies what events do to the inbox, inside the transaction that appends them; false when a decision differs. */
+    /** Applies changes of the inbox, inside the transaction that appends the events. Returns false if the store has a different decision. */
     apply: Effect.fnUntraced(function* (
       operation: string,
       owner: Owner,
@@ -292,7 +292,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       return true
     }),
 
-    /** Whether changes leave out a decision that was taken. */
+    /** Whether the run has a recorded decision that the changes do not contain. */
     leavesUnread: (runId: RunId, changes: ReadonlyArray<InboxChange>): Effect.Effect<boolean, SqlError> =>
       Effect.map(
         run(sql<{ readonly request_id: RequestId }>`SELECT request_id FROM fermata_requests
@@ -300,10 +300,10 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
         (rows) => rows.some((row) => !changes.some((change) => isRecording(change, row.request_id)))
       ),
 
-    /** A decision that was taken elsewhere, as it was taken: time has not decided meanwhile. */
+    /** Records a decision of another store. The request's expiry is not applied. */
     record: (decision: Decision): Effect.Effect<boolean, SqlError> => decideOpen(decision, "decided"),
 
-    /** Keeps the grant of this id that a decision has given, where there is such a decision and the grant is not kept yet. */
+    /** Inserts the grant with this id if a decision created it and it has no row yet. */
     keepGiven: Effect.fnUntraced(function* (grantId: GrantId): Effect.fn.Return<void, SqlError> {
       const [kept] =
         yield* sql`SELECT grant_id FROM fermata_grants WHERE grant_id = ${grantId} AND data IS NOT NULL`
@@ -314,12 +314,12 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       if (decision?._tag === "approve" && decision.grant !== undefined) yield* keepGrant(decision)
     }),
 
-    /** Closes what is still open when a run ends. */
+    /** Closes the open requests of a run that ends. */
     close: (runId: RunId, reason: string): Effect.Effect<unknown, SqlError> =>
       run(sql`UPDATE fermata_requests SET status = 'superseded', superseded_reason = ${reason}
         WHERE run_id = ${runId} AND status = 'open'`),
 
-    /** See `RunStore.decisions`; to be run inside `query` or `read`. */
+    /** See `RunStorePort.decisions`. Runs inside `query` or `read`. */
     decisions: (
       operation: string,
       runId: RunId,

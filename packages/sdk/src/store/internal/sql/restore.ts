@@ -1,8 +1,8 @@
 /**
- * Copies of runs in SQL: all of an archive or nothing, in one transaction.
+ * `restore` in SQL: stores all runs of an archive in one transaction, or none.
  *
- * The runs of the archive that are here are locked until the transaction ends, newest first, as `prune` locks runs. A run that the
- * archive builds on is therefore removed before, and is restored with the others; or it is not removed.
+ * The transaction locks the archive's runs that this store has, newest first, in the order in which `prune` locks runs. A concurrent removal
+ * of such a run is therefore either committed before, and the run is restored with the others, or comes after the restore.
  */
 import type * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -35,11 +35,11 @@ import { batchColumns, batchKind, headColumns, headKind, rawBatch } from "./rows
 import { eraseContents } from "./runs.ts"
 import { makeSessionPositions } from "./sessionPositions.ts"
 
-/** A run of the archive that the store has, locked. */
+/** A stored run of the archive, locked. */
 interface Locked {
   readonly head: RunHead
   readonly isClaimed: boolean
-  /** Also of a part of a run, which is cancelled until the whole of it comes. */
+  /** The column, because the head omits the reason for a cancelled run, such as a partial copy. */
   readonly cancelReason: string | null
 }
 
@@ -68,7 +68,7 @@ export const makeRestore = (
       : { head, isClaimed: Number(row.epoch) > 0, cancelReason: row.cancel_reason }
   })
 
-  /** The first events of a run's own journal. */
+  /** Reads a run's own events up to the revision `to`. */
   const journal = Effect.fnUntraced(function* (
     runId: RunId,
     to: number
@@ -95,17 +95,17 @@ export const makeRestore = (
       events: yield* journal(runId, head.revision),
       isClaimed,
       ...(builtOn === undefined ? {} : { builtOn: Number(builtOn) }),
-      // At the beginning of time no request has expired.
+      // At time 0 no request has expired.
       decisions: yield* mailIn(isClaimed, requests.decisions("restore", runId, 0)),
       messages: yield* mailIn(isClaimed, messages.waiting("restore", runId))
     }
   })
 
-  /** Of a run that stays as it is, what cannot be read does not keep another one from being built on it. */
+  /** The mail of a claimed run is not needed, because the run stays unchanged; so mail that cannot be read is ignored there. */
   const mailIn = <A>(isClaimed: boolean, read: Effect.Effect<ReadonlyArray<A>, SqlError | RunStoreError>) =>
     isClaimed ? Effect.catchTag(read, "RunStoreError", () => Effect.succeed<ReadonlyArray<A>>([])) : read
 
-  /** Writes the journal of a run that has a head and nothing else, and what the journal does not hold. */
+  /** Writes the journal and the mail of a run that has only a head. */
   const fill = Effect.fnUntraced(function* (copy: Copy) {
     const { events, runId, status } = copy
     yield* insertBatch({ runId, sequence: 0, count: events.length, version, events: encodeEvents(events) })
@@ -129,7 +129,7 @@ export const makeRestore = (
       ) ON CONFLICT DO NOTHING RETURNING run_id`
     if (created === undefined) {
       const refusal = yield* positions.insertRefusal("restore", copy, follows)
-      // It was not here when the runs were locked.
+      // The run was stored after the runs were locked.
       return yield* refusal._tag === "RunExists" ? new TransactionConflict() : refusal
     }
     yield* fill(copy)
@@ -152,7 +152,10 @@ export const makeRestore = (
     return locked
   })
 
-  /** Revokes grants. Of a run that went on by itself here only those that it gave: others of their ids will be given here. */
+  /**
+   * Applies revocations. For a run that a process of this store has claimed, only grants that this store has are revoked: the run may later
+   * create other grants with the ids of the archive's.
+   */
   const revokeAll = Effect.fnUntraced(function* (
     { kept, revoked }: RestoredRevocations,
     locked: ReadonlyMap<RunId, Locked>
@@ -163,13 +166,13 @@ export const makeRestore = (
     }
     for (const one of kept) if (!isClaimed(one.grant.id)) yield* grants.insert(one)
     for (const one of revoked) {
-      // A process of an earlier version has taken the decision, and kept no grant.
+      // An earlier version of Fermata may have recorded the decision without a row for the grant.
       yield* requests.keepGiven(one.grantId)
       yield* grants.revokeKept(one)
     }
   })
 
-  /** Revokes the grants of the runs that are here, and of which the archive has copies. Its other contents are refused. */
+  /** Applies the revocations for the archive's runs that this store has. The rest of the archive is refused. */
   const revokePresent = Effect.fnUntraced(function* (
     runs: ReadonlyArray<RestoredRun>,
     revocations: RestoredRevocations
@@ -219,7 +222,7 @@ export const makeRestore = (
     const at = yield* Clock.currentTimeMillis
     const last = copyOf(runs.at(-1) ?? runs[0])
     const revocations = revocationsWith(runs, revoked)
-    // What is refused is rolled back, and its revocations are taken in before that is answered.
+    // The refused transaction is rolled back. The revocations are committed before the error is returned.
     const refuse = <E extends RunExists | SessionBusy>(withRevoked: (revoked: ReadonlyArray<GrantId>) => E) =>
       Effect.flatMap(
         write(

@@ -1,8 +1,7 @@
 /**
- * Rows as a database returns them, checked before anything else looks at them: a file on disk is input.
+ * Schemas of the rows that a database returns. Every row is checked, because a database file is input.
  *
- * A row that cannot be read concerns its own run alone. What asks about that run gets an error that names it; lists go on with the
- * others.
+ * A row that cannot be read affects only its own run: reading that run fails with an error that names the row, and lists leave it out.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -22,7 +21,7 @@ import type { SqlAccess } from "./access.ts"
 import { damagedColumns, readAll, type RowKind, displayId } from "./damage.ts"
 import { isLeased } from "./lease.ts"
 
-/** An integer that is distinct from its neighbours; some drivers return 64-bit columns as `bigint`. */
+/** A number from a `number` or a `bigint`: some drivers return 64-bit columns as `bigint`. */
 export const SafeInteger = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
   Schema.decodeTo(Schema.Finite, {
     decode: SchemaGetter.transform(Number),
@@ -31,10 +30,10 @@ export const SafeInteger = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
 )
 const WholeRevision = SafeInteger.pipe(Schema.decodeTo(Revision))
 
-/** A time that has a date: what is beyond cannot be shown. */
+/** A time from 1970 that a `Date` can represent. */
 export const Time = SafeInteger.check(Schema.isBetween({ minimum: 0, maximum: latestTime }))
 
-/** Whether a column has a time. One that keeps whole milliseconds keeps a part of one no better. */
+/** Whether a column equals a time, up to the fraction of a millisecond that an integer column drops. */
 export const isSameTime = (column: number | null, time: number | undefined): boolean =>
   column === null || time === undefined ? column === null && time === undefined : Math.abs(column - time) < 1
 
@@ -47,25 +46,25 @@ const HeadRow = Schema.Struct({
   answered_by: Schema.NullOr(Schema.String),
   status: Status,
   revision: WholeRevision,
-  /** Only while the lease is in force. */
+  /** `null` unless the lease is in force. */
   owner: Schema.NullOr(Schema.String),
   lease_until: Schema.NullOr(Time),
   created_at: Time,
   updated_at: Time,
-  // Claiming, cancelling and starting the next run go by these.
+  // Not part of the head, but used by claims, cancellations and starts of the next run.
   epoch: WholeRevision,
   cancel_reason: Schema.NullOr(Schema.String),
   follows: Schema.NullOr(Schema.String)
 })
 
-/** Whether a row is what decoding would make of it, as from drivers that return numbers. */
+/** Whether a row needs no decoding, as with drivers that return numbers. */
 const isDecodedHead = verbatim(Schema.toType(HeadRow))
 
-/** What is wrong with the entry of a run whose columns cannot be what they say. */
+/** The sentence for a damaged head. */
 export const damagedEntry = (runId: RunId, columns: ReadonlyArray<string>): string =>
   damagedColumns(`the entry of the run ${displayId(runId)}`, columns)
 
-/** The heads of runs. */
+/** Rows of heads. */
 export const headKind: RowKind<typeof HeadRow.Type, RunHead> = {
   row: HeadRow,
   quick: (row) => (isDecodedHead(row) ? row : undefined),
@@ -90,14 +89,14 @@ export const headKind: RowKind<typeof HeadRow.Type, RunHead> = {
   })
 }
 
-/** The columns of a head. A lease that is over has no owner. */
+/** The columns of a head. `owner` is NULL unless the lease is in force. */
 export const headColumns = (
   access: SqlAccess
 ) => access.sql`run_id, session_id, parent_run_id, parent_revision, agent,
   answered_by, status, revision, CASE WHEN ${isLeased(access)} THEN owner END AS owner, lease_until, created_at, updated_at,
   epoch, cancel_reason, follows`
 
-/** Makes the search for the head of the run to which a condition applies, by its id or by its place. */
+/** Makes the function that reads the head of the run that meets a condition. */
 export const makeHeads = (access: SqlAccess) => {
   const columns = headColumns(access)
   return (
@@ -110,7 +109,7 @@ export const makeHeads = (access: SqlAccess) => {
     )
 }
 
-/** Whether the run is the one that is stored, or that of a sub-agent in it. */
+/** Whether a run is `root` or the run of a sub-agent in it. */
 export const isIn = (runId: string, root: string): boolean =>
   runId === root || (runId.startsWith(`${root}.t`) && /^\.t\d+\.\d+/.test(runId.slice(root.length)))
 
@@ -125,7 +124,7 @@ const MessageRow = Schema.Struct({
   content: Schema.fromJsonString(Schema.Array(UserPart))
 })
 
-/** Messages that wait. */
+/** Rows of unread messages. */
 export const messageKind: RowKind<typeof MessageRow.Type, SentMessage> = {
   row: MessageRow,
   what: ({ message_id, run_id }) =>
@@ -150,12 +149,12 @@ const BatchRow = Schema.Struct({
   depth: SafeInteger
 })
 
-/** A row of a journal, the revision that is asked for at most, and how many runs later the run is that is asked for. */
+/** A row of a journal. `upto`: the revision up to which its run is read. `depth`: its distance from the requested run in the chain. */
 export type BatchRow = typeof BatchRow.Type
 
 const isDecodedBatch = verbatim(Schema.toType(BatchRow))
 
-/** The rows of journals. */
+/** Rows of journals. */
 export const batchKind: RowKind<BatchRow, BatchRow> = {
   row: BatchRow,
   quick: (row) => (isDecodedBatch(row) ? row : undefined),
@@ -163,12 +162,12 @@ export const batchKind: RowKind<BatchRow, BatchRow> = {
   make: (row) => row
 }
 
-/** A row of a journal before it is checked. The row of a journal that is not there is one of nulls. */
+/** A row of a journal before it is checked. A missing journal is a row of nulls. */
 export type RawBatch = { readonly [Column in keyof BatchRow]: unknown }
 
 /**
- * The columns that {@link rawBatch} names. The rows of journals are read as values, since thousands of rows with names take half as long
- * again; their columns are counted here and nowhere else. The rows of one journal need neither `upto` nor `depth`.
+ * The columns of a journal row, in the order that {@link rawBatch} expects. Journals are read as arrays of values, because named columns
+ * take 50% longer for thousands of rows. The rows of a single journal need neither `upto` nor `depth`.
  */
 export const batchColumns = (upto = "0", depth = "0"): string =>
   `journal.run_id, ${upto} AS upto, ${depth} AS depth, journal.sequence, journal.count, journal.version, journal.events`

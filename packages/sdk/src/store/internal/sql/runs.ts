@@ -1,5 +1,5 @@
 /**
- * The heads of runs in SQL: leases, lists, and deletion.
+ * Heads of runs in SQL: leases, lists and deletion.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -21,7 +21,7 @@ import { damagedEntry, headColumns, headKind, makeHeads } from "./rows.ts"
 
 type Service = RunStorePort
 
-/** Makes the part of the store that deals with leases. */
+/** Makes the operations on leases. */
 export const makeLeases = (
   access: SqlAccess
 ): Pick<Service, "claim" | "renew" | "release" | "requestCancel"> => {
@@ -32,7 +32,7 @@ export const makeLeases = (
   return {
     claim: ({ owner, runId, ttl }) =>
       Effect.suspend(() => {
-        // The same owner may claim twice at once; this distinguishes the claims when an answer is lost.
+        // Identifies this claim if its response is lost: the same owner may claim twice at the same time.
         const claim = globalThis.crypto.randomUUID()
         const lease = (claimed: Claimed) => ({
           runId,
@@ -49,7 +49,7 @@ export const makeLeases = (
                 lease_epoch = epoch + 1, claim = ${claim}
               WHERE run_id = ${runId} AND ${isFree(access)}
               RETURNING epoch, lease_until`)
-            if (claimed === undefined) return yield* Effect.fail(yield* whyNot(access, "claim", runId))
+            if (claimed === undefined) return yield* Effect.fail(yield* notFree(access, "claim", runId))
             const taken = lease(claimed)
             return isEpoch(taken.epoch) ? taken : yield* unreadable("claim", damagedEntry(runId, ["epoch"]))
           }),
@@ -83,7 +83,7 @@ export const makeLeases = (
         Effect.flatMap(
           run(sql<{ readonly status: string }>`UPDATE fermata_runs SET owner = NULL, lease_until = NULL
             WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING status`),
-          // A run that is suspended at work is for another process to take up.
+          // A released run that is running is ready for another process.
           ([run]) => (run?.status === "running" ? Effect.asVoid(notify) : Effect.void)
         )
       ),
@@ -98,26 +98,26 @@ export const makeLeases = (
           ),
           Effect.tap(notify)
         ),
-        // A second attempt keeps the first one's reason.
+        // A second attempt succeeds and keeps the first reason.
         Effect.succeedNone
       )
   }
 }
 
-/** The number of a lease: one that does not grow any more fences nothing. */
+/** Whether an epoch can fence: above the safe integers, it would no longer grow. */
 const isEpoch = (epoch: number): boolean => Number.isSafeInteger(epoch) && epoch > 0
 
-/** What the owner of a run receives with every answer: whether it is to be cancelled, and whether there is mail. */
+/** The columns that `append` and `renew` return to the owner: a cancellation request, and whether there is mail. */
 export interface Notices {
   readonly cancel_reason: string | null
   readonly has_mail: number | boolean
 }
 
-/** The columns of {@link Notices}. With a time, requests that it has decided by then count too. */
+/** The columns of {@link Notices}. With a time, requests that have expired by then count as mail. */
 export const noticeColumns = (access: SqlAccess, runId: RunId, at?: number) =>
   access.sql`cancel_reason, ${mailColumn(access, runId, at)} AS has_mail`
 
-/** Whether decisions or messages wait that the journal does not hold. */
+/** Whether there are decisions or messages that the journal does not contain. */
 export const mailColumn = ({ sql }: SqlAccess, runId: RunId, at = 0) => sql`(
   EXISTS (SELECT 1 FROM fermata_requests WHERE run_id = ${runId} AND (
     status = 'decided' OR (status = 'open' AND expires_at <= ${at} AND on_expiry = 'deny')))
@@ -128,7 +128,7 @@ export const noticesOf = ({ cancel_reason, has_mail }: Notices) => ({
   ...(has_mail ? { hasMail: true } : {})
 })
 
-/** Makes the part of the store that lists runs and deletes them. */
+/** Makes the operations that list and delete runs. */
 export const makeCatalogue = (
   access: SqlAccess,
   checkpoints: ReturnType<typeof makeCheckpoints>,
@@ -148,7 +148,7 @@ export const makeCatalogue = (
   const childOf = (runId: RunId) =>
     sql<{ readonly run_id: RunId }>`SELECT run_id FROM fermata_runs WHERE parent_run_id = ${runId} LIMIT 1`
 
-  /** Whether a run builds on itself: then none of those in the circle can be read, and no order is the right one to remove them in. */
+  /** Whether damaged rows make a run its own ancestor. No run of such a cycle can be read, so they may be removed in any order. */
   const isCircular = (runId: RunId) =>
     Effect.map(
       sql`WITH RECURSIVE chain (run_id, parent_run_id, depth, mark) AS (
@@ -171,14 +171,14 @@ export const makeCatalogue = (
   })
 
   /**
-   * What there is to do. Each part reads an index that holds nothing else; SQLite takes the tables of a `CROSS JOIN` in the order in
-   * which they are written, and would begin with all runs that are held otherwise.
+   * The ready runs. Each part of the UNION reads an index that contains only matching rows. In a `CROSS JOIN`, SQLite keeps the order of the
+   * tables; otherwise it would begin with all held runs.
    */
-  const waitingForSomebody = Effect.fnUntraced(function* ({ after, agents, limit }: ReadyFilter, at: number) {
+  const readyRuns = Effect.fnUntraced(function* ({ after, agents, limit }: ReadyFilter, at: number) {
     const onward = yield* afterCursor(access, after, { ...runsBy, time: "updated_at", order: ">" })
     const free = isFree(access)
     const of = agents === undefined ? sql`` : sql` AND ${sql.in("run.agent", agents)}`
-    // SQLite lets a damaged id be something else, by which nothing can be asked for.
+    // In SQLite, a damaged id may have another type, so that no operation could use it.
     const isIdText = sql.onDialectOrElse({
       sqlite: () => sql` AND typeof(run_id) = 'text'`,
       orElse: () => sql``
@@ -207,7 +207,7 @@ export const makeCatalogue = (
       GROUP BY run_id, agent, updated_at ORDER BY updated_at, run_id LIMIT ${pageSize(limit)}`
   })
 
-  /** Runs that ended before a time and that no process owns. `created_at` is there for the index. */
+  /** Selects the runs that ended before a time and that no process owns. The condition on `created_at` lets the query use an index. */
   const endedBefore = (
     time: number
   ) => sql`status IN ('completed', 'cancelled', 'error') AND created_at < ${time}
@@ -222,7 +222,7 @@ export const makeCatalogue = (
         ORDER BY created_at DESC, run_id DESC`
     )
     let count = 0
-    // Newest first: a run goes before the one it builds on. In small transactions: others can write in between.
+    // Newest first, so that a run is deleted before the run that it builds on. Small transactions let others write in between.
     for (let start = 0; start < candidates.length; start += pruneBatch) {
       count += yield* write(
         "prune",
@@ -243,7 +243,7 @@ export const makeCatalogue = (
     return count
   })
 
-  /** The run of a session that no other run of it follows. */
+  /** The last run of a session: no other run of the session follows it. */
   const lastOf = Effect.fnUntraced(function* (sessionId: SessionId) {
     const rows =
       yield* run(sql`SELECT ${columns} FROM fermata_runs AS run WHERE session_id = ${sessionId} AND NOT EXISTS (
@@ -254,8 +254,8 @@ export const makeCatalogue = (
   })
 
   /**
-   * A session has a last run unless it has none, or its runs build on each other in a circle. Both questions are asked of one snapshot: the
-   * session may begin in between.
+   * Returns `undefined` for a session without runs, and fails if its runs form a cycle. One snapshot answers both, because the session may
+   * begin in between.
    */
   const lastUnlessCircular = (sessionId: SessionId) =>
     read(
@@ -292,7 +292,7 @@ export const makeCatalogue = (
     ready: Effect.fnUntraced(function* (filter = {}) {
       if (filter.agents?.length === 0) return []
       const at = yield* Clock.currentTimeMillis
-      const found = yield* query("ready", waitingForSomebody(filter, at))
+      const found = yield* query("ready", readyRuns(filter, at))
       return found.map((run) => ({
         runId: run.run_id,
         agent: run.agent,
@@ -306,7 +306,7 @@ export const makeCatalogue = (
         Effect.gen(function* () {
           const [free] = yield* sql`SELECT run_id FROM fermata_runs
             WHERE run_id = ${runId} AND (${isFree(access)} OR ${isDamaged(access)}) ${access.forUpdate}`
-          if (free === undefined) return yield* Effect.fail(yield* whyNot(access, "remove", runId))
+          if (free === undefined) return yield* Effect.fail(yield* notFree(access, "remove", runId))
           const [child] = yield* childOf(runId)
           if (child !== undefined && !(yield* isCircular(runId))) {
             return yield* new RunContinued({ runId, by: child.run_id })
@@ -320,7 +320,7 @@ export const makeCatalogue = (
 
     prune: Effect.fnUntraced(function* (options) {
       let total = 0
-      // Of two runs that began in the same millisecond, the earlier may have come first: it goes in the next round.
+      // Of two runs that began in the same millisecond, the one that the other builds on may come first: the next round deletes it.
       while (true) {
         const pruned = yield* pruneOnce(options.endedBefore)
         if (pruned === 0) return total
@@ -330,7 +330,7 @@ export const makeCatalogue = (
   }
 }
 
-/** Part of a transaction: deletes all that belongs to a run but its head. */
+/** Deletes the messages, requests, journal and checkpoint of a run, inside a transaction. The head and the grants stay. */
 export const eraseContents = Effect.fnUntraced(function* (
   { journalOf, sql }: SqlAccess,
   checkpoints: ReturnType<typeof makeCheckpoints>,
@@ -352,7 +352,7 @@ interface Found {
   readonly urgency: number
 }
 
-/** Of several reasons, the first of these is reported. */
+/** The reasons by priority: for a run with several, the first is reported. */
 const urgency: ReadonlyArray<ReadyRun["reason"]> = [
   "orphaned",
   "cancelled",
@@ -362,11 +362,11 @@ const urgency: ReadonlyArray<ReadyRun["reason"]> = [
   "expiring"
 ]
 
-/** Why a run could not be taken. */
-const whyNot = Effect.fnUntraced(function* (access: SqlAccess, operation: string, runId: RunId) {
+/** Determines why an operation that needs a free run matched none. */
+const notFree = Effect.fnUntraced(function* (access: SqlAccess, operation: string, runId: RunId) {
   const head = yield* makeHeads(access)(operation, access.sql`run_id = ${runId}`)
   if (head === undefined) return new RunNotFound({ runId })
-  // Given back in this very moment: whoever had it may be asked for by trying again.
+  // The lease was released between the two statements: the caller may retry at once.
   const { owner, until } = head.lease ?? { owner: "another process", until: yield* Clock.currentTimeMillis }
   return new RunBusy({ runId, owner, until })
 })

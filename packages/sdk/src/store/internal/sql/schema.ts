@@ -1,9 +1,9 @@
 /**
- * The tables, and how a database comes to have them.
+ * The tables of the SQL store, and the migrations that create them.
  *
- * `fermata_schema` holds one row per step that was taken. All missing steps are taken in one transaction, so a process that is
- * killed in between leaves the old tables, and two processes that start at once take turns. A step that was released is never
- * edited; a new one is added.
+ * `fermata_schema` has one row for each applied migration. All missing migrations are applied in one transaction, so a process that is
+ * killed leaves the old tables, and processes that start at the same time wait for each other. A released migration is never edited; a
+ * new one is added.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -14,11 +14,11 @@ import { unreadable } from "../journal.ts"
 import type { SqlAccess } from "./access.ts"
 import { backfillGrants } from "./grantsBackfill.ts"
 
-/** Brings the tables up to date, or says why this version must not touch them. Tables that are up to date are only looked at. */
+/** Applies the missing migrations. Fails with `StoreUnreadable` if a newer version wrote the tables. Writes nothing if none is missing. */
 export const migrate = (access: SqlAccess): Effect.Effect<void, RunStoreError> =>
   Effect.flatMap(latestOf(access), (version) => (version === steps.length ? Effect.void : takeSteps(access)))
 
-/** The last step that was taken; `undefined` when there are no tables, or when this look did not tell. */
+/** The number of the last applied migration; `undefined` if there are no tables or it could not be read. */
 const latestOf = ({ query, run, sql }: SqlAccess): Effect.Effect<number | undefined, RunStoreError> =>
   query(
     "open",
@@ -52,13 +52,13 @@ const takeSteps = ({ sql, write }: SqlAccess): Effect.Effect<void, RunStoreError
         yield* sql`INSERT INTO fermata_schema (version, applied_at) VALUES (${version}, ${at})`
       }
     }),
-    // A second attempt finds nothing to do.
+    // A second attempt finds no missing migration.
     Effect.succeedNone
   )
 
 type Step = (sql: SqlClient) => ReadonlyArray<Effect.Effect<unknown, SqlError>>
 
-/** Keeps a table in the order of its key, so that what belongs together is written and read in one place. */
+/** Stores a table in the order of its primary key, so that the rows of a run are adjacent. */
 const clustered = (sql: SqlClient) =>
   sql.onDialectOrElse({
     sqlite: () => sql.literal("WITHOUT ROWID"),
@@ -118,9 +118,9 @@ const first: Step = (sql) => [
   sql`CREATE INDEX fermata_requests_run ON fermata_requests (run_id, status)`
 ]
 
-/** Lets one run follow another only once, tells claims apart, and finds what a worker has to do without reading every run. */
+/** Allows each run one successor, identifies claims, and adds the indexes that find ready runs. */
 const second: Step = (sql) => [
-  // Two processes may have made a session fork. The line of the first run stays; the others become sessions of their own.
+  // Two processes may have continued one run of a session. The first continuation stays; each other one becomes a session of its own.
   sql`CREATE TEMPORARY TABLE fermata_forks AS
     WITH RECURSIVE forks (run_id) AS (
       SELECT run.run_id FROM fermata_runs AS run WHERE EXISTS (
@@ -150,7 +150,7 @@ const second: Step = (sql) => [
   sql`CREATE INDEX fermata_requests_decided ON fermata_requests (decided_at) WHERE status = 'decided'`
 ]
 
-/** Keeps messages until a run takes them, and lets a fork be the first run of a session of its own. */
+/** Adds messages, and lets a fork be the first run of a session of its own. */
 const third: Step = (sql) => [
   sql`CREATE TABLE fermata_messages (
     run_id text NOT NULL,
@@ -162,15 +162,15 @@ const third: Step = (sql) => [
     PRIMARY KEY (run_id, message_id)
   ) ${clustered(sql)}`,
   sql`CREATE INDEX fermata_messages_waiting ON fermata_messages (run_id, position) WHERE status = 'waiting'`,
-  // The run of its own session that it comes after, '' for the first one. Runs of before have none: their parent is what counts.
+  // The preceding run of the same session, '' for the first run. NULL in earlier rows, for which the parent counts.
   sql`ALTER TABLE fermata_runs ADD COLUMN follows text`,
   sql`DROP INDEX fermata_runs_next`,
   sql`CREATE UNIQUE INDEX fermata_runs_next ON fermata_runs (session_id, coalesce(follows, parent_run_id, ''))`
 ]
 
 /**
- * Says who has the conversation after a handoff (runs of before say so from their next handoff on), and keeps messages for sub-agents,
- * and those that end one.
+ * Adds the agent that has the conversation after a handoff (NULL in earlier rows until their next handoff), and messages for sub-agents,
+ * including those that end one.
  */
 const fourth: Step = (sql) => [
   sql`ALTER TABLE fermata_runs ADD COLUMN answered_by text`,
@@ -182,8 +182,8 @@ const runColumns = `run_id, session_id, parent_run_id, parent_revision, agent, s
   cancel_reason, created_at, updated_at, claim, follows, answered_by`
 
 /**
- * Writes less. In SQLite a run has a number, and its journal lies in the order of number and sequence under one whole number: each
- * commit touches one page of it, at its end. Before, a row of more than a quarter of a page had a page of its own.
+ * Reduces the bytes written by each commit in SQLite. A run has a number, and number and sequence form the integer key of its journal, so
+ * a commit changes one page at the end of the run's rows. Before, a row of more than a quarter of a page used a page of its own.
  */
 const numbered: Step = (sql) => [
   sql`CREATE TABLE fermata_runs_numbered (
@@ -230,7 +230,7 @@ const numbered: Step = (sql) => [
   sql`ALTER TABLE fermata_journal_numbered RENAME TO fermata_journal`
 ]
 
-/** Writes less: a request that is decided stays where it is in the lists of its run. */
+/** Reduces the bytes written: the index of a run's requests no longer contains the status, so a decision does not change it. */
 const fifth: Step = (sql) => [
   ...sql.onDialectOrElse({ sqlite: () => numbered(sql), orElse: () => [] }),
   sql`DROP INDEX fermata_requests_run`,
@@ -239,8 +239,8 @@ const fifth: Step = (sql) => [
 ]
 
 /**
- * Keeps what runs came to beside their journals. A checkpoint has the chunks of its own run from `base_chunks` on; those before are
- * the first ones of the checkpoint of `base_run_id`. Not clustered: to compare keys, SQLite would read whole rows, which are long.
+ * Adds checkpoints. The chunks of a checkpoint from `base_chunks` on belong to its own run; the ones before are the first chunks of the
+ * checkpoint of `base_run_id`. The tables are not clustered, because SQLite would read whole, long rows to compare keys.
  */
 const checkpointed: Step = (sql) => [
   sql`CREATE TABLE fermata_checkpoints (
@@ -262,8 +262,8 @@ const checkpointed: Step = (sql) => [
 ]
 
 /**
- * Keeps grants, one row each, so that a revocation holds wherever a copy of the grant is. Those of before are read from the decisions
- * that gave them; their revocations from the journals.
+ * Adds grants, one row for each, so that a revocation applies to every copy of the grant. Earlier grants are read from the decisions that
+ * created them, and their revocations from the journals.
  */
 const granted: Step = (sql) => [
   sql`CREATE TABLE fermata_grants (
@@ -284,7 +284,7 @@ const granted: Step = (sql) => [
   backfillGrants(sql)
 ]
 
-/** Says how long a lease is, and for which claim: see `lease.ts`. Leases of before have no length. */
+/** Adds the length of a lease and the epoch of its claim: see `lease.ts`. Earlier leases have no length. */
 const measured: Step = (sql) => [
   sql`ALTER TABLE fermata_runs ADD COLUMN lease_ms bigint`,
   sql`ALTER TABLE fermata_runs ADD COLUMN lease_epoch bigint`

@@ -1,5 +1,5 @@
 /**
- * The positions of runs in their sessions: a session is one line of runs, and each position in it has one run.
+ * The positions of runs in their sessions: a session is linear, and each position has one run.
  */
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
@@ -12,13 +12,13 @@ import { makeHeads } from "./rows.ts"
 
 type Position = Pick<RestoredRun, "parent" | "runId" | "sessionId">
 
-/** Makes the part of the store that looks for the positions of runs; all of it for use inside a transaction. */
+/** Makes the queries of positions. All of them run inside a transaction. */
 export const makeSessionPositions = (access: SqlAccess) => {
   const { sql } = access
   const heads = makeHeads(access)
 
   return {
-    /** The run of its own session that a run comes after; "" for the first one, whatever it builds on. */
+    /** The preceding run of the same session; "" for the first run of a session, even if it builds on a run of another session. */
     predecessorOf: Effect.fnUntraced(function* ({
       parent,
       sessionId
@@ -30,8 +30,8 @@ export const makeSessionPositions = (access: SqlAccess) => {
     }),
 
     /**
-     * Why a run that ended at this revision cannot be taken up: the next run of its session goes on from there. The run's row is locked:
-     * no other run can begin there meanwhile.
+     * The refusal to resume a run that ended at this revision, if the next run of its session builds on that revision. The caller has locked
+     * the run's row, so no such run can be stored in between.
      */
     continueRefusal: Effect.fnUntraced(function* (
       sessionId: SessionId,
@@ -48,7 +48,8 @@ export const makeSessionPositions = (access: SqlAccess) => {
     }),
 
     /**
-     * Why a run could not be inserted: the run is there, or another one has its position. `TransactionConflict` when neither is there any more.
+     * Determines why a run could not be inserted: its id exists, or another run has its position. `TransactionConflict` if neither is so any
+     * more.
      */
     insertRefusal: Effect.fnUntraced(function* (
       operation: string,
