@@ -1,5 +1,5 @@
 /**
- * What reaches a run while it is at work, as the loop takes it: decisions and messages.
+ * The mail of a run: the decisions and messages that its journal does not hold yet.
  *
  * @since 0.1.0
  */
@@ -7,19 +7,19 @@ import type { Decision } from "../domain/Decision.ts"
 import type { RunId } from "../domain/Id.ts"
 import type { UserPart } from "../domain/Message.ts"
 
-/** Decisions and messages, oldest first. */
+/** The decisions and messages for a run, each oldest first. */
 export interface Mail {
   readonly decisions: ReadonlyArray<Decision>
   readonly messages: ReadonlyArray<{
     readonly content: ReadonlyArray<UserPart>
-    /** Of a message that a store has. */
+    /** The id of a message in a store; absent without a store. */
     readonly messageId?: string
-    /** The run of the sub-agent that it is for. */
+    /** The run of the sub-agent that the message is for; absent if it is for the root. */
     readonly to?: RunId
-    /** Set when that sub-agent is to end. */
+    /** Present if the message asks to end that sub-agent. */
     readonly ends?: true
   }>
 }
 
-/** What the user says: text, or parts. */
+/** A user's message: text, or parts. */
 export type Prompt = string | ReadonlyArray<UserPart>

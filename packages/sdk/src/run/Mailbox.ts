@@ -1,9 +1,8 @@
 /**
- * What reaches a run that is not stored, while it is at work: decisions and messages.
+ * Delivers decisions and messages to a run that is not stored, while it is driven.
  *
- * Whoever starts a run keeps its mailbox and passes it along as `RunOptions.mailbox`. The loop takes what is in it before each
- * turn, whenever it waits, and before it returns a run as held. A stored run has its mail in the store instead; see
- * `decideStored` and `sendMessage`.
+ * The caller that starts a run keeps its mailbox and passes it as `RunOptions.mailbox`. The loop takes the mail before each step and
+ * before it returns a run as held. The mail of a stored run is in the store instead; see `decideStored` and `sendMessage`.
  *
  * @since 0.1.0
  */
@@ -27,46 +26,47 @@ import { decodePrompt } from "./internal/staging.ts"
 import type { Mail, Prompt } from "./Mail.ts"
 
 /**
- * The mailbox of one run.
+ * The mailbox of one run, made with {@link make}.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Mailbox {
   /**
-   * Decides a request of the run, once: it is checked now, and acted on as soon as the loop gets to it.
+   * Decides a request of the run, once. The decision is checked now, and the loop acts on it before its next step.
    *
    * **Errors**
    *
-   * - A `Rejection` — no such request, decided already, by a person or because it expired, or a decision that does not fit.
+   * - A `Rejection` — the request does not exist, has been decided or has expired, or the decision does not fit it. Nothing changes.
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection>
   /**
-   * Says something to the run, which reads it before its next turn.
+   * Sends a message to the run, which reads it before its next turn.
    *
    * **Errors**
    *
-   * - `EmptyPrompt`; `RunEnded` — it has ended meanwhile: start a new run in its session.
+   * - `EmptyPrompt` — send a text or parts that are not blank.
+   * - `RunEnded` — the run has ended: start a new run in its session.
    */
   readonly send: (prompt: Prompt) => Effect.Effect<void, EmptyPrompt | RunEnded>
-  /** How the run stands; `undefined` before it has started. */
+  /** The current state of the run; `undefined` before it has started. */
   readonly state: () => RunState | undefined
-  /** The same with what is in the mailbox taken into it: what was acknowledged is in it, whether the loop has got to it or not. */
+  /** The current state with the mail folded into it: it contains every acknowledged decision and message. */
   readonly settled: () => RunState | undefined
-  /** The loop's side: takes what is there. */
+  /** Removes and returns the mail. Called by the loop. */
   readonly take: () => Mail
   readonly isEmpty: () => boolean
-  /** Calls `listener` when something comes in. Returns how to stop listening. */
+  /** Calls `listener` after each delivery. Returns the unsubscribe function. */
   readonly onMail: (listener: () => void) => () => void
-  /** Says who knows how the run stands. */
+  /** Connects the mailbox with its run. Called by the loop when it starts. */
   readonly attach: (runtime: Runtime, state: () => RunState) => void
 }
 
-/** Makes a mailbox for one run. */
+/** Makes an empty mailbox for one run. */
 export const make = (): Mailbox => {
   let decisions: Array<Decision> = []
   let messages: Array<Mail["messages"][number] & { readonly at: Timestamp }> = []
-  // Made when somebody listens: there may be many thousand mailboxes.
+  // Allocated with the first listener: a process may have many thousand mailboxes.
   let listeners: Set<() => void> | undefined
   let attached: { readonly runtime: Runtime; readonly state: () => RunState } | undefined
   const notify = () => {
@@ -79,7 +79,7 @@ export const make = (): Mailbox => {
       const { requestId } = decoded
       if (attached === undefined) return yield* new RequestNotFound({ requestId })
       const { runtime, state: now } = attached
-      // What was decided a moment ago counts, whether the loop has got to it or not; and so does time.
+      // Includes decisions that the loop has not taken yet.
       const standing = () => withDecisions(now(), decisions)
       const expire = () => {
         const expiry = expiryOf(standing(), requestId, clock.currentTimeMillisUnsafe())

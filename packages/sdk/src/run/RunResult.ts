@@ -1,8 +1,8 @@
 /**
- * How a prompt ended: one of four, told supervisor by `status`.
+ * The outcome of running a prompt: `completed`, `interrupted`, `cancelled` or `error`, in `status`.
  *
- * What happens inside a run is a result, never an exception. Every one carries the state; the ones that are not `completed`
- * can be continued from it.
+ * Failures inside a run are results, not exceptions. Every result has the state. An `interrupted` or `error` run continues from it; a
+ * prompt starts the next run of the session after any end.
  *
  * @since 0.1.0
  */
@@ -21,38 +21,35 @@ interface Fields {
   readonly usage: SessionUsage
 }
 
-/** The model answered and had nothing more to do. */
+/** The model answered without further calls. */
 export interface Completed<Output> extends Fields {
   readonly status: "completed"
   readonly text: string
-  /** The answer, decoded with the agent's output schema; `undefined` without one. */
+  /** The answer, decoded with the agent's output schema; `undefined` if the agent has none. */
   readonly output: Output
 }
 
-/** The run is held. Decide the requests, then continue it. */
+/** The run is held. Decide its requests, then continue it. */
 export interface Interrupted extends Fields {
   readonly status: "interrupted"
   readonly interruptions: ReadonlyArray<Interruption>
-  /**
-   * What of the run cannot go on in this program: sub-agents that are gone, tools that calls wait for. All else goes on. Left out where
-   * nothing is missing.
-   */
+  /** Agents and tools that the run needs and that this program does not have. The parts of the run that need them wait. */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
 
-/** The run was ended from outside, or by a denial that said so. */
+/** The run was cancelled, or stopped by a denial with `then: "stop"`. */
 export interface Cancelled extends Fields {
   readonly status: "cancelled"
   readonly reason: string
-  /** What became of each call of the last turn. */
+  /** A report on each call of the last turn. */
   readonly calls: ReadonlyArray<CallReport>
 }
 
-/** The run could not go on. */
+/** A budget was exhausted, or the model or the program's own code failed. The state can be continued. */
 export interface Failed extends Fields {
   readonly status: "error"
   readonly error: RunError
 }
 
-/** How a prompt ended. */
+/** The outcome of running a prompt. */
 export type RunResult<Output = unknown> = Completed<Output> | Interrupted | Cancelled | Failed

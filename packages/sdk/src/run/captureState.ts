@@ -1,5 +1,5 @@
 /**
- * A run and the way in which its runtime worked, as one text, so that a front end can go on with both elsewhere.
+ * Captures a run's state and its runtime's configuration as one text, so that another process can continue with both.
  *
  * @since 0.1.0
  */
@@ -15,7 +15,7 @@ import type { RunState } from "../domain/RunState.ts"
 import * as RunStateCodec from "../domain/RunStateCodec.ts"
 import { checkBound, type ResumeReport } from "./checkResume.ts"
 
-/** The version of the text around the state, which has its own. */
+/** The version of the capture's format. The state in it has a version of its own. */
 const version = 1
 
 const Capture = Schema.Struct({
@@ -29,13 +29,16 @@ const Capture = Schema.Struct({
 const decodeCapture = Schema.decodeUnknownResult(Capture)
 
 /**
- * The JSON text of a run's state, with the capability profile and the mode that its runtime works with, and the model profile if one
- * was chosen.
+ * Returns a run's state with its runtime's capability profile and mode, and its model profile if one was chosen, as JSON text.
+ *
+ * **When to use**
+ *
+ * To continue a run in another process with the runtime configured as it is now. `RunStateCodec.encode` encodes the state alone.
  *
  * **Gotchas**
  *
- * Tools and a model client that a reconfiguration has put in are not data, and not in it: put them into the other runtime too. Who can
- * change the text can choose the profile: let it go where only those come who may.
+ * The text does not contain tools or a model client that a reconfiguration has set: set them on the other runtime, too. The text is not
+ * signed. A program that can change it can select another capability profile, so keep it where only trusted programs can write.
  *
  * @category states
  * @since 0.1.0
@@ -52,14 +55,14 @@ export const captureState = (runtime: Runtime, state: RunState): string => {
   return JSON.stringify(capture)
 }
 
-/** A state that was restored. */
+/** A restored state. */
 export interface Restored {
   readonly state: RunState
-  /** What has changed since it was captured, and what of that stands in the way of continuing it. */
+  /** What has changed since the run started, and what prevents continuing it. */
   readonly problems: ResumeReport
 }
 
-/** What keeps a capture from being restored. */
+/** Why a capture was not restored. */
 export type RestoreError =
   | CaptureMalformed
   | CaptureTooNew
@@ -69,18 +72,19 @@ export type RestoreError =
   | Exclude<ReconfigureError, RuntimeOptionsInvalid>
 
 /**
- * Reads what {@link captureState} wrote, and lets the runtime work as the other did: with the same capability profile, mode and model
- * profile. All of it or nothing.
+ * Reads the text that {@link captureState} returned, and gives the runtime the captured capability profile, mode and model profile. On
+ * failure the runtime is unchanged.
  *
  * **Details**
  *
- * Nothing is run: continue the state with `runPrompt`. A tool that an open call waits for and that is gone is among the problems.
+ * The run is not continued: pass the state to `runPrompt`. `problems` lists each tool that an open call needs and that is missing.
  *
  * **Errors**
  *
- * - `CaptureMalformed`, `CaptureTooNew`, `RunStateMalformed`, `RunStateTooNew` — it is none, or was made by a newer Fermata.
- * - `AgentNotFound` — the run belongs to another agent than this runtime's.
- * - Those of `reconfigureRuntime`, `CapabilityProfileNotFound` among them.
+ * - `CaptureMalformed`, `RunStateMalformed` — the text is not a capture.
+ * - `CaptureTooNew`, `RunStateTooNew` — the text was made by a newer version of Fermata.
+ * - `AgentNotFound` — the run belongs to an agent that this runtime does not have.
+ * - The errors of `reconfigureRuntime`, such as `CapabilityProfileNotFound`.
  *
  * @category states
  * @since 0.1.0

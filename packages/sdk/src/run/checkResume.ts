@@ -1,5 +1,5 @@
 /**
- * What has changed in the program since a run was stored, and what of it stands in the way.
+ * Compares a run with the agents of the program: what has changed since it started, and what prevents resuming it.
  *
  * @since 0.1.0
  */
@@ -16,7 +16,7 @@ import { parse } from "./internal/classifyCall.ts"
 
 export type { Obstacle } from "../agent/internal/definitions.ts"
 
-/** One difference between the agent that started a run and the agent that would continue it. */
+/** One difference between the agent of a run as the run recorded it and as the program defines it now. */
 export type Change =
   | { readonly _tag: "agentRenamed"; readonly from: string; readonly to: string }
   | { readonly _tag: "instructionsChanged"; readonly agent: string }
@@ -24,19 +24,26 @@ export type Change =
   | { readonly _tag: "toolRemoved"; readonly agent: string; readonly tool: string }
   | { readonly _tag: "toolChanged"; readonly agent: string; readonly tool: string }
 
-/** What a resume would meet. It is possible when `blocking` is empty. */
+/** The differences that a resume would meet. The whole run can be resumed if `blocking` is empty. */
 export interface ResumeReport {
   readonly changes: ReadonlyArray<Change>
-  /** What keeps the run held: an agent that is gone, a tool that an open call needs and that is gone or takes other arguments. */
+  /**
+   * Missing agents, and tools that an open call needs and that are missing or no longer accept its arguments. The parts of the run that
+   * need them stay held.
+   */
   readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
 
 /**
- * Compares a state with the agents of this program.
+ * Compares a run with the agents of this program, without running anything.
+ *
+ * **When to use**
+ *
+ * Before deploying changed agents or resuming runs of an earlier version, to find the runs that the program cannot resume.
  *
  * **Errors**
  *
- * - The definition errors of {@link BoundAgent_.make}, when an agent itself cannot be used.
+ * - The definition errors of {@link BoundAgent_.make}, if the definition of an agent is invalid.
  */
 export const checkResume = (
   state: RunState,
@@ -48,7 +55,7 @@ export const checkResume = (
       name === undefined ? undefined : agents.find((other) => BoundAgent_.answersTo(other, name))
     const found = answering(under) ?? answering(agent.name)
     if (found !== undefined) return yield* checkBound(state, yield* BoundAgent_.make(found))
-    // One that hands over to the agent that has the conversation.
+    // The agent that has the conversation may be a handoff target of a given one.
     for (const other of agents) {
       const bound = yield* BoundAgent_.make(other)
       if (BoundAgent_.memberOf(bound, agent.name) !== undefined) return yield* checkBound(state, bound)
@@ -57,14 +64,14 @@ export const checkResume = (
     return { changes: [], blocking: [new AgentNotFound({ agent: agent.name, known })] }
   })
 
-/** Compares a state with one agent. */
+/** Compares a run with one agent. */
 export const checkBound = (state: RunState, first: BoundAgent): Effect.Effect<ResumeReport> =>
   Effect.map(inspect(state, first), ({ changes, obstacles }) => ({
     changes,
     blocking: obstacles.map(({ problem }) => problem)
   }))
 
-/** The same, with where in the tree each obstacle is. */
+/** Compares a run with one agent and returns the obstacles, each with its place in the tree of agents. */
 export const inspect = Effect.fnUntraced(function* (state: RunState, first: BoundAgent) {
   const changes: Array<Change> = []
   const obstacles: Array<Obstacle> = []
@@ -91,7 +98,7 @@ export const inspect = Effect.fnUntraced(function* (state: RunState, first: Boun
   return { changes, obstacles }
 })
 
-/** What has changed of the agent that has the conversation. */
+/** The changes of the agent that has the conversation. */
 const changesOf = (state: RunState, { agent, entries, identity }: BoundAgent): ReadonlyArray<Change> => {
   const changes: Array<Change> = []
   if (state.agent.name !== agent.name) {
@@ -118,6 +125,6 @@ const changesOf = (state: RunState, { agent, entries, identity }: BoundAgent): R
   return changes
 }
 
-/** Whether the arguments of a call were decoded by the schema that the tool has now. Calls of earlier versions do not say. */
+/** Whether a call's arguments were decoded by the tool's current schema. `false` for calls of earlier versions, which record no schema. */
 const isAsDecoded = (call: ToolCall, entry: BoundAgent_.Entry): boolean =>
   "definition" in entry && call.schema === entry.definition.schema

@@ -1,5 +1,5 @@
 /**
- * What a run is started, continued, watched and stopped with.
+ * The inputs and options of the functions that start and continue runs.
  *
  * @since 0.1.0
  */
@@ -14,45 +14,45 @@ import type { Allotted } from "./internal/startOptions.ts"
 import type { Prompt } from "./Mail.ts"
 import type { Mailbox } from "./Mailbox.ts"
 
-/** A new run. With a `state` that has ended, it goes on in that session. */
+/** Input that starts a run. */
 export interface StartInput extends Allotted {
   readonly prompt: Prompt
+  /** Default: a new id. */
   readonly runId?: RunId
+  /** Default: a new session. */
   readonly sessionId?: SessionId
   /** Changes to the agent's limits. */
   readonly limits?: Partial<Limits>
   /** Replaces the agent's approval policy. */
   readonly policy?: ApprovalPolicy
-  /** The agent that answers: the runtime's own (the default), or one that it hands over to, at any remove. */
+  /** The name of the agent that answers: the runtime's agent (default), or one that it hands over to, directly or through others. */
   readonly answeredBy?: string
 }
 
-/** A run to go on with. */
+/** Input that continues a run from its state, or starts the next run of its session. */
 export interface ContinueInput extends Allotted {
   readonly state: RunState
   readonly decisions?: ReadonlyArray<DecisionInput>
-  /** Of a held run: queued until its calls are settled. Of a run that has ended: a new run in its session. */
+  /** For a run that has not ended: a message, queued until its open calls are settled. For an ended run: starts the session's next run. */
   readonly prompt?: Prompt
-  /** Larger budgets for a run that has used up its own. Of a run that has ended: of the new run, beside what this one's caller gave. */
+  /** Changes to the run's limits, such as a larger budget. If a next run starts: added to the changes that the ended run's caller gave. */
   readonly limits?: Partial<Limits>
   /**
-   * Of a run that has ended: replaces the approval policy of the agent that answers. Default: the policy that the caller of this one
-   * gave, if any.
+   * Replaces the approval policy of the next run's agent. Default: the policy that the ended run's caller gave, if any. Refused if no
+   * next run starts.
    */
   readonly policy?: ApprovalPolicy
-  /**
-   * Of a run that has ended: the agent that answers. Default: the one that has the conversation. A run that has not ended
-   * goes on with its own.
-   */
+  /** The name of the agent that answers in the next run. Default: the agent that has the conversation. Ignored if no next run starts. */
   readonly answeredBy?: string
 }
 
-/** How a run is watched and stopped. */
+/** Options of driving a run. */
 export interface RunOptions {
-  /** Told everything that happens, as it happens. Must return quickly and not throw. */
+  /** Called synchronously with every update of the run. It must return quickly; if it throws, the run continues. */
   readonly onUpdate?: (update: RunUpdate) => void
+  /** Cancels the run. Default: the fiber's `CancellationToken`. */
   readonly cancellation?: Cancellation.CancellationToken
-  /** Through which a run that is not stored is reached while it is at work. */
+  /** Delivers decisions and messages to a run without a store while it is driven. */
   readonly mailbox?: Mailbox
 }
 

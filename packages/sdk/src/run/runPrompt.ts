@@ -1,8 +1,7 @@
 /**
- * Runs a prompt until the run is held or over; or continues a run from its state.
+ * Runs a prompt without a store, or continues a run from its state, until the run is held or has ended.
  *
- * Nothing is stored: a held run is the returned value, and it is the caller's to keep, wherever it likes. `runPromptStored` is
- * the same with a store.
+ * Nothing is stored: the returned result has the state, and the caller keeps it. `runPromptStored` does the same with a store.
  *
  * @since 0.1.0
  */
@@ -37,7 +36,7 @@ import { noJournal } from "./internal/unstoredJournal.ts"
 import type { ContinueInput, RunOptions, StartInput } from "./runInput.ts"
 import type { RunResult } from "./RunResult.ts"
 
-/** What can be wrong with the call itself. None of these changed anything. */
+/** Why a prompt was not run. Nothing has changed when one of these is returned. */
 export type RunPromptError =
   | EmptyPrompt
   | IdInvalid
@@ -52,24 +51,27 @@ export type RunPromptError =
   | RuntimeClosed
 
 /**
- * Runs a prompt until the run is held or over.
+ * Runs a prompt, or continues a run from its state, until the run is held or has ended.
+ *
+ * **When to use**
+ *
+ * When the program keeps the state of held runs itself. Use `runPromptStored` if a store should keep it: without a store, nothing
+ * prevents two programs from continuing the same state.
  *
  * **Details**
  *
- * What happens inside the run is in the result: `completed`, `interrupted`, `cancelled` or `error`. Decisions are checked before
- * anything happens: if one is refused, none is taken. Requests that are not decided stay open.
+ * The result is `completed`, `interrupted`, `cancelled` or `error`; failures inside the run are results. All decisions are checked
+ * before any of them is taken. Requests without a decision stay open. Interrupting the fiber cancels the run.
  *
  * **Errors**
  *
- * - `EmptyPrompt`, `IdInvalid`, `LimitsInvalid`, `PolicyInvalid` — say something; choose another id, limits that are numbers, or a policy
- *   that is one.
- * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
- * - A `Rejection` — the decision is about nothing that waits, comes too late, or does not fit.
- * - `RunEnded` — pass a `prompt` to go on in the session.
+ * - `EmptyPrompt`, `IdInvalid`, `LimitsInvalid`, `PolicyInvalid` — correct the prompt, the id, the limits or the policy.
+ * - `OptionsInvalid` — an option's key or value is wrong; for a misspelt key, the error names the nearest one.
+ * - A `Rejection` — a decision's request does not exist, has been decided or has expired, or the decision does not fit it.
+ * - `RunEnded` — pass a `prompt` to start the next run of the session.
  * - `PolicyFixed` — a run that has not ended keeps its policy.
- * - `AgentNotFound`, `ToolUnavailable` — the program lacks what the run needs, or the agent that has the conversation; the state is as
- *   good as before.
- * - `RuntimeClosed` — create another runtime.
+ * - `AgentNotFound`, `ToolUnavailable` — the program does not have an agent or a tool that the run needs. The state is still valid.
+ * - `RuntimeClosed` — make another runtime.
  *
  * @category running
  * @since 0.1.0
@@ -81,7 +83,7 @@ export const runPrompt: <Output>(
 ) => Effect.Effect<RunResult<Output>, RunPromptError> = (runtime, input, options) =>
   new Prompted(runtime, input, options)
 
-/** An object, and not a function: it may be kept for as long as the run waits. */
+/** A class instead of a function, since a caller may retain the effect for as long as the run waits. */
 class Prompted<Output> extends Effectable.Class<RunResult<Output>, RunPromptError> {
   private readonly runtime: Runtime<Output>
   private readonly input: StartInput | ContinueInput
@@ -94,7 +96,7 @@ class Prompted<Output> extends Effectable.Class<RunResult<Output>, RunPromptErro
     this.options = options
   }
 
-  // In two parts, so that nothing of the first is kept.
+  // Two effects, so that the locals of the first are not retained while the second waits.
   asEffect(): Effect.Effect<RunResult<Output>, RunPromptError> {
     return traced(Effect.flatten(starting(this.runtime, this.input, this.options)), "fermata.runPrompt")
   }
@@ -138,7 +140,7 @@ const starting = Effect.fnUntraced(function* <Output>(
     staged: staged.events,
     missing: staged.missing
   })
-  // A journal that keeps nothing cannot fail.
+  // The journal of a run without a store cannot fail.
   return ended(runtime, driving as Effect.Effect<RunState, AgentNotFound | ToolUnavailable>)
 })
 

@@ -409,7 +409,7 @@ describe("interrupting the fiber that runs a prompt", () => {
       yield* Fiber.interrupt(fiber)
       assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
       const last = events(updates).at(-1)
-      assert.deepInclude(last, { _tag: "run.cancelled", reason: "The program that ran it stopped it." })
+      assert.deepInclude(last, { _tag: "run.cancelled", reason: "The program interrupted the run." })
       assert.deepStrictEqual(last?._tag === "run.cancelled" && states(last), ["work aborted"])
     })
   )

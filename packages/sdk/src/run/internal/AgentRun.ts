@@ -1,5 +1,5 @@
 /**
- * The run of one agent of the tree: where it lies in the state of its drive, what supervises it, and what stops it.
+ * The run of one agent of the tree: its place in the state of the drive, its supervisor, and its cancellation token.
  */
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
@@ -19,12 +19,12 @@ import { Supervisor } from "./Supervisor.ts"
 
 const none: ReadonlyArray<never> = []
 
-/** A step that a run takes by itself: neither over nor waiting for somebody. */
+/** A step that the loop performs: every step except those that hold or end the run. */
 export type ActiveStep = Exclude<Step, { readonly _tag: "Hold" | "Finish" }>
 
 type Perform = (run: AgentRun, step: ActiveStep) => Effect.Effect<void, DriveError>
 
-/** Where the run of a sub-agent lies. */
+/** The place of a sub-agent's run. */
 interface Under {
   readonly parent: AgentRun
   readonly callId: ToolCallId
@@ -37,15 +37,15 @@ export class AgentRun {
   /** The calls that lead from the root to this run. */
   readonly path: ReadonlyArray<ToolCallId>
   readonly parent: AgentRun | undefined
-  /** Stops this run and what is under it. The root's is the drive's. */
+  /** Stops this run and the runs under it. The root's token is the drive's. */
   readonly token: Cancellation.CancellationToken
-  /** What a sub-agent's run was started with, where the program has it. The root's is the runtime's, which may change. */
+  /** The definition that a sub-agent's run was started with, if the program has it. The root's is the runtime's, which may change. */
   private readonly startedWith: BoundAgent | undefined
-  /** Makes one step happen, in the run of one agent of the tree. */
+  /** Performs one step of a run of the tree. */
   readonly perform: Perform
-  /** Supervises what the run's loop waits for. */
+  /** Supervises the work that the run's loop waits for. */
   readonly supervisor: Supervisor
-  /** How much had changed when the loop last looked at the state. */
+  /** The value of `Drive.changes` when the loop last read the state. */
   seen = 0
 
   constructor(drive: Drive, token: Cancellation.CancellationToken, perform: Perform, under?: Under) {
@@ -59,19 +59,19 @@ export class AgentRun {
     this.supervisor = new Supervisor(drive, suspension === undefined ? [token] : [token, suspension.now])
   }
 
-  /** The agent that the run was started with; `undefined` where the program does not have it. */
+  /** The agent that the run was started with; `undefined` if the program does not have it. */
   get first(): BoundAgent | undefined {
     return this.parent === undefined ? this.drive.runtime.bound : this.startedWith
   }
 
-  /** The agent that has the conversation now; `undefined` where the program does not have it. */
+  /** The agent that has the conversation now; `undefined` if the program does not have it. */
   get holder(): BoundAgent | undefined {
     const { first } = this
     const state = findState(this)
     return first === undefined || state === undefined ? first : holderOf(first, state.agent)
   }
 
-  /** The agent that has the conversation now. No step is taken that needs it where it is missing. */
+  /** The agent that has the conversation now. Throws if the program does not have it; `perform` takes no step that needs it then. */
   get bound(): BoundAgent {
     const { holder } = this
     if (holder === undefined) throw new Error("The agent that has the conversation is missing.")
@@ -90,21 +90,21 @@ export const stateOf = (run: AgentRun): RunState => {
   return state
 }
 
-/** Whether a call of the run is open. A decision may have settled it while user code was asked about it. */
+/** Whether a call of the run is open. A decision may settle it while user code runs. */
 export const isCallOpen = (run: AgentRun, callId: ToolCallId): boolean => {
   const call = findCall(stateOf(run), callId)
   return call !== undefined && !isSettled(call)
 }
 
-/** The states from the root's to that of the run. */
+/** The states from the root's to the run's. */
 export const statesOf = (run: AgentRun): ReadonlyArray<RunState> =>
   run.parent === undefined ? [run.drive.state] : [...statesOf(run.parent), stateOf(run)]
 
-/** The time, for the budgets of the run: it matters where the run has one of time. */
+/** The time for checking the run's budgets. Without a time budget the clock is not read. */
 export const budgetTime = (run: AgentRun): number =>
   stateOf(run).limits.maxWallMs === undefined ? 0 : now(run.drive)
 
-/** Milliseconds that are left to the run and the runs above it; `undefined` is without bound. */
+/** The milliseconds left to the run and the runs above it; `undefined` if none has a time budget. */
 export const timeLeftOf = (run: AgentRun): number | undefined => {
   const { limits } = run.drive.state
   if (run.parent === undefined && limits.maxWallMs === undefined) return undefined
@@ -118,41 +118,38 @@ const findState = ({ drive, path }: AgentRun): RunState | undefined => {
   return state
 }
 
-/** Whether the run is still there: what has ended, and been told to its parent, is not. */
+/** Whether the run is in the state. A sub-agent's run leaves the state when its parent has received its result. */
 export const isThere = (run: AgentRun): boolean => findState(run) !== undefined
 
-/**
- * Waits until something changes that the run's loop has not seen, or the loop is stopped. What people act on is stored and published
- * before.
- */
+/** Waits for a change that the run's loop has not seen, or for its stop. Requests, decisions and ends are committed before the wait. */
 export const awaitChange = Effect.fnUntraced(function* ({ drive, seen, supervisor }: AgentRun) {
   if (drive.staged.some(isActedOn)) yield* flush(drive)
   if (drive.changes === seen) yield* supervisor.run(drive.tasks.changed)
 })
 
-/** The id that the next request of the run has. */
+/** The id of the run's next request. */
 export const nextRequestId = (run: AgentRun) => {
   const state = stateOf(run)
   return Id.requestId(state.runId, state.requests.length + 1)
 }
 
-/** How long a body may take: the tool's own time, else the run's. */
+/** The timeout of a body: the tool's, or the run's `toolTimeoutMs`. */
 export const toolTimeoutMs = (run: AgentRun, { options }: AnyTool): number =>
   options.timeout === undefined
     ? stateOf(run).limits.toolTimeoutMs
     : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
 
-/** How long a tool may take to say something about a call: as long as a body, and no longer than the run may. */
+/** The timeout of a tool's callback about a call: that of a body, or the time left to the run if that is less. */
 export const judgingMs = (run: AgentRun, tool: AnyTool): number => {
   const own = toolTimeoutMs(run, tool)
   return Math.max(1, Math.min(own, timeLeftOf(run) ?? own))
 }
 
-/** Whether nothing new is to be begun: the run is cancelled, or suspended. */
+/** Whether the run is cancelled or suspended, and starts nothing new. */
 export const isEnding = ({ drive, token }: AgentRun): boolean =>
   token.reason() !== undefined || drive.suspension?.soon.reason() !== undefined
 
-/** Whether something ended because the run is being stopped. User code that interrupts itself has failed like any other. */
+/** Whether a cause is the interruption by a stop of the run. User code that interrupts itself has failed. */
 export const isStopped = ({ drive, token }: AgentRun, cause: Cause.Cause<unknown>): boolean =>
   Cause.hasInterruptsOnly(cause) &&
   (token.reason() !== undefined || drive.suspension?.now.reason() !== undefined)

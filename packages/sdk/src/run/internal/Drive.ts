@@ -1,8 +1,8 @@
 /**
- * A run while it is being driven: its state, the events that are not committed yet, and who is told.
+ * A run while it is driven: its state, the events that are not committed yet, and its subscriber.
  *
- * Events are folded as they happen and committed together, before the first thing that must not be repeated: a side-effecting
- * body, a hold, an end. What people act on (requests, decisions, holds, ends) is told after the commit, never before.
+ * Events are folded when they are emitted, and are committed together before the next operation that must not be repeated: a
+ * side-effecting body, a hold, an end. Requests, decisions, holds and ends are published after their commit.
  */
 import type * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
@@ -25,10 +25,10 @@ import type { Journal, JournalError } from "./Journal.ts"
 import { redactEvent } from "./redact.ts"
 import { Tasks } from "./Tasks.ts"
 
-/** What can go wrong while a run is driven. */
+/** Why driving a run failed. */
 export type DriveError = JournalError | ToolUnavailable | AgentNotFound
 
-/** What a drive is made of. */
+/** The arguments of a drive. */
 interface DriveFields {
   readonly runtime: Runtime
   readonly token: Cancellation.CancellationToken
@@ -37,49 +37,49 @@ interface DriveFields {
   readonly journal: Journal
   readonly onUpdate: ((update: RunUpdate) => void) | undefined
   readonly state: RunState
-  /** Whether there may be mail that the state has not. */
+  /** Whether there may be mail that is not in the state. */
   readonly hasMail: boolean
-  /** Folded, not committed. */
+  /** Events that are folded and not committed. */
   readonly staged: ReadonlyArray<RunEvent>
-  /** What the program has no definition of, as far as it is known. */
+  /** The definitions known to be missing in the program. */
   readonly missing?: Missing | undefined
 }
 
-/** One lives as long as its run waits: small. */
+/** One driven run. Allocated once per driven run, also while it waits; keep it small. */
 export class Drive implements DriveFields, LiveRun {
   readonly runtime: Runtime
   readonly token: Cancellation.CancellationToken
   readonly suspension: Suspension | undefined
   readonly clock: Clock.Clock
   readonly journal: Journal
-  /** Nobody, once the drive is over. */
+  /** The subscriber; `undefined` after the drive has ended. */
   onUpdate: ((update: RunUpdate) => void) | undefined
-  /** That of the fiber that drives: user code runs under it. */
+  /** The context of the driving fiber, in which user code runs. */
   context: Context.Context<never> = Context.empty()
   state: RunState
-  /** The state at the last commit, as far as that is known. */
+  /** The state at the last commit; `undefined` before the first commit of a drive that began with staged events. */
   committed: RunState | undefined
   hasMail: boolean
-  /** Whether there is mail that ends a sub-agent: the root's loop takes it. */
+  /** Whether there is mail that ends a sub-agent. The root's loop takes it. */
   hasEnding = false
   /** Model calls in flight, in any run of the tree. */
   modelCalls = 0
-  /** What the first task failed with: the loop fails with it, too. */
+  /** The cause of the first failed task. The loop fails with it, too. */
   failure: Cause.Cause<DriveError> | undefined = undefined
-  /** How often something has changed that a loop may wait for. */
+  /** The number of changes that a loop may wait for. */
   changes = 0
   private ownTasks: Tasks<DriveError> | undefined = undefined
-  /** The requests that the approval callback was asked about; made when it is. */
+  /** The requests that the approval callback was called with. */
   callbackAsked: Set<string> | undefined = undefined
-  /** The one about which it has not answered yet. */
+  /** The request that the approval callback has not answered yet. */
   callbackAsking: RequestId | undefined = undefined
   missing: Missing | undefined
-  /** Calls that were let through since the run last waited for anything. */
+  /** Calls that their tools' approval rules allowed since the run last waited. Their rules are not asked again before the body. */
   justAllowed: Set<string> | undefined = undefined
-  /** Calls of which their tools have found out that no attempt took effect, until their bodies begin. */
+  /** Calls whose tools' `reconcile` returned `notHappened`, until their bodies start. */
   notHappened: Set<string> | undefined = undefined
   readonly staged: Array<RunEvent>
-  /** Folded, not told. */
+  /** Events that are folded and not published. */
   readonly unpublished: Array<{ readonly event: RunEvent; readonly revision: number }> = []
 
   constructor(given: DriveFields) {
@@ -96,12 +96,12 @@ export class Drive implements DriveFields, LiveRun {
     this.missing = given.missing
   }
 
-  /** What goes on beside the loop. Most runs have nothing. */
+  /** The tasks beside the loop. Allocated on first use, since most runs have none. */
   get tasks(): Tasks<DriveError> {
     return (this.ownTasks ??= new Tasks<DriveError>(this))
   }
 
-  /** Whether the loop is the only one that commits, and takes mail. */
+  /** Whether there are no tasks, so that only the loop commits and takes mail. */
   isAlone(): boolean {
     return this.ownTasks === undefined || this.ownTasks.size === 0
   }
@@ -111,11 +111,11 @@ export class Drive implements DriveFields, LiveRun {
     this.ownTasks?.resume()
   }
 
-  /** What the definitions of the program allow the run of the root to do. */
+  /** What the program's definitions permit the root's run to do. */
   get constraints(): Constraints {
     const { missing } = this
     if (missing === undefined) return noConstraints
-    // The runtime has been reconfigured since.
+    // The runtime was reconfigured: what was missing may be there now.
     if (missing.root !== this.runtime.bound) {
       this.missing = undefined
       return noConstraints
@@ -123,7 +123,7 @@ export class Drive implements DriveFields, LiveRun {
     return { ...noConstraints, unavailable: missing }
   }
 
-  /** Puts on the books that the program has no definition of something. */
+  /** Records that the program does not have a definition. */
   addMissing(obstacle: Obstacle): void {
     const { bound } = this.runtime
     if (this.missing?.root !== bound) this.missing = new Missing(bound)
@@ -149,13 +149,13 @@ const isTurnOpen = (state: RunState): boolean =>
 
 export const now = (drive: Drive): number => drive.clock.currentTimeMillisUnsafe()
 
-/** What must be committed before anybody is told. */
+/** Whether an event is published only after its commit. */
 export const isActedOn = (event: RunEvent): boolean => {
   const { _tag } = unwrap(event).event
   return _tag.startsWith("request.") || _tag.startsWith("run.") || _tag.startsWith("grant.")
 }
 
-/** Folds an event of the root's run. */
+/** Folds an event of the root's run, stages it, and publishes it now or after its commit. `cause` is a failure of user code, for hooks. */
 export const emitRoot = (drive: Drive, given: RunEvent, cause?: Cause.Cause<unknown>): void => {
   const event = redactEvent(drive.runtime.scrubber, given)
   if (cause !== undefined) keepCause(event, redactCause(drive.runtime.scrubber, cause))
@@ -171,14 +171,14 @@ export const emitRoot = (drive: Drive, given: RunEvent, cause?: Cause.Cause<unkn
   else publish(drive, update)
 }
 
-/** Folds an event of the run; `cause` is how user code failed, for hooks. */
+/** The same as {@link emitRoot} for an event of any run of the tree. */
 export const emit = (
   { drive, path }: { readonly drive: Drive; readonly path: ReadonlyArray<ToolCallId> },
   event: RunEvent,
   cause?: Cause.Cause<unknown>
 ): void => emitRoot(drive, path.length === 0 ? event : wrap(event, path), cause)
 
-/** Whether time may have passed, or authority may have changed, before this event. */
+/** Whether the run may have waited, or an authorisation may have changed, before this event. */
 const isWait = (event: RunEvent): boolean => {
   const { _tag } = event._tag === "child.advanced" ? unwrap(event).event : event
   return _tag === "request.decided" || _tag === "run.resumed" || _tag === "grant.revoked"
@@ -189,7 +189,7 @@ export const publish = (
   update: { readonly event: RunEvent; readonly revision: number }
 ): void => drive.onUpdate?.({ _tag: "event", runId: drive.state.runId, ...update })
 
-/** Tells what has been held back. */
+/** Publishes the events that were held back. */
 export const publishAll = (drive: Drive): void => {
   if (drive.unpublished.length > 0) for (const update of drive.unpublished.splice(0)) publish(drive, update)
 }

@@ -1,5 +1,5 @@
 /**
- * Where the events of a run go, and where its mail comes from.
+ * The port between the loop and a run's storage: commits its events, delivers its mail, and keeps its lease.
  */
 import type * as Effect from "effect/Effect"
 import type { Decision } from "../../domain/Decision.ts"
@@ -10,44 +10,45 @@ import type { RunState } from "../../domain/RunState.ts"
 import type { LeaseLost, RunConflict, RunStoreError } from "../../store/RunStoreError.ts"
 import type { Mail } from "../Mail.ts"
 
-/** What can go wrong while a stored run is driven; nothing, where a run is not stored. */
+/** Why an operation of a journal failed. The journal of a run without a store does not fail. */
 export type JournalError = RunConflict | LeaseLost | SessionBusy | RunStoreError
 
-/** What a journal has heard about the run since. */
+/** What the store reports about a run with the answer to a write. */
 export interface News {
+  /** Present if cancellation was requested. */
   readonly cancelReason?: string
   readonly hasMail?: boolean
-  /** Set when nothing was written, because grants that the events rely on were revoked. */
+  /** Present if nothing was written, because grants that the events rely on were revoked. */
   readonly revoked?: ReadonlyArray<Revoked>
 }
 
-/** Where the events of a run go. `E` is what can go wrong there. */
+/** The journal of one driven run. */
 export interface Journal {
-  /** Commits events that are folded into `state` already. May report that the run is to be cancelled, and that there is mail. */
+  /** Commits events. `state` is the state after them. */
   readonly append: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<News, JournalError>
-  /** Set where nobody keeps events: then they need not be collected. */
+  /** Present if events are not kept, so that the drive need not stage them. */
   readonly keepsNothing?: true | undefined
-  /** Commits events and gives the lease back, unless there is something new to act on: then `false`, and nothing is written. */
+  /** Commits events and releases the lease. Returns `false` and writes nothing if there is mail or a cancellation to act on. */
   readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, JournalError>
-  /** Decisions and messages that are not in the state yet. Where no store decides what expired, `expired` says it, in the same moment. */
+  /** Returns the mail that is not in the state yet. Without a store, `expired` supplies the decisions of expired requests. */
   readonly mail: (expired: () => ReadonlyArray<Decision>) => Effect.Effect<Mail, JournalError>
-  /** Fails when a decision does not fit what the run has asked: what is stored was damaged. */
+  /** Fails if a stored decision does not fit its request, which means that the store was damaged. */
   readonly requireFitting: (
     state: RunState,
     decisions: ReadonlyArray<Decision>
   ) => Effect.Effect<void, JournalError>
-  /** Puts a decision into the mail, unless somebody has decided before. `undefined` where nobody else can. */
+  /** Adds a decision to the mail, unless its request has been decided. `undefined` if nothing else can decide concurrently. */
   readonly decide: ((decision: Decision) => Effect.Effect<void, JournalError>) | undefined
-  /** Calls `listener` when there may be mail. Returns how to stop listening. */
+  /** Calls `listener` when there may be mail. Returns the unsubscribe function. */
   readonly onMail: (listener: () => void) => () => void
-  /** Listens to what others do from now on, also while nothing is appended. */
+  /** Subscribes to the run's notifications, so that mail is noticed while nothing is appended. */
   readonly watch: Effect.Effect<void>
-  /** Renews the lease and reports cancellation and mail. Fails when the run has another owner. */
+  /** Renews the lease and reports cancellation and mail. Fails if the run has another owner. */
   readonly renewLease: Effect.Effect<News, JournalError>
-  /** Whether so much time has passed since the last sign of life that the run may be somebody else's. */
+  /** Whether the last renewal was so long ago that the lease may have expired. */
   readonly isStale: () => boolean
-  /** Whether the store itself has met a defect: nothing more is written then. */
+  /** Whether the store has met a defect. Nothing more is written then. */
   readonly isBroken: () => boolean
-  /** Set where other programs find a run that is left at work, and go on with it. */
+  /** Present if other processes can find and continue a run that is suspended. */
   readonly isShared?: true
 }

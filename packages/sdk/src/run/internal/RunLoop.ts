@@ -1,10 +1,9 @@
 /**
- * The loop: asks `next` what has to happen, makes it happen, folds the events, until the run is held or over.
+ * The loop: asks `next` for the next step, performs it and folds its events, until the run is held, has ended or is suspended.
  *
- * This is the only place with effects between a state and its successor. It never runs user code to find out where it was, it
- * calls the model only when every call of the turn is settled, and it commits before it does what must not be done twice. One
- * mechanism stops it: the cancellation token, which stops what the loop waits for. Interrupting the fiber that waits for the run cancels
- * the token.
+ * Only the loop performs effects between a state and its successor. It never runs user code to restore its position, it calls the model
+ * only when every call of the turn is settled, and it commits before every operation that must not be repeated. The cancellation token
+ * stops it by stopping the work that it waits for. Interrupting the fiber that waits for the run cancels the token.
  *
  * @since 0.1.0
  */
@@ -49,32 +48,32 @@ import { beginsUnheard, hearStops, mayBeHalted } from "./stops.ts"
 import { takeMail } from "./takeMail.ts"
 import { cannotGoOn } from "./Tasks.ts"
 
-/** How a run is driven. */
+/** The options of {@link drive}. */
 export interface DriveOptions {
   readonly clock: Clock.Clock
   readonly runtime: Runtime
   readonly journal: Journal
   readonly token: Cancellation.CancellationToken
   readonly onUpdate: ((update: RunUpdate) => void) | undefined
-  /** The state to go on from. */
+  /** The state to continue from. */
   readonly state: RunState
-  /** Events that are folded into `state` already and not committed. */
+  /** Events that are folded into `state` and not committed. */
   readonly staged: ReadonlyArray<RunEvent>
-  /** Events that are committed already and that nobody has been told. */
+  /** Events that are committed and not published. */
   readonly committed?: ReadonlyArray<RunEvent>
-  /** Suspends the run: stops working on it without ending it. */
+  /** Suspends the run. */
   readonly suspension?: Suspension | undefined
-  /** Whether there is mail for it already. */
+  /** Whether there is mail already. */
   readonly hasMail?: boolean
-  /** What the program has no definition of, as far as it is known. */
+  /** The definitions known to be missing in the program. */
   readonly missing?: Missing | undefined
-  /** Told how to see how the run stands. */
+  /** Called once with a function that returns the current state. */
   readonly onStart?: (state: () => RunState) => void
 }
 
-/** Drives a run until it is held or over, or suspended, and returns its state then. To be run once. */
+/** Drives a run until it is held, has ended or is suspended, and returns its state. The returned effect can be run once. */
 export const drive = (options: DriveOptions): Effect.Effect<RunState, DriveError> =>
-  // What it was given is not kept: a run may wait for long.
+  // The options are not retained, since the run may wait for long.
   driving(begin(options), options.onStart)
 
 const begin = (options: DriveOptions): Drive => {
@@ -98,13 +97,13 @@ const begin = (options: DriveOptions): Drive => {
   return drive
 }
 
-/** Somebody who watches must not be able to break the run. */
+/** A failing subscriber must not fail the run. */
 const guarded =
   (onUpdate: (update: RunUpdate) => void) =>
   (update: RunUpdate): void =>
     notify(onUpdate, update)
 
-// An interruption may come at any time: it is turned into a cancellation, and the run comes to its end first.
+// An interruption at any time becomes a cancellation, and takes effect after the run has ended.
 const driving = (drive: Drive, onStart: DriveOptions["onStart"]): Effect.Effect<RunState, DriveError> =>
   Effect.uninterruptibleMask((restoreCaller) =>
     Effect.withFiber(({ context }) => {
@@ -121,7 +120,7 @@ const driving = (drive: Drive, onStart: DriveOptions["onStart"]): Effect.Effect<
     })
   )
 
-/** Lets whoever has to do with the run find it. Returns how to stop listening for its mail. */
+/** Registers the run with its runtime and subscribes to its mail. Returns the unsubscribe function. */
 const enter = (drive: Drive): (() => void) => {
   const { journal, runtime } = drive
   runtime.runs.add(drive)
@@ -137,17 +136,17 @@ const exit = (drive: Drive, unlisten: () => void): void => {
   unlisten()
   drive.token.release()
   drive.runtime.runs.delete(drive)
-  // What was left behind may go on telling.
+  // Abandoned work may still publish.
   drive.onUpdate = undefined
 }
 
-/** The loop has failed. What goes on beside it can write nothing either. */
+/** Handles the failure of the loop: stops the tasks, whose events can no longer be written, then fails the run. */
 const failed = (drive: Drive, cause: Cause.Cause<DriveError>): Effect.Effect<RunState, DriveError> => {
   drive.token.cancel(cannotGoOn)
   return Effect.andThen(drive.tasks.ended, failWith(drive, cause))
 }
 
-/** Takes one step of the root's run after the other, until it is held or over, or suspended. */
+/** Performs the steps of the root's run until it is held, has ended or is suspended. */
 const loop = Effect.fnUntraced(function* (root: AgentRun): Effect.fn.Return<RunState, DriveError> {
   const { drive } = root
   if (!isEnded(drive.state)) holdIdle(drive)
@@ -159,10 +158,10 @@ const loop = Effect.fnUntraced(function* (root: AgentRun): Effect.fn.Return<RunS
     if (drive.failure !== undefined) return yield* Effect.failCause(drive.failure)
     const cancelled = drive.token.reason()
     root.seen = drive.changes
-    // What was decided before a run is cancelled belongs to what is said of it.
+    // A cancelled run's report includes the decisions that preceded the cancellation.
     if (drive.hasMail || drive.hasEnding || cancelled !== undefined) {
       yield* takeMail(drive)
-      // It may be for a sub-agent of one that waits.
+      // Resumes the waiting loops of sub-agents, since the mail may be for one of them.
       drive.notify()
     }
     const step = next(drive.state, drive.constraints)
@@ -174,7 +173,7 @@ const loop = Effect.fnUntraced(function* (root: AgentRun): Effect.fn.Return<RunS
       if (yield* comeToRest(root, step)) return drive.state
       continue
     }
-    // It was cancelled since: that is an end, and not a letting go.
+    // A cancellation during the wait takes precedence over a suspension.
     if (drive.token.reason() !== undefined) continue
     if (isEnding(root)) {
       yield* suspend(drive)
@@ -188,21 +187,21 @@ const loop = Effect.fnUntraced(function* (root: AgentRun): Effect.fn.Return<RunS
     isHeard = false
     if (drive.journal.isStale()) yield* confirmLease(drive)
     if (drive.state.background !== undefined) yield* goOnInBackground(root)
-    // Where a step waits for sub-agents, people can be asked meanwhile.
+    // While a step waits for sub-agents, their requests can be decided by expiry and the approval callback.
     yield* step._tag === "AwaitChildren" || step._tag === "ResumeChildren"
       ? asking(root, perform(root, step))
       : perform(root, step)
   }
 })
 
-/** Cancels the run, with everything under it. */
+/** Cancels the run and the runs under it, after its tasks have ended. */
 const cancel = Effect.fnUntraced(function* (drive: Drive, reason: string) {
   yield* drive.tasks.ended
   for (const event of cancellation(drive.state, now(drive), reason)) emitRoot(drive, event)
   yield* flush(drive)
 })
 
-/** Takes a step that may bring the run to rest. Says whether it has. */
+/** Performs a step that may hold or end the run. Returns whether the drive is over. */
 const comeToRest = (
   root: AgentRun,
   step: Extract<Step, { readonly _tag: "Hold" | "Finish" | "DecodeOutput" }>
@@ -230,8 +229,8 @@ const decode = Effect.fnUntraced(function* (root: AgentRun, text: string) {
 })
 
 /**
- * Whether all that it was begun with is decisions, and the calls that they release come next: those are not started before a commit,
- * which then holds both.
+ * Whether the drive began with decisions only, and the calls that they release come next. Their starts are committed before their bodies
+ * run, so one commit can hold the decisions and the starts.
  */
 const startsWithCalls = (drive: Drive): boolean =>
   !drive.hasMail &&
@@ -239,7 +238,7 @@ const startsWithCalls = (drive: Drive): boolean =>
   drive.staged.every((event) => event._tag === "request.decided" || event._tag === "run.resumed") &&
   next(drive.state, drive.constraints)._tag === "SettleToolCalls"
 
-/** Asks people about what the sub-agents need while the step waits for them. */
+/** Performs a step that waits for sub-agents. Meanwhile their requests are decided by expiry and the approval callback. */
 const asking = Effect.fnUntraced(function* (root: AgentRun, step: Effect.Effect<void, DriveError>) {
   const { drive } = root
   yield* drive.journal.watch
@@ -248,7 +247,7 @@ const asking = Effect.fnUntraced(function* (root: AgentRun, step: Effect.Effect<
   yield* Effect.ensuring(step, Effect.sync(unset))
 })
 
-/** Whether a step is the agent's own: the others are about budgets, and about the runs under it. */
+/** Whether a step needs the agent's definition. Steps about budgets and about the runs under it do not. */
 const needsDefinition = ({ _tag }: ActiveStep): boolean => {
   switch (_tag) {
     case "AskLimit":
@@ -265,10 +264,10 @@ const needsDefinition = ({ _tag }: ActiveStep): boolean => {
 const waitForDefinition = (run: AgentRun): Effect.Effect<void> =>
   Effect.sync(() => run.drive.addMissing(obstacleOf(run.first, stateOf(run))))
 
-/** Makes one step happen, in the run of one agent of the tree. */
+/** Performs one step of a run of the tree. */
 const perform = (run: AgentRun, step: ActiveStep): Effect.Effect<void, DriveError> => {
   if (needsDefinition(step) && run.holder === undefined) {
-    // The runtime has been reconfigured since the run was taken up.
+    // The runtime was reconfigured after the drive began.
     return waitForDefinition(run)
   }
   switch (step._tag) {

@@ -1,9 +1,9 @@
 /**
- * What a loop waits for: model calls, bodies of tools, rules and callbacks of the program, each supervised while it goes on.
+ * Supervises the work that a loop waits for: model calls, tool bodies, rules and callbacks of the program.
  *
- * The loop itself is never interrupted: it has to say what became of everything. What it waits for goes on in a fiber of its own, or
- * outside of Effect, and is stopped when the run is cancelled or suspended, or when its time is up; the loop reads from the exit
- * what happened. What has not ended within its grace period after that is abandoned: nothing hears of it any more.
+ * The loop itself is never interrupted, since it has to record every outcome. Its work runs in a fiber of its own, or outside of Effect,
+ * and is stopped when the run is cancelled or suspended, or at its deadline. The loop reads the outcome from the exit. Work that has not
+ * ended within its grace period after a stop is abandoned: its later outcome is dropped.
  */
 import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
@@ -16,47 +16,47 @@ import { setDeadline, setTimed, type Timed, unsetTimed } from "../../agent/inter
 import { attempt, graceMs } from "../../agent/internal/userCode.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 
-/** How long something may take, and what it fails with then. */
+/** A time limit, and the error with which work fails when it exceeds the limit. */
 export interface Deadline<E> {
   readonly ms: number
   readonly late: (ms: number) => E
 }
 
-/** Something outside of Effect, like a promise, that ends by itself. */
+/** Work that has been started, such as a fiber or a promise. */
 export interface Running<A, E> {
-  /** Goes on, and reports once how it has ended. */
+  /** Calls the observer once, with the exit. */
   readonly follow: (observer: { readonly ended: (exit: Exit.Exit<A, E>) => void }) => void
-  /** Asks it to end. */
+  /** Asks the work to end. */
   readonly stop: () => void
 }
 
-/** One of several that go on at the same time. */
+/** One item of concurrent work. */
 export interface Work<A, E, E2> {
   begin(): Effect.Effect<A, E> | Running<A, E>
-  /** How long it may take, asked when it is begun: others may have used up some of what was left. */
+  /** The time limit, read when the work begins, since earlier work may have consumed some of the time left. */
   deadline?(): Deadline<E2>
   onEnd(exit: Exit.Exit<A, E | E2>): void
-  /** Called instead where it was not begun any more. */
+  /** Called instead of `begin` and `onEnd` if the work does not begin. */
   onSkip(): void
 }
 
-/** Makes an effect interruptible again, where its caller was. */
+/** Restores the interruptibility of the caller, as `Effect.uninterruptibleMask` passes it. */
 export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 type Tokens = readonly [Cancellation.CancellationToken, ...ReadonlyArray<Cancellation.CancellationToken>]
 
-/** What supervised work, and its supervisor, are given. */
+/** The clock and the runtime of supervised work. */
 interface Surroundings {
   readonly clock: Clock.Clock
   readonly runtime: Runtime
 }
 
-/** Supervises what one loop waits for, until one of the tokens is cancelled. It lives as long as the run waits: small. */
+/** Supervises the work of one loop until one of the tokens is cancelled. Allocated once per driven run; keep it small. */
 export class Supervisor {
   readonly around: Surroundings
-  /** Those that stop the work. The first is the loop's own. */
+  /** The tokens that stop the work. The first is the loop's own. */
   readonly tokens: Tokens
-  /** Set where the loop goes on in the fiber of a caller, which may be interrupted. */
+  /** Set if the loop runs in the fiber of a caller, which may be interrupted. */
   restoreCaller: Restore | undefined = undefined
 
   constructor(around: Surroundings, tokens: Tokens) {
@@ -64,7 +64,7 @@ export class Supervisor {
     this.tokens = tokens
   }
 
-  /** How supervised work ends. It has the context of the fiber that waits for it. */
+  /** Runs work with the context of the current fiber, and returns its exit. */
   run<A, E, E2 = never>(
     work: Effect.Effect<A, E> | Running<A, E>,
     deadline?: Deadline<E2>
@@ -78,8 +78,8 @@ export class Supervisor {
   }
 
   /**
-   * Runs so many at the same time, one at least, and waits for all. Each is reported as soon as it ends. When some have ended and others
-   * have not begun, `mayBegin` says whether those may; they are skipped otherwise.
+   * Runs the work, at most `most` items at a time and at least one, and waits for all. Each outcome is reported when the item ends. Items
+   * beyond the first `most` begin only if `mayBegin` returns `true` at that time; otherwise they are skipped.
    */
   all(
     work: ReadonlyArray<Work<unknown, unknown, unknown>>,
@@ -98,16 +98,16 @@ export class Supervisor {
           : Effect.flatMap(mayBegin(), (may) => (may ? this.one(one) : Effect.sync(() => one.onSkip()))),
       { concurrency, discard: true }
     )
-    // The caller is heard while they go on.
+    // Forked, so that an interruption of the caller cancels the token while the work goes on.
     return Effect.flatMap(Effect.forkDetach(each, { startImmediately: true }), (fiber) =>
-      // A defect of one fails the loop, and with it the others.
+      // A defect of one item fails the loop.
       Effect.flatten(this.waiting(Fiber.await(fiber)))
     )
   }
 
   /**
-   * Runs one try of supervised work, in the fiber of that work. A stop ends the try within its grace period, and `onEnd` gets its exit before
-   * the fiber is interrupted.
+   * Runs one try of supervised work in the fiber of that work. A stop ends the try within its grace period, and `onEnd` receives its exit
+   * before the fiber is interrupted.
    */
   runTry<A, E, E2>(
     begin: () => Exit.Exit<A, E> | Running<A, E>,
@@ -127,13 +127,12 @@ export class Supervisor {
     })
   }
 
-  /** One of several, or the only one. */
+  /** Runs one item. `waiting` wraps the wait for its end. */
   private one<A, E, E2>(
     work: Work<A, E, E2>,
     waiting: <B>(wait: Effect.Effect<B>) => Effect.Effect<B> = (wait) => wait
   ): Effect.Effect<void> {
     return Effect.withFiber(({ context }) => {
-      // Nothing is begun that is to be stopped.
       if (this.isStopped()) return Effect.sync(() => work.onSkip())
       const begun = this.begin(
         context,
@@ -147,14 +146,14 @@ export class Supervisor {
   }
 
   /**
-   * Waits for something that ends by itself when the run is stopped, in the fiber of a caller: an interruption cancels the run, and is
-   * acted on when the run has ended.
+   * Waits in the fiber of a caller for work that ends when the run is stopped. An interruption of the caller cancels the run, and takes
+   * effect after the run has ended.
    */
   private waiting<A>(wait: Effect.Effect<A>): Effect.Effect<A> {
     const { restoreCaller, tokens } = this
     if (restoreCaller === undefined) return wait
     return Effect.catchCause(restoreCaller(wait), () => {
-      tokens[0].cancel("The program that ran it stopped it.")
+      tokens[0].cancel("The program interrupted the run.")
       return wait
     })
   }
@@ -163,7 +162,7 @@ export class Supervisor {
     return this.tokens.some((token) => token.reason() !== undefined)
   }
 
-  /** Begins work; what has ended at once is an exit. */
+  /** Begins work. Returns its exit if it has ended synchronously. */
   private begin<A, E, E2>(
     context: Context.Context<never>,
     work: Effect.Effect<A, E> | Running<A, E>,
@@ -183,7 +182,7 @@ const ofFiber = <A, E>(fiber: Fiber.Fiber<A, E>): Running<A, E> => ({
   stop: () => fiber.interruptUnsafe()
 })
 
-/** Work that is going on: stopped when a token is cancelled or its time is up. One waits with every model call: small. */
+/** Work in flight. A cancelled token or its deadline stops it. Allocated for each model call and body in flight; keep it small. */
 class Flight<A, E, E2> implements Timed {
   dueAt = 0
   dueAfter = 0
@@ -202,13 +201,13 @@ class Flight<A, E, E2> implements Timed {
     this.late = deadline?.late
     if (deadline !== undefined) setTimed(supervisor.around.clock, deadline.ms, this)
     running.follow(this)
-    // What was begun may have stopped the run: then it is stopped here.
+    // If the work has stopped the run already, `onCancel` calls `stop` now.
     const stop = () => this.stop()
     this.unlinks = supervisor.tokens.map((token) => token.onCancel(stop))
     if (this.running === undefined) this.unlink()
   }
 
-  /** Waits until it has ended, or is abandoned. */
+  /** Waits until the work has ended or is abandoned. */
   get wait(): Effect.Effect<Exit.Exit<A, E | E2>> {
     return Effect.callback((resume) => {
       if (this.exit === undefined) this.resume = resume
@@ -225,7 +224,7 @@ class Flight<A, E, E2> implements Timed {
     this.stop()
   }
 
-  /** Asks it to end. It may be about to, or never: then it is abandoned. */
+  /** Asks the work to end, and abandons it after the grace period. */
   stop(): void {
     if (this.running === undefined || this.grace !== undefined) return
     this.running.stop()

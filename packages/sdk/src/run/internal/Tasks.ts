@@ -1,7 +1,7 @@
 /**
- * What goes on beside the loop of a drive, each in a fiber of its own: the loops of sub-agents, and the approval callback while it is asked.
+ * The tasks beside the loop of a drive, each in a fiber of its own: the loops of sub-agents, and calls of the approval callback.
  *
- * A drive ends after all of its tasks. The failure of one fails the drive, and cancelling the run stops each of them.
+ * A drive ends after all of its tasks. A failed task fails the drive, and cancelling the run stops every task.
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
@@ -15,21 +15,21 @@ interface Task {
   readonly ended: Deferred.Deferred<void>
 }
 
-/** Why everything of a run is stopped whose state cannot be written any more. */
-export const cannotGoOn = "The run cannot be gone on with here."
+/** The reason that tools and tasks receive when the drive has failed. */
+export const cannotGoOn = "This process can no longer drive the run."
 
-/** The drive whose tasks they are. */
+/** The drive that owns the tasks. */
 interface Owner<E> {
-  /** What the first task failed with: the loop fails with it, too. */
+  /** The cause of the first failed task. The loop fails with it, too. */
   failure: Cause.Cause<E> | undefined
   readonly token: Cancellation.CancellationToken
-  /** Says that something has changed that a loop may wait for. */
+  /** Resumes the loops that wait for a change. */
   readonly notify: () => void
 }
 
-/** The tasks of one drive, by name. A sub-agent has the name of the call that started it. */
+/** The tasks of one drive, by name. The name of a sub-agent's task is the id of the call that started it. */
 export class Tasks<E> {
-  /** One commit at a time, and one fiber that takes mail. */
+  /** Serialise commits, and the taking of mail. */
   readonly commits = Semaphore.makeUnsafe(1)
   readonly mail = Semaphore.makeUnsafe(1)
   private readonly drive: Owner<E>
@@ -49,12 +49,12 @@ export class Tasks<E> {
     return this.running.has(name)
   }
 
-  /** Whether a task was stopped whose end is not in the state yet: it does not start again before. */
+  /** Whether a task was stopped. It does not start again, unless {@link allow} permits it. */
   isStopped(name: string): boolean {
     return this.stopped.has(name)
   }
 
-  /** Starts a task. No other one may have its name meanwhile. */
+  /** Starts a task. Its name must not be in use. */
   start(
     name: string,
     token: Cancellation.CancellationToken,
@@ -84,7 +84,7 @@ export class Tasks<E> {
     this.running.get(name)?.token.cancel(reason)
   }
 
-  /** Stops tasks, and waits for their ends. */
+  /** Stops tasks and waits until they have ended. */
   stop(names: ReadonlyArray<string>, reason: string): Effect.Effect<void> {
     return Effect.suspend(() => {
       const found = names.flatMap((name) => this.running.get(name) ?? [])
@@ -98,7 +98,7 @@ export class Tasks<E> {
     this.stopped.delete(name)
   }
 
-  /** Waits until no task is left. One may start another before it ends. */
+  /** Waits until no task is left. A task may start others before it ends. */
   get ended(): Effect.Effect<void> {
     return Effect.suspend(() =>
       this.size === 0 ? Effect.void : Effect.andThen(awaitAll([...this.running.values()]), this.ended)
@@ -121,5 +121,5 @@ export class Tasks<E> {
 const awaitAll = (tasks: ReadonlyArray<Task>): Effect.Effect<void> =>
   Effect.forEach(tasks, ({ ended }) => Deferred.await(ended), { discard: true })
 
-/** The name under which the callback is asked beside the loop. */
+/** The name of the task that calls the approval callback. */
 export const approvalCallbackTask = "approvalCallback"

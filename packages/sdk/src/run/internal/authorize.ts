@@ -1,9 +1,9 @@
 /**
- * Judging a call again right before its body starts.
+ * Checks a call's authorisation again right before its body starts.
  *
- * A call that was approved, covered by a grant or let through may have waited since: behind another call, for a person, over a deploy.
- * What released it is looked at again: the tool's definition, the arguments that were decided on, the grant, the policy and the tool's
- * own rule. What no longer holds is asked about again, with the reason; a definition or an argument that cannot be matched never runs.
+ * A call that was approved, covered by a grant or allowed may have waited since: behind another call, for a decision, or over a deploy.
+ * The tool's definition, the decided arguments, the grant, the policies and the tool's approval rule are checked again. If one of them no
+ * longer allows the call, a new request is opened with the reason. A call with a different definition or arguments never runs unasked.
  */
 import type * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -23,23 +23,23 @@ import { askRule, strictest } from "./judge.ts"
 import { shownOf } from "./openRequest.ts"
 import { type ToolEntry } from "./userCalls.ts"
 
-/** A call that is judged right before its body. */
+/** A call whose authorisation is checked. */
 export interface Judging {
   readonly run: AgentRun
   readonly call: ToolCall
   readonly entry: ToolEntry
-  /** Whether an earlier attempt may have taken effect: then the call is never called denied, but asked about. */
+  /** Whether an earlier attempt may have taken effect. Such a call is not denied by a policy: an `inDoubt` request is opened instead. */
   readonly mayHaveRun: boolean
 }
 
-/** How a call that may run stands right before its body. */
+/** The authorisation of a call right before its body. */
 export type Standing =
   | { readonly _tag: "holds" }
-  /** The tool or the arguments are others: the call is understood anew. */
+  /** The tool or the arguments have changed: the call is classified again. */
   | { readonly _tag: "changed"; readonly reason: string }
-  /** What let it through is no longer in force: it is judged anew. */
+  /** The authorisation is no longer in force: the call is judged again. */
   | { readonly _tag: "lapsed"; readonly reason: string }
-  /** A policy denies it; its result says so. */
+  /** A policy denies the call. */
   | { readonly _tag: "denied"; readonly message: string }
 
 const holds: Standing = { _tag: "holds" }
@@ -48,7 +48,7 @@ const lapsed = (reason: string): Standing => ({ _tag: "lapsed", reason })
 
 const changed = (reason: string): Standing => ({ _tag: "changed", reason })
 
-/** The request that a call was released by, and its decision. */
+/** The request whose decision released a call, and the decision. */
 const releaseOf = (
   run: AgentRun,
   call: ToolCall
@@ -57,13 +57,13 @@ const releaseOf = (
   return record?.decision === undefined ? undefined : { request: record.request, decision: record.decision }
 }
 
-/** The approval that edited the arguments of a call, if it was released by one. */
+/** Whether a call was released by an approval that edited its arguments. */
 export const isEdited = (run: AgentRun, call: ToolCall): boolean => {
   const decision = releaseOf(run, call)?.decision
   return decision?._tag === "approve" && decision.arguments !== undefined
 }
 
-/** Judges a call again; `undefined` if the run was stopped meanwhile. `value` is what the tool's own rule gets. */
+/** Checks a call's authorisation. Returns `undefined` if the run was stopped meanwhile. `value` decodes the argument of the tool's rule. */
 export function* authorize(
   judging: Judging,
   value: () => Effect.Effect<unknown, unknown>
@@ -75,27 +75,27 @@ export function* authorize(
     return changed(differenceText(run, other, call, entry))
   }
   if (release?.decision._tag === "approve") return yield* authorizeApproved(judging, release)
-  // A retry is a decision of its own, about the arguments that it was asked with.
+  // A retry decides about the arguments that its request showed.
   if (release !== undefined) return authorizeRetried(call, entry, release.request)
   if (call.grantId !== undefined) return authorizeGranted(judging)
   const { tool } = entry
-  // Let through without a person: by the tool, by its rule, or by the policy.
+  // No decision and no grant: the tool, its rule or a policy allowed the call.
   const needsApproval = tool.options.needsApproval ?? tool.safety !== "readOnly"
   if (typeof needsApproval !== "function") return standingOf(judging, needsApproval)
   if (strictest(run, tool.name, true)._tag === "run") return holds
   if (run.drive.justAllowed?.has(call.id) === true && !isTimed(run)) return standingOf(judging, false)
   const decoded = yield* run.supervisor.run(value())
-  // Arguments that cannot be read again have no value for the body either: `prepare` says so.
+  // `prepare` decodes the arguments for the body, too, and reports the failure.
   if (Exit.isFailure(decoded)) return holds
   const need = yield* askRule(run, call, tool, needsApproval, decoded.value)
   return need === undefined ? undefined : standingOf(judging, need.needed)
 }
 
-/** Whether the schema of today is the one that took the arguments of an approval that edited them. */
+/** Whether an approval's edited arguments were decoded with the tool's current schema. */
 const tookEdit = ({ definition }: ToolEntry, decision: Decision | undefined): boolean =>
   decision?._tag === "approve" && decision.arguments !== undefined && decision.schema === definition.schema
 
-/** How the tool differs from the one that the call was classified as, or that a person was asked about. */
+/** The difference between the tool and the one that the call was classified with, or that its request showed. */
 export const differenceOf = (
   run: AgentRun,
   call: ToolCall,
@@ -188,7 +188,7 @@ const standingOf = (judging: Judging, needed: boolean): Standing => {
   )
 }
 
-/** Whether a policy of the line lets calls through only until a time. */
+/** Whether a policy of the run, or of a run above it, has the mode `until`. */
 export const isTimed = (run: AgentRun): boolean => {
   for (let below = run; ; below = below.parent) {
     if (policiesOf(stateOf(below)).some(({ mode }) => mode === "until")) return true
@@ -198,7 +198,7 @@ export const isTimed = (run: AgentRun): boolean => {
   }
 }
 
-/** Where a policy denies the call now: a call that may have taken effect is not called denied, but asked about. */
+/** The standing of a call that a policy denies now; `undefined` if none does. */
 const policyStanding = ({ entry, mayHaveRun, run }: Judging, needed: boolean): Standing | undefined => {
   const { name } = entry.tool
   const verdict = strictest(run, name, needed)

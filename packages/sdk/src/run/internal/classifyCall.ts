@@ -1,5 +1,5 @@
 /**
- * Recording what a call is: its tool, its arguments without secrets, and what let it through.
+ * Records the classification of a call: its tool, its arguments without secrets, and what allowed it.
  */
 import type * as Schema from "effect/Schema"
 import type { Entry } from "../../agent/Entry.ts"
@@ -16,19 +16,22 @@ import { emit, now } from "./Drive.ts"
 import { redactJson, holdsWithheld } from "./redact.ts"
 import type { ToolEntry } from "./userCalls.ts"
 
-/** An empty text is no arguments; anything that is not JSON, or is too deep, is `undefined`. */
+/** Parses the arguments of a call. Blank text is `{}`. Returns `undefined` for text that is not JSON or is nested too deeply. */
 export const parse = (argumentsText: string): Schema.Json | undefined => {
   if (argumentsText.trim() === "") return {}
   try {
     const json = JSON.parse(argumentsText) as Schema.Json
-    // What could not be read back from the journal is refused before it gets there. Every level takes a character at least.
+    // Refuses JSON that could not be read back from the journal. Each level takes at least one character, so short texts pass unchecked.
     return argumentsText.length > maxGivenDepth && isDeeperThan(json, maxGivenDepth) ? undefined : json
   } catch {
     return undefined
   }
 }
 
-/** What the schema made of the arguments, without secrets: what is shown, and its digest, are of what is written. */
+/**
+ * The decoded arguments as they are recorded and shown, without secrets. Requests and digests use the redacted arguments. Throws if the
+ * scrubber failed.
+ */
 export const describeArguments = (
   run: AgentRun,
   { decoder }: Pick<Entry, "decoder">,
@@ -59,7 +62,7 @@ export const emitIfOpen = (
   if (isCallOpen(run, event.callId)) emit(run, event)
 }
 
-/** Records that a call without a tool of its own may run: of a sub-agent, or of what the SDK itself does. */
+/** Records that a call of a sub-agent, or of a function of the SDK such as a handoff, may run. */
 export const allow = (run: AgentRun, call: ToolCall, target: Target, args: Schema.Json): undefined =>
   emitIfOpen(run, {
     _tag: "tool.classified",
@@ -72,7 +75,7 @@ export const allow = (run: AgentRun, call: ToolCall, target: Target, args: Schem
     allowedBy: "tool"
   })
 
-/** Records what the call of a tool is: its definition, and the arguments that its body gets. */
+/** Records the classification of a tool's call: the tool's definition and the arguments of the body. */
 export const classifyTool = (
   run: AgentRun,
   call: ToolCall,
@@ -80,7 +83,7 @@ export const classifyTool = (
   args: DecodedArguments,
   { allowedBy, grantId }: { readonly allowedBy?: string; readonly grantId?: GrantId }
 ): undefined => {
-  // Judged with what the tool's own rule says now: not asked again before the body unless the run has waited meanwhile.
+  // The tool's rule has just been asked. It is asked again before the body only if the run waits meanwhile.
   if (allowedBy !== undefined && typeof tool.options.needsApproval === "function")
     (run.drive.justAllowed ??= new Set()).add(call.id)
   const event: Mutable<Extract<RunEvent, { readonly _tag: "tool.classified" }>> = {

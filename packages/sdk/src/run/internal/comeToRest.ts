@@ -1,5 +1,5 @@
 /**
- * How a drive leaves its run: held, suspended as it stands, or over.
+ * The end of a drive: holds, suspends or ends its run.
  */
 import * as Effect from "effect/Effect"
 import { evolve } from "../../domain/evolve.ts"
@@ -21,19 +21,19 @@ import { isHalted } from "./stops.ts"
 import { takeMail } from "./takeMail.ts"
 import { approvalCallbackTask } from "./Tasks.ts"
 
-/** Leaves the run as it stands. */
+/** Suspends the run: stops its tasks and commits what is staged. */
 export const suspend = Effect.fnUntraced(function* (drive: Drive) {
   yield* drive.tasks.stop([approvalCallbackTask], "The run is suspended.")
   yield* drive.tasks.ended
   yield* flush(drive)
 })
 
-/** Parks the run, unless something can be decided right now. */
+/** Parks a run that can only wait, unless expiry or the approval callback decides a request. Returns whether the drive is over. */
 export const hold = Effect.fnUntraced(function* (root: AgentRun) {
   const { drive } = root
   const { revision } = drive.state
   if (isEnding(root)) {
-    // Whoever takes it up asks: what is held waits for somebody to come back.
+    // The process that resumes the run calls the callback. A held run would wait for a decision, so the run is suspended instead.
     const isLetGo = drive.token.reason() === undefined && isToBeAsked(drive)
     yield* drive.tasks.stop([approvalCallbackTask], "The run is suspended.")
     if (isLetGo && drive.token.reason() === undefined) {
@@ -50,22 +50,25 @@ export const hold = Effect.fnUntraced(function* (root: AgentRun) {
     yield* Effect.ensuring(awaitChange(root), Effect.sync(unset))
     return false
   }
-  // Whoever was asked may have cancelled it, or has not been heard.
+  // The approval callback may have cancelled the run or changed its state.
   if (drive.state.revision !== revision || drive.token.reason() !== undefined) return false
   if (isEnding(root) && isToBeAsked(drive)) return false
   if (drive.journal.isShared === true && waitsForDefinition(drive)) {
-    // Not held: then nobody would look whether what it waits for is there.
+    // Suspended instead of held, so that a process that has the definition can claim the run.
     yield* suspend(drive)
     return true
   }
   return yield* park(drive, { _tag: "run.held", at: now(drive) })
 })
 
-/** Whether it would go on in a program that has what is missing here. */
+/** Whether the run could advance in a program that has the definitions that are missing here. */
 const waitsForDefinition = ({ constraints, state }: Drive): boolean =>
   constraints.unavailable !== undefined && next(state)._tag !== "Hold"
 
-/** Ends the run of the root, unless it has mail. A run that has failed keeps its sub-agents as they stand: it may be continued. */
+/**
+ * Ends the root's run and returns whether the drive is over. A completed run is not ended while it has mail. A failed run keeps its
+ * sub-agents as they are, since it may be continued.
+ */
 export const finish = Effect.fnUntraced(function* (
   root: AgentRun,
   step: Extract<Step, { readonly _tag: "Finish" }>
@@ -73,7 +76,7 @@ export const finish = Effect.fnUntraced(function* (
   const { drive } = root
   if (isHalted(root) && !isEnded(drive.state)) {
     yield* drive.tasks.stop([approvalCallbackTask], endReason(step))
-    // What was started finishes.
+    // Sub-agents that are at work finish first.
     if (!drive.isAlone()) {
       if (drive.suspension?.now.reason() !== undefined) {
         yield* suspend(drive)
@@ -107,7 +110,7 @@ export const finish = Effect.fnUntraced(function* (
 const endReason = ({ end }: Extract<Step, { readonly _tag: "Finish" }>): string =>
   end._tag === "cancelled" ? end.reason : "The run that started it has ended."
 
-/** Marks the sub-agents that wait as held, as far as they are not, so that the time does not count for them. */
+/** Marks sub-agents that can only wait as held, so that the waiting time does not count against their time budgets. */
 export const holdIdle = (drive: Drive): void => {
   const mark = (line: ReadonlyArray<RunState>, path: ReadonlyArray<ToolCallId>) => {
     const waiting = children(line[line.length - 1]!)
@@ -123,7 +126,7 @@ export const holdIdle = (drive: Drive): void => {
   mark([drive.state], [])
 }
 
-/** Gives the run up with a last event, unless there is something new to act on: then `false`, and the run goes on. */
+/** Commits a last event and releases the lease. Returns `false` and commits nothing if there is mail or a cancellation to act on. */
 export const park = Effect.fnUntraced(function* (drive: Drive, last: RunEvent) {
   const event = redactEvent(drive.runtime.scrubber, last)
   const after = evolve(drive.state, event)

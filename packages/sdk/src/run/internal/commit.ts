@@ -1,10 +1,10 @@
 /**
- * Committing what is staged, and taking back what a store refuses because a decision was acknowledged before the commit: the withdrawal of
- * its request, or the end of the run.
+ * Commits staged events, and takes back those that a store refuses because a decision was acknowledged before the commit: the withdrawal
+ * of the decided request, or the end of the run.
  *
- * A run withdraws requests when it comes to its end, or when there is room in a budget again. Such a withdrawal is taken out of the
- * commit, and everything else in it, such as results of bodies, is committed. The run reads the decision before its next step. A run that
- * ends has no next step: the decision is put before its end, in the same commit.
+ * A run withdraws requests when it ends, or when a budget has room again. A refused withdrawal is removed from the commit, and the other
+ * events, such as results of bodies, are committed. The run reads the decision before its next step. A run that ends has no next step, so
+ * the decision is inserted before the end, in the same commit.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -24,19 +24,19 @@ import type { JournalError } from "./Journal.ts"
 import { foldDecisions } from "./mailEvents.ts"
 import { redactEvent } from "./redact.ts"
 
-/** Commits what is staged, then publishes it. One commit at a time: when it has ended, all that was staged before is stored. */
+/** Commits the staged events, then publishes them. Commits are serialised: after a flush, every event staged before it is stored. */
 export const flush = (drive: Drive): Effect.Effect<void, JournalError> =>
   Effect.suspend(() => {
     if (drive.staged.length === 0) return Effect.void
     return drive.isAlone() ? commit(drive) : drive.tasks.commits.withPermit(commit(drive))
   })
 
-/** Appends until nothing is staged that was when it began. */
+/** Appends the staged events, again after each change that the store's refusal requires. */
 const commit = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<void, JournalError> {
   while (drive.staged.length > 0) {
     const events = drive.staged.slice()
     const { state } = drive
-    // A store refuses an end that a decision came before; without a store, this does.
+    // A store refuses an end that an acknowledged decision precedes. Without a store, it is refused here.
     if (drive.hasMail && drive.journal.isShared !== true && areEnding(events)) {
       drive.hasMail = false
       yield* takeBack(drive)
@@ -54,7 +54,7 @@ const commit = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<void
     }
     drive.committed = state
     if (hasMail === true) drive.hasMail = true
-    // Others may have staged more meanwhile.
+    // Tasks may have staged more events meanwhile.
     drive.staged.splice(0, events.length)
     publishUntil(drive, state.revision)
     if (cancelReason !== undefined) drive.token.cancel(cancelReason)
@@ -62,10 +62,10 @@ const commit = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<void
   }
 })
 
-/** Whether a store has refused one of the events, and not the revision. */
+/** Whether a store has refused an event, rather than the revision. */
 const isRefused = (error: unknown): boolean => error instanceof RunConflict && error.expected === error.actual
 
-/** Takes back what is staged and cannot be written because of decisions that came first. Whether there is anything like that. */
+/** Takes back staged events that acknowledged decisions prevent. Returns whether there were any. */
 const takeBack = Effect.fnUntraced(function* (drive: Drive) {
   const { decisions } = yield* drive.journal.mail(() => [])
   const { committed, staged } = drive
@@ -79,7 +79,7 @@ const takeBack = Effect.fnUntraced(function* (drive: Drive) {
   return true
 })
 
-/** Puts events in the place of what is staged, after the state at the last commit. */
+/** Replaces the staged events, and folds the replacement from the state at the last commit. */
 const restage = (drive: Drive, committed: RunState, events: ReadonlyArray<RunEvent>): void => {
   const states = foldEach(committed, events)
   drive.state = states.at(-1) ?? committed
@@ -100,7 +100,10 @@ const publishUntil = (drive: Drive, revision: number): void => {
     publish(drive, update)
 }
 
-/** The staged events without the withdrawals that a decision came before; `undefined` where there are none. */
+/**
+ * The staged events without the withdrawals and summary requests of each run of which a decided request was withdrawn; `undefined` if
+ * there is no such run.
+ */
 const withoutWithdrawn = (
   staged: ReadonlyArray<RunEvent>,
   decisions: ReadonlyArray<Decision>
@@ -119,8 +122,8 @@ const withoutWithdrawn = (
 }
 
 /**
- * The staged events with these decisions before the end of the run among them; `undefined` where there is no end, or where it comes after
- * them already. `from` is the state before the events.
+ * The staged events with these decisions inserted before the end of the run; `undefined` if the run does not end among them, or if they
+ * record the decisions already. `from` is the state before the events.
  */
 const endedAfter = (
   from: RunState,
@@ -141,7 +144,7 @@ const endedAfter = (
   return [...events, ...decided.events, ...end]
 }
 
-/** Whether a sub-agent was cancelled with its lead by an event. */
+/** Whether an event belongs to the cancellation of a sub-agent together with the root. */
 const isOfCancellation = (wrapped: RunEvent, { at, reason }: Cancelled): boolean => {
   const { event, path } = unwrap(wrapped)
   if (path.length === 0 || event.at !== at) return false

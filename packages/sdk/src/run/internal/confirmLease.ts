@@ -1,11 +1,11 @@
 /**
- * Asking the store whether the lease of a run is still this process's.
+ * Confirms that this process still owns the lease of a run.
  */
 import * as Effect from "effect/Effect"
 import type { Drive } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 
-/** Makes sure that the run is still this process's before something happens that cannot be taken back. */
+/** Renews the lease before an irreversible operation. Fails if another process owns the run; takes notice of mail and cancellation. */
 export const confirmLease = (drive: Drive): Effect.Effect<void, JournalError> =>
   Effect.map(drive.journal.renewLease, ({ cancelReason, hasMail }) => {
     if (hasMail === true) drive.hasMail = true

@@ -1,5 +1,5 @@
 /**
- * What is decided without anybody coming back: what has expired, and what the approval callback says.
+ * Decisions without a principal's action: by expiry, and by the approval callback.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -25,13 +25,13 @@ import { approvalCallbackTask } from "./Tasks.ts"
 import { calledOf } from "./userCalls.ts"
 
 /**
- * Decisions that need nobody to come back: expiry, and the approval callback, which is asked beside the loop, one request after
- * the other. Says whether something was decided at once.
+ * Decides expired requests, and starts a task that calls the approval callback with one request after the other. Returns whether expiry or
+ * mail changed the state.
  */
 export const decideUnattended = Effect.fnUntraced(function* (root: AgentRun) {
   const { drive } = root
   if (expiries(drive.state, now(drive)).length > 0) {
-    // What was decided in time counts, also where it has not been read yet.
+    // Decisions that were made in time precede the expiry, also those that the loop has not read yet.
     const { revision } = drive.state
     yield* takeMail(drive)
     if (drive.state.revision !== revision) return true
@@ -40,14 +40,14 @@ export const decideUnattended = Effect.fnUntraced(function* (root: AgentRun) {
   if (drive.runtime.options.approvalCallback === undefined || drive.tasks.has(approvalCallbackTask))
     return false
   if (nextToAsk(drive) === undefined) return false
-  // A person may be quicker.
+  // A principal may decide before the callback.
   yield* drive.journal.watch
   const asks = new AgentRun(drive, Cancellation.make(drive.token), root.perform)
   yield* drive.tasks.start(approvalCallbackTask, asks.token, askAll(asks))
   return false
 })
 
-/** Whether the callback has still to say something: it is asked again by whoever goes on with the run. */
+/** Whether a request waits for the callback. The next process that drives the run calls it again. */
 export const isToBeAsked = (drive: Drive): boolean =>
   drive.runtime.options.approvalCallback !== undefined &&
   (drive.tasks.has(approvalCallbackTask) || nextToAsk(drive) !== undefined)
@@ -55,33 +55,33 @@ export const isToBeAsked = (drive: Drive): boolean =>
 const nextToAsk = (drive: Drive): Interruption | undefined =>
   answerable(drive.state).find(({ requestId }) => drive.callbackAsked?.has(requestId) !== true)
 
-/** Asks about one request after the other, and lets the loop go on with each answer. */
+/** Calls the callback with one request after the other, and resumes the loop after each answer. */
 const askAll = Effect.fnUntraced(function* (root: AgentRun) {
   const { drive } = root
   const asked = (drive.callbackAsked ??= new Set())
   for (let request = nextToAsk(drive); request !== undefined; request = nextToAsk(drive)) {
     if (isEnding(root)) return
     asked.add(request.requestId)
-    // Whoever the callback shows it to finds it in the store.
+    // Committed first, so that the callback's recipients find the request in the store.
     yield* flush(drive)
     // A callback that fails, or answers what does not fit, has not decided: the request stays open.
     drive.callbackAsking = request.requestId
     const answer = yield* root.supervisor.run(askCallback(root, request))
     drive.callbackAsking = undefined
     if (Exit.isFailure(answer) && isStopped(root, answer.cause)) {
-      // It has not been heard.
+      // No answer: the request can be asked again.
       asked.delete(request.requestId)
       return
     }
     if (Exit.isFailure(answer) || answer.value === undefined) continue
     yield* takeAnswer(drive, answer.value)
-    // It may stop a run, which is then not asked about any more.
+    // The answer may stop a run, whose other requests are then not asked.
     if (drive.hasMail) yield* takeMailInTask(drive)
     drive.notify()
   }
 })
 
-/** Takes what the callback has decided, as it would be taken from a person: the first counts, whoever it is. */
+/** Takes the callback's decision like any principal's: the first decision wins. */
 const takeAnswer = (drive: Drive, decision: Decision): Effect.Effect<void, JournalError> =>
   Effect.suspend(() => {
     const decideElsewhere = drive.journal.decide
@@ -95,13 +95,13 @@ const takeAnswer = (drive: Drive, decision: Decision): Effect.Effect<void, Journ
     })
   })
 
-/** What the approval callback makes of a request: a decision about it that fits, or nothing. */
+/** Calls the approval callback with a request. Returns its decision, or `undefined` if it made none that fits the request. */
 const askCallback = Effect.fnUntraced(function* (root: AgentRun, request: Interruption) {
   const { drive } = root
   const { runtime } = drive
   const { approvalCallback } = runtime.options
   if (approvalCallback === undefined) return undefined
-  // A copy: what is shown to people, and compared, is not the callback's to change.
+  // A copy, since the callback may mutate it and the digest is compared with the request.
   const shown = copyJson(request) as Interruption | undefined
   const answer = readOnce(
     yield* call(runtime, calledOf(root, "approvalCallback"), () => approvalCallback(shown ?? request)),
@@ -116,20 +116,20 @@ const askCallback = Effect.fnUntraced(function* (root: AgentRun, request: Interr
   return holdsWithheld(redacted) ? undefined : redacted
 })
 
-/** Whether the answer names another request: a callback that mixes them up, or remembers one, has not decided this one. */
+/** Whether the answer names another request. Such an answer does not decide this one. */
 const isAboutAnother = (answer: DecisionInput, { requestId }: Interruption): boolean => {
-  // A program without types may leave it out: it was asked about one.
+  // Untyped programs may omit the id.
   const named: string | undefined = answer.requestId
   return named !== undefined && named !== requestId
 }
 
-/** Timers cannot be set for longer than some weeks. */
+/** The longest timer. JavaScript timers are limited to about 24 days. */
 const longestMs = 24 * 60 * 60 * 1000
 
-/** The pause before a store is asked again about a request that is expired here and not there. */
+/** The pause before the next attempt for a request that is expired by this clock and not by the store's. */
 const pauseMs = 100
 
-/** Wakes the loop when the next request expires. Returns how to call that off. */
+/** Wakes the loop when the next request expires. Returns a function that cancels the timer. */
 export const wakeAtExpiry = (drive: Drive): (() => void) => {
   const times = answerable(drive.state).flatMap(({ expiresAt, onExpiry }) =>
     expiresAt === undefined || onExpiry === "stay" ? [] : [expiresAt]

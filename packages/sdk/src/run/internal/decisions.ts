@@ -1,7 +1,7 @@
-import * as Cause from "effect/Cause"
 /**
- * Decisions as callers give them: decoded, and checked against the request that they are about.
+ * Decodes the decisions that callers give, and checks them against their requests.
  */
+import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -19,7 +19,7 @@ import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { approvalDigest } from "./digest.ts"
 import { shownOf } from "./openRequest.ts"
 
-/** A decision as it is recorded: at this time, and with no schema but the one that the runtime finds. */
+/** Decodes a decision and sets its time. Drops a caller's `schema`, which only {@link checkEdited} sets. */
 export const decodeDecision = (
   given: DecisionInput,
   clock: Clock.Clock
@@ -31,7 +31,7 @@ export const decodeDecision = (
     })
   )
 
-/** What an approval releases must be what was asked about: the state may have been anywhere since. */
+/** Refuses an approval if the call's arguments differ from those of the request. The state may come from outside the program. */
 export const checkUnchanged = Effect.fnUntraced(function* (
   state: RunState,
   decision: Decision
@@ -52,7 +52,7 @@ export const checkUnchanged = Effect.fnUntraced(function* (
   return yield* new ArgumentsChanged({ requestId: decision.requestId, expected: digest, actual })
 })
 
-/** Edited arguments must be what the tool of the agent that asked takes, before anybody relies on the approval. */
+/** Refuses an approval whose edited arguments the tool of the requesting agent does not accept. Returns it with the tool's schema. */
 export const checkEdited = Effect.fnUntraced(function* (
   runtime: Runtime,
   state: RunState,

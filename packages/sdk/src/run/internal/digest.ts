@@ -1,5 +1,5 @@
 /**
- * The digest that binds a decision to the tool and the arguments that were shown.
+ * The digest that binds a decision to the tool and the arguments that its request showed.
  */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
@@ -11,8 +11,8 @@ export const argumentsDigest = (tool: string, args: Schema.Json): Effect.Effect<
   sha256([tool, args])
 
 /**
- * The digest that an approval request has over these arguments: of the tool's identity and the arguments; of a request that an earlier
- * version made, of the tool's name and the arguments.
+ * The digest of an approval request over these arguments. It covers the tool's identity and the arguments; for requests of earlier
+ * versions, which record no schema, the tool's name and the arguments.
  */
 export const approvalDigest = (
   { agentPath, safety, schema, tool }: Pick<ToolApprovalItem, "agentPath" | "tool" | "schema" | "safety">,
@@ -25,25 +25,25 @@ export const approvalDigest = (
 const sha256 = (value: Schema.Json): Effect.Effect<string> =>
   Effect.suspend(() => {
     const text = canonicalJson(value)
-    const hash = (hashAtOnce ??= ofRuntime() ?? null)
-    return hash === null ? Effect.promise(() => hashApart(text)) : Effect.succeed(hash("sha256", text, "hex"))
+    const hash = (syncHash ??= platformHash() ?? null)
+    return hash === null ? Effect.promise(() => hashAsync(text)) : Effect.succeed(hash("sha256", text, "hex"))
   })
 
 type Hash = (algorithm: "sha256", text: string, encoding: "hex") => string
 
-/** `null` where there is none. */
-let hashAtOnce: Hash | null | undefined
+/** The synchronous hash of the platform, `null` if it has none. Set on first use. */
+let syncHash: Hash | null | undefined
 
-/** What Node and its like have: an answer at once takes a tenth of what it takes to ask a thread and wait for it. */
-const ofRuntime = (): Hash | undefined => {
+/** The synchronous hash of Node and compatible platforms. It takes a tenth of the time of Web Crypto, which uses another thread. */
+const platformHash = (): Hash | undefined => {
   const { process } = globalThis as {
     readonly process?: { readonly getBuiltinModule?: (name: string) => { readonly hash?: Hash } | undefined }
   }
   return process?.getBuiltinModule?.("crypto")?.hash
 }
 
-/** What every runtime has. */
-const hashApart = async (text: string): Promise<string> => {
+/** Hashes with Web Crypto, which every platform has. */
+const hashAsync = async (text: string): Promise<string> => {
   const hash = new Uint8Array(
     await globalThis.crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))
   )

@@ -1,5 +1,5 @@
 /**
- * Ending a run that cannot go on, and the sub-agents under it.
+ * Fails a run, and stops the sub-agents under it.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -14,7 +14,7 @@ import { childCancellation, closedRequests } from "./cancellation.ts"
 import { flush } from "./commit.ts"
 import { now, emit, type Drive, type DriveError, emitRoot } from "./Drive.ts"
 
-/** Ends the sub-agents of a run, each with an end of its own. */
+/** Cancels the sub-agents of a run. */
 export const stopUnder = (run: AgentRun, reason: string): Effect.Effect<void> =>
   Effect.suspend(() =>
     stopAll(
@@ -24,7 +24,7 @@ export const stopUnder = (run: AgentRun, reason: string): Effect.Effect<void> =>
     )
   )
 
-/** Ends the sub-agents of these calls, as far as they have not ended. What was promised to them is free again. */
+/** Cancels the sub-agents of these calls that have not ended. The budgets set aside for them become available again. */
 export const stopAll = Effect.fnUntraced(function* (
   run: AgentRun,
   callIds: ReadonlyArray<ToolCallId>,
@@ -41,12 +41,12 @@ export const stopAll = Effect.fnUntraced(function* (
   drive.notify()
 })
 
-/** The run could not go on. What is under it is stopped first: a run that has failed leaves nobody at work. */
+/** Fails a run. Its sub-agents are stopped first, so that none of them is at work under a failed run. */
 export const failRun = Effect.fnUntraced(function* (run: AgentRun, failure: RunFailure) {
   const { drive } = run
   const reason = `The run of ${stateOf(run).agent.name} has failed.`
   if (run.parent === undefined) {
-    // It may be continued, and they with it: they are stopped where they stand.
+    // A failed root may be continued together with its sub-agents, so they are stopped without an end.
     yield* drive.tasks.stop(
       children(stateOf(run)).map(({ callId }) => callId),
       reason
@@ -58,7 +58,7 @@ export const failRun = Effect.fnUntraced(function* (run: AgentRun, failure: RunF
   emit(run, { _tag: "run.failed", at: now(drive), failure })
 })
 
-/** Fails the run if its drive met a defect, and returns its state; fails with the cause if it did not, or if that cannot be written. */
+/** Records the failure of a drive. A defect fails the run, whose state is returned; other causes, and failing writes, fail the effect. */
 export const failWith = (
   drive: Drive,
   cause: Cause.Cause<DriveError>
@@ -84,7 +84,7 @@ const writeFailure = (drive: Drive, cause: Cause.Cause<DriveError>): Effect.Effe
     const { committed } = drive
     if (!Cause.hasDies(written.cause) || drive.journal.isBroken() || committed === undefined)
       return yield* Effect.failCause(written.cause)
-    // What cannot be written has not happened: a body that was at work is then asked about.
+    // The staged events cannot be written, so they are discarded. A body that had started becomes `inDoubt` when the run is continued.
     drive.state = committed
     drive.staged.length = 0
     drive.unpublished.length = 0

@@ -1,5 +1,5 @@
 /**
- * Finding the grant that covers a call, in the call's own run or in a run above it.
+ * Finds the grant that covers a call, in the call's own run or in a run above it.
  */
 import { isAgent } from "../../agent/BoundAgent.ts"
 import type { BoundAgent } from "../../agent/Entry.ts"
@@ -7,7 +7,7 @@ import { starterOf } from "../../agent/internal/definitions.ts"
 import type { Grant } from "../../domain/Grant.ts"
 import { stateOf, type AgentRun } from "./AgentRun.ts"
 
-/** How a grant reaches a call: it was given in the call's own run, or in one above. */
+/** Whether a grant was given in the call's own run or in a run above it. */
 type Reach = "own" | "inherited"
 
 /**
@@ -33,6 +33,6 @@ export const findGrant = (
   return undefined
 }
 
-/** Whether a grant was given to an agent, by a name that it has or had. */
+/** Whether a grant was given to an agent, by its name or an alias. */
 const isGivenTo = ({ agent, agentPeers }: Grant, starter: BoundAgent | undefined): boolean =>
   agent === undefined || (starter !== undefined && isAgent(starter.agent, agent, agentPeers))

@@ -1,8 +1,8 @@
 /**
- * The grants that a commit relies on, and what becomes of a run when one of them was revoked meanwhile.
+ * The grants that a commit relies on, and the events that follow if one of them was revoked.
  *
- * A call that a grant let through starts with a `tool.started` event. The commit of that event looks at the grant: when it was
- * revoked, nothing is written, the start is taken back before any body has run, and the call is judged again.
+ * A call that a grant allowed starts with a `tool.started` event. The commit of that event checks the grant. If it was revoked, nothing is
+ * written, the start is taken back before a body runs, and the call is judged again.
  */
 import type { Grant, Revoked } from "../../domain/Grant.ts"
 import type { GrantId, ToolCallId } from "../../domain/Id.ts"
@@ -12,14 +12,14 @@ import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
 import { findCall, findChild, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import type { StoredGrant } from "../../store/StoredGrant.ts"
 
-/** A call that events start, under a grant. */
+/** A start of a call under a grant. */
 interface Start {
   readonly path: ReadonlyArray<ToolCallId>
   readonly call: ToolCall
   readonly grantId: GrantId
 }
 
-/** The starts among events that are folded into `state` and not taken back. */
+/** The starts among these events, which are folded into `state`, without those that were taken back. */
 const startsIn = (state: RunState, events: ReadonlyArray<RunEvent>): ReadonlyArray<Start> => {
   let starts: Array<Start> | undefined
   for (const wrapped of events) {
@@ -29,7 +29,7 @@ const startsIn = (state: RunState, events: ReadonlyArray<RunEvent>): ReadonlyArr
     const run = runAt(state, path)
     const call = run === undefined ? undefined : findCall(run, event.callId)
     if (run === undefined || call?.grantId === undefined || call.status !== "started") continue
-    // A person decided about the call itself since the grant let it through: the start relies on that decision.
+    // A later decision about the call itself replaces the grant.
     if (recordOf(run, call)?.decision !== undefined) continue
     ;(starts ??= []).push({ path, call, grantId: call.grantId })
   }
@@ -44,7 +44,7 @@ const runAt = (state: RunState, path: ReadonlyArray<ToolCallId>): RunState | und
     state
   )
 
-/** The grants that a commit relies on; `undefined` for most. */
+/** The grants that a commit relies on; `undefined` if there are none. */
 export const grantsUsed = (
   state: RunState,
   events: ReadonlyArray<RunEvent>
@@ -59,7 +59,7 @@ export const grantsUsed = (
   return [...used.values()]
 }
 
-/** A grant in the run at the end of a path, or in one above it. */
+/** A grant of the run at the end of a path, or of a run above it. */
 const grantAt = (state: RunState, path: ReadonlyArray<ToolCallId>, grantId: GrantId): Grant | undefined => {
   for (let length = path.length; length >= 0; length -= 1) {
     const found = runAt(state, path.slice(0, length))?.grants.find(({ id }) => id === grantId)
@@ -68,7 +68,7 @@ const grantAt = (state: RunState, path: ReadonlyArray<ToolCallId>, grantId: Gran
   return undefined
 }
 
-/** The events that put revocations on record and take the starts back that relied on them. */
+/** The events that record revocations and take back the starts that relied on the revoked grants. */
 export const takenBack = (
   state: RunState,
   events: ReadonlyArray<RunEvent>,

@@ -1,5 +1,5 @@
 /**
- * Whether a call may run, is denied, or needs a person's approval: by its tool, by the policies that bind its agent, and by grants.
+ * Judges a call by its tool, the policies of its agent, and grants: it may run, is denied, or needs approval.
  */
 import * as Cause from "effect/Cause"
 import type * as Effect from "effect/Effect"
@@ -18,13 +18,13 @@ import { findGrant } from "./findGrant.ts"
 import { openApproval, openInDoubt } from "./openRequest.ts"
 import { askTool, failCall, type ToolEntry } from "./userCalls.ts"
 
-/** The arguments of a call: as they are recorded, and as the tool's own functions get them. */
+/** The arguments of a call: as they are recorded, and as the tool's callbacks receive them. */
 export interface Understood {
   readonly args: DecodedArguments
   readonly value: unknown
 }
 
-/** Decides what happens to a call: it may run, is denied, or is asked about. `reason` says why a call is judged again. */
+/** Judges a call: allows it, denies it, or opens an approval request. `reason` states why a call is judged again. */
 export function* judge(
   run: AgentRun,
   call: ToolCall,
@@ -64,7 +64,7 @@ export function* judge(
   yield* openApproval(run, call, entry, args.shown, value, reason ?? need.reason)
 }
 
-/** Whether the tool says that a call needs approval, and why, where that is not plain. */
+/** Whether a call needs approval by the tool's rule, and why if the rule failed. */
 interface Need {
   readonly needed: boolean
   readonly reason?: string
@@ -72,7 +72,7 @@ interface Need {
 
 type Rule = Exclude<AnyTool["options"]["needsApproval"], boolean | undefined>
 
-/** What the tool's own rule says about a call; `undefined` if the run was stopped meanwhile. A rule that fails asks. */
+/** Calls the tool's approval rule. A rule that fails requires approval. Returns `undefined` if the run was stopped meanwhile. */
 export function* askRule(
   run: AgentRun,
   call: ToolCall,
@@ -90,7 +90,7 @@ export function* askRule(
     : { needed: true, reason: `The approval rule of ${tool.name} failed, so it is asked about.` }
 }
 
-/** A sub-agent may never do more than its parents: the strictest policy of the path counts. */
+/** The strictest verdict of the policies of the run and the runs above it: a sub-agent may do no more than its parents. */
 export const strictest = (run: AgentRun, tool: string, needed: boolean): ApprovalPolicy.Verdict => {
   const at = now(run.drive)
   let verdict = ApprovalPolicy.judgeAll(policiesOf(stateOf(run)), tool, needed, at)
@@ -102,8 +102,8 @@ export const strictest = (run: AgentRun, tool: string, needed: boolean): Approva
 }
 
 /**
- * Runs a part of a step that judges a call. A call that cannot be judged, such as one whose definition throws, has failed, or it would be
- * judged for ever; one that may have run is asked about.
+ * Runs a part of a step that judges a call. If it throws, for example in a tool's definition, the call fails, since it would be judged
+ * again forever otherwise. For a call that may have run, an `inDoubt` request is opened.
  */
 export function* guarded<A>(
   run: AgentRun,

@@ -1,5 +1,5 @@
 /**
- * What decisions and messages that were taken mean for a run: their events.
+ * The events of the decisions and messages that a run takes from its mail.
  */
 import * as Result from "effect/Result"
 import { decide } from "../../domain/decide.ts"
@@ -13,12 +13,12 @@ import { findRequest, type RunState, isEnded } from "../../domain/RunState.ts"
 import { decidedTooLate } from "../../store/internal/requests.ts"
 import type { Mail } from "../Mail.ts"
 
-/** The decision's events; for one that no longer applies, the event that says so. */
+/** The events of a decision. A decision that no longer applies is recorded by a `request.superseded` event. */
 export const eventsOf = (state: RunState, decision: Decision): ReadonlyArray<RunEvent> => {
   const { at, requestId } = decision
   const decided = decide(state, decision)
   if (Result.isSuccess(decided)) return decided.success
-  // Time has decided once, however often that was found.
+  // An expiry may be found repeatedly. It is recorded once.
   if (
     decided.failure._tag === "AlreadyDecided" &&
     decided.failure.by === "expiry" &&
@@ -33,7 +33,7 @@ export const eventsOf = (state: RunState, decision: Decision): ReadonlyArray<Run
   ]
 }
 
-/** The same of several decisions, each in the state after those before it, and the state after all. */
+/** The events of several decisions, each in the state after those before it, and the state after all. */
 export const foldDecisions = (from: RunState, decisions: ReadonlyArray<Decision>) => {
   let state = from
   const events = decisions.flatMap((decision) => {
@@ -44,11 +44,14 @@ export const foldDecisions = (from: RunState, decisions: ReadonlyArray<Decision>
   return { events, state }
 }
 
-/** The state after decisions that were taken and that its journal does not hold. */
+/** The state after these decisions. */
 export const withDecisions = (state: RunState, decisions: ReadonlyArray<Decision>): RunState =>
   foldDecisions(state, decisions).state
 
-/** The event that takes a message, in the run that reads it. A request to end a run that has ended says nothing. */
+/**
+ * The event that takes a message, in the run that reads it. If the addressed run has ended, the nearest run above it that has not ended
+ * reads the message, with a note. A late request to end a run has no content.
+ */
 export const takeMessage = (
   root: RunState,
   { content, ends, messageId, to }: Mail["messages"][number],
@@ -64,7 +67,7 @@ export const takeMessage = (
   return wrap({ _tag: "message.queued", at, content: said, ...sent }, path.slice(0, depth))
 }
 
-/** Whether an event takes a message that was for the run of this sub-agent, which had ended. */
+/** Whether an event takes a message that was addressed to this sub-agent's run after its end. */
 export const tookFor = (wrapped: RunEvent, runId: RunId): boolean => {
   const { event } = unwrap(wrapped)
   if (event._tag !== "message.queued") return false

@@ -1,5 +1,5 @@
 /**
- * What a model call comes to: an answer in a form that can be stored, though its client may be written without types, or a failure.
+ * The outcome of a model call: an answer, checked because its client may be written without types, or a failure.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -18,14 +18,15 @@ import { type AgentRun, stateOf, nextRequestId, isStopped, timeLeftOf } from "./
 import { now, emit } from "./Drive.ts"
 import { failRun } from "./failRun.ts"
 import { calledOf } from "./userCalls.ts"
-/** An answer that can be stored; or what keeps it from being one. What it has cost is known of either. */
+
+/** An answer that can be stored, or the error of one that cannot. Both have the usage. */
 type Answer = Sound | { readonly fault: ModelError; readonly usage: ModelUsage }
 
 interface Sound extends Omit<Ending, "paused"> {
   readonly content: ReadonlyArray<AnsweredPart>
 }
 
-/** Checks an answer. Its usage is corrected; anything else that is wrong makes it none. */
+/** Checks an answer. Corrects its usage; any other problem is a fault. */
 const soundAnswer = (response: ModelResponse | undefined): Answer => {
   let usage = noUsage
   try {
@@ -33,25 +34,25 @@ const soundAnswer = (response: ModelResponse | undefined): Answer => {
     const answer = read(response, usage)
     return typeof answer === "string" ? { fault: ofClient(answer), usage } : answer
   } catch {
-    return { fault: ofClient("something that cannot be read"), usage }
+    return { fault: ofClient("an object that throws when it is read"), usage }
   }
 }
 
-/** The answer, or what it is instead of one. */
+/** The checked answer, or a description of its problem, which completes the sentence of `ofClient`. */
 const read = (response: ModelResponse | undefined, usage: ModelUsage): Sound | string => {
   const { content, finishReason, lastInputTokens, profile }: Loose = response ?? {}
-  if (!Array.isArray(content)) return "no list of parts"
+  if (!Array.isArray(content)) return "content that is not an array"
   let parts: ReadonlyArray<AnsweredPart> = content
   for (let index = 0; index < content.length; index += 1) {
     const given: unknown = content[index]
     const part = soundPart(given)
-    if (part === undefined) return "a part that is none"
+    if (part === undefined) return "a content part that is not valid"
     if (part !== given) parts = parts.with(index, part)
   }
-  if (!isFinishReason(finishReason)) return "no reason why it ended"
+  if (!isFinishReason(finishReason)) return "no valid finishReason"
   const answer: { -readonly [Key in keyof Sound]: Sound[Key] } = { content: parts, finishReason, usage }
   if (typeof profile === "string") answer.profile = profile
-  else if (profile !== undefined) return "a profile that is no name"
+  else if (profile !== undefined) return "a profile that is not a string"
   if (lastInputTokens !== undefined) answer.lastInputTokens = count(lastInputTokens)
   return answer
 }
@@ -61,11 +62,11 @@ type Loose = { readonly [Key in keyof ModelResponse]?: unknown }
 const isFinishReason = (reason: unknown): reason is FinishReason =>
   (FinishReason.literals as ReadonlyArray<unknown>).includes(reason)
 
-/** A part as the journal holds it; most are that already. `undefined` where it is none. */
+/** A part in the journal's form; `undefined` if it is not valid. Most parts are returned unchanged. */
 const soundPart = (part: unknown): AnsweredPart | undefined => {
   if (typeof part !== "object" || part === null) return undefined
   if (isPlain(part as AnsweredPart)) return part as AnsweredPart
-  // What could not be read back from the journal is refused before it gets there.
+  // Refuses a part that could not be read back from the journal.
   if (isDeeperThan(part, maxGivenDepth)) return undefined
   const fields = Object.fromEntries(Object.entries(part).filter(([, field]) => field !== undefined))
   return Result.getOrUndefined(decodePart(fields))
@@ -73,7 +74,7 @@ const soundPart = (part: unknown): AnsweredPart | undefined => {
 
 const decodePart = Schema.decodeUnknownResult(AnsweredPart)
 
-/** Whether it is a text or a call, with nothing else in it: that is seen faster than by the schema. */
+/** A fast check for texts and calls without further fields; the schema is slower. */
 const isPlain = (part: AnsweredPart): boolean => {
   switch (part._tag) {
     case "text":
@@ -97,8 +98,8 @@ const hasFields = (part: object, count: number): boolean => {
 }
 
 /**
- * Usage as it can be stored. Providers report anything, or nothing: a count that is none is 0, a cost that is none is unknown, and what
- * is more than can be counted is the most that can.
+ * Usage that can be stored. Providers may report invalid values: an invalid count becomes 0, an invalid cost is left out, and counts and
+ * costs are capped at the largest representable value.
  */
 const soundUsage = (given: ModelUsage | undefined): ModelUsage => {
   const usage: Partial<ModelUsage> = given ?? {}
@@ -119,7 +120,7 @@ const count = (value: unknown): number =>
 
 const noUsage: ModelUsage = soundUsage(undefined)
 
-/** Fails the run because of a service of the program that does not work. Its cause is in the log alone. */
+/** Fails the run because a service of the program failed. The cause is logged. */
 export const failDefect = (
   run: AgentRun,
   code: "context policy" | "model client",
@@ -133,7 +134,7 @@ export const failDefect = (
   )
 }
 
-/** Folds an answer. Returns what keeps it from being one. */
+/** Emits the event of an answer. Returns the error, and emits nothing, if the answer is not valid. */
 export const takeAnswer = (
   run: AgentRun,
   request: ModelRequest,
@@ -141,7 +142,7 @@ export const takeAnswer = (
 ): ModelError | undefined => {
   const answer = soundAnswer(response)
   const { usage } = answer
-  // It has cost something all the same.
+  // The call's usage is charged although its answer is not valid.
   if ("fault" in answer) return changed(answer.fault, { usage })
   const { content, finishReason, lastInputTokens, profile } = answer
   remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
@@ -150,6 +151,7 @@ export const takeAnswer = (
   return undefined
 }
 
+/** Handles a model call without an answer: opens a `login` request or fails the run. Does nothing if the run was stopped or out of time. */
 export const notAnswered = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { drive } = run
@@ -159,7 +161,7 @@ export const notAnswered = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.
     const isOfModel = isModelError(error)
     if (isOfModel) charge(run, error)
     if (isStopped(run, cause)) return Effect.void
-    // Its time was up before the model's: the loop sees to it.
+    // The run's time budget ended before the model's timeout. The loop handles that.
     if (isOutOfTime(run)) return Effect.void
     if (!isOfModel) return failDefect(run, "model client", cause)
     const { reason } = error
@@ -189,15 +191,15 @@ export const notAnswered = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.
     return Effect.void
   })
 
-/** Books what a call has cost that brought no answer, as far as the provider has said. */
+/** Charges the usage of a model call without an answer, if the provider reported it. */
 export const charge = (run: AgentRun, { usage }: ModelError): void => {
   if (usage === undefined) return
   emit(run, { _tag: "model.charged", at: now(run.drive), usage: soundUsage(usage) })
 }
 
-/** Whether the time of the whole run is up, or that of one above it. */
+/** Whether the time budget of the run or of a run above it is exhausted. */
 export const isOutOfTime = (run: AgentRun): boolean => (timeLeftOf(run) ?? 1) <= 0
 
-/** What was thrown may be anything, such as a proxy that throws when it is looked at. */
+/** Whether an error is a `ModelError`. Safe for any thrown value, such as a proxy that throws when it is inspected. */
 export const isModelError = (error: unknown): error is ModelError =>
   attempt(() => error instanceof ModelError) === true

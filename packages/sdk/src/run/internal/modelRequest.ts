@@ -1,5 +1,5 @@
 /**
- * The request of a model call: the context that the policy makes of the conversation, and what the client is asked with it.
+ * Makes the request of a model call from the conversation and the prepared context.
  */
 import type { ContextInput, PreparedContext } from "../../context/ContextPolicy.ts"
 import { isWrappingUp } from "../../domain/Budget.ts"
@@ -10,7 +10,7 @@ import type { AgentRun } from "./AgentRun.ts"
 import { stateOf } from "./AgentRun.ts"
 import type { Drive } from "./Drive.ts"
 
-/** What the context policy is given. */
+/** The input of the context policy. */
 export const contextInput = (run: AgentRun, instructions: string): ContextInput => {
   const { bound, drive } = run
   const { history, limits } = stateOf(run)
@@ -23,7 +23,7 @@ export const contextInput = (run: AgentRun, instructions: string): ContextInput 
   }
 }
 
-/** `undefined` where the policy, maybe written without types, has returned no context. */
+/** The request of a model call; `undefined` if the policy, which may be written without types, did not return a context. */
 export const requestOf = (
   run: AgentRun,
   turn: number,
@@ -49,7 +49,7 @@ export const requestOf = (
     request.output = { name: bound.agent.name, schema: bound.output.jsonSchema }
   }
   if (profile !== undefined) request.profile = profile
-  // Who is asked to come to an end is shown the tools, which the history speaks of, and may call none.
+  // A summary may call no tools. They are sent all the same, since the history contains their calls.
   if (isWrappingUp(state)) request.settings = { ...settings, toolChoice: "none" }
   else if (settings !== undefined) request.settings = settings
   if (onUpdate !== undefined) request.onRetry = retryOf(drive, request)
@@ -68,12 +68,12 @@ const retryOf =
   (retry) =>
     drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, agentRunId, agentPath, turn, ...retry })
 
-/** What is known of the room that the model has. */
+/** The model's context size and the tokens reserved for its answer, if they are known. */
 const roomOf = ({ bound, drive }: AgentRun): Pick<ContextInput, "contextTokens" | "reservedTokens"> => {
   const { profile, settings } = bound.agent.options
   const contextTokens: unknown = drive.runtime.model.contextTokens?.(profile)
   if (contextTokens !== undefined && typeof contextTokens !== "number") {
-    throw new TypeError("the model client has not returned a number of tokens")
+    throw new TypeError("the model client's contextTokens did not return a number")
   }
   const reservedTokens = settings?.maxOutputTokens
   if (reservedTokens === undefined) return contextTokens === undefined ? nothingKnown : { contextTokens }

@@ -1,5 +1,5 @@
 /**
- * Opening the requests that people decide about calls: whether one may run, and what became of one that had started.
+ * Opens the requests about calls: `approval`, whether a call may run, and `inDoubt`, what the outcome of a started call is.
  */
 import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
@@ -13,7 +13,7 @@ import { now, emit } from "./Drive.ts"
 import { idempotencyKey } from "./toolBody.ts"
 import { askTool, type ToolEntry } from "./userCalls.ts"
 
-/** When a request that is asked now expires; never, for a time that no calendar has. */
+/** The expiry of a request that is opened at `at`; `undefined` if there is none or it exceeds the range of `Date`. */
 const expiryOf = (at: number, expiresIn: Duration.Input | undefined): number | undefined => {
   if (expiresIn === undefined) return undefined
   const expiresAt = at + Duration.toMillis(Duration.fromInputUnsafe(expiresIn))
@@ -22,7 +22,7 @@ const expiryOf = (at: number, expiresIn: Duration.Input | undefined): number | u
 
 const lastDate = 8.64e15
 
-/** Asks whether the call may run. `reason` says why it is asked when that is not plain. */
+/** Opens an `approval` request, with the tool's risk and preview. `reason` states an unusual cause of the request. */
 export function* openApproval(
   run: AgentRun,
   call: ToolCall,
@@ -73,11 +73,11 @@ export function* openApproval(
   })
 }
 
-/** What a function of the tool said, if it is a text. */
+/** The text that a tool's callback returned; `undefined` if it failed or returned something else. */
 const textOf = (said: Exit.Exit<unknown, unknown>): string | undefined =>
   Exit.isSuccess(said) && typeof said.value === "string" ? said.value : undefined
 
-/** Asks what became of a call that started. */
+/** Opens an `inDoubt` request about a call that started. */
 export const openInDoubt = (run: AgentRun, call: ToolCall, reason?: string): undefined => {
   if (!isCallOpen(run, call.id)) return undefined
   const state = stateOf(run)
@@ -110,11 +110,11 @@ const whyDoubted = ({ since }: MayRepeat): string =>
     ? "the prompt was sent again to a store that had lost it, and the call may have run before"
     : `the store was restored from a backup, and the call may have run after ${new Date(since).toISOString()}`
 
-/** The tool that a call names: by the definition's own name where the call used an alias of it. */
+/** The tool of a call. A call under an alias records the tool's own name when it is classified. */
 export const toolEntryOf = (bound: BoundAgent, call: ToolCall): ToolEntry | undefined => {
   const entry = bound.entries.get(call.tool ?? call.name)
   return entry !== undefined && "tool" in entry ? entry : undefined
 }
 
-/** The arguments of a call as they were shown. */
+/** The arguments of a call as its request shows them. */
 export const shownOf = ({ arguments: args = {}, value = args }: ToolCall) => value

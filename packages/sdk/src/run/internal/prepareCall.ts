@@ -1,9 +1,9 @@
 /**
- * What a call needs before its body may start: its tool, the value of its arguments, and authority that still holds.
+ * Prepares a call for its body: finds its tool, decodes its arguments, and checks its authorisation again.
  *
- * The body gets the value that was decoded when the call was classified, as it was shown. A call whose tool or arguments changed since
- * is understood anew and asked about again; one whose grant or policy no longer lets it through is judged anew. Neither starts in this
- * step.
+ * The body receives the value that was decoded when the call was classified, as its request showed it. A call whose tool or arguments have
+ * changed is classified again and opens a new request. A call whose grant or policy no longer allows it is judged again. Neither starts in
+ * this step.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -32,12 +32,12 @@ export interface Prepared {
   readonly value: unknown
 }
 
-/** The arguments cannot be what was shown any more. */
+/** The failure of arguments that no longer decode to the value that was shown. */
 const stale = Symbol("stale")
 
 /**
- * Prepares a call; `undefined` if it has its result already, is asked about again, or the run was stopped. A part of the step that runs
- * calls: an effect of its own would take operations of the fiber for every call.
+ * Prepares a call. Returns `undefined` if the call does not start in this step: it was settled, waits, or the run was stopped. A
+ * generator inside the step: an Effect of its own would take operations of the fiber for every call.
  */
 export function* prepare(run: AgentRun, call: ToolCall | undefined): Effect.fn.Return<Prepared | undefined> {
   if (call === undefined) return undefined
@@ -69,7 +69,10 @@ function* judgeAgain(judging: Judging): Effect.fn.Return<Prepared | undefined> {
   return undefined
 }
 
-/** The value that the body gets: what was shown. `isTried` compares it also where nothing was shown. */
+/**
+ * The value that the body receives, which is the value that was shown; fails with `stale` if the arguments decode to another one. With
+ * `isTried`, a newly decoded value is compared even if no request showed it.
+ */
 export const valueOf = (
   run: AgentRun,
   call: ToolCall,
@@ -80,9 +83,9 @@ export const valueOf = (
   if (isEdited(run, call)) return decodeEdited(entry.decoder, decode, shownOf(call))
   const { rendering, schema } = call
   if (schema !== undefined && rendering === undefined) return Effect.succeed(cloneJson(shownOf(call)))
-  // No JSON, or of a version that did not keep the value: decoded again, and compared with what was shown.
+  // The value is not JSON, or an earlier version did not record it: it is decoded again and compared with what was shown.
   return Effect.flatMap(decode(call.arguments ?? {}), (value) => {
-    // Nothing was shown, and no grant was compared with it.
+    // No request showed the value, and no grant was checked against it.
     if (!isTried && call.requestId === undefined && call.grantId === undefined) return Effect.succeed(value)
     const described = describeArguments(run, entry, call.arguments ?? {}, value)
     const isSame =
@@ -110,7 +113,7 @@ function* withoutValue(
 const unfitting = ({ drive }: AgentRun, problem: unknown): string =>
   sentence`The edited arguments do not fit: ${lines(describe(drive.runtime, problem))}`
 
-/** The call waits for its tool, as if it were undecided; everything else goes on. */
+/** Records that a call waits for its tool. The rest of the run continues. */
 const unavailable = (
   run: AgentRun,
   { arguments: args, id, name }: ToolCall,
@@ -120,7 +123,7 @@ const unavailable = (
   run.drive.addMissing({ id, arguments: args, problem })
 }
 
-/** Decodes the arguments with the tool of today, and asks: about a call that may have taken effect, whether it has. */
+/** Classifies a call again with the current tool, and judges it. For a call that may have run, opens an `inDoubt` request instead. */
 function* understandAgain(
   { call, entry, mayHaveRun, run }: Judging,
   reason: string
@@ -146,10 +149,10 @@ function* understandAgain(
   return undefined
 }
 
-/** A call whose arguments are something else at every look would be asked about without end, where a callback answers. */
+/** The most requests for one call. A call that decodes differently each time could otherwise loop with an approval callback. */
 const mostRequests = 10
 
-/** Asks about the call with these arguments, also if a rule, a policy or a grant let it through before. */
+/** Opens an approval request with these arguments, even if a rule, a policy or a grant allowed the call before. */
 function* askAgain(
   run: AgentRun,
   call: ToolCall,

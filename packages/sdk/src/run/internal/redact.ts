@@ -1,20 +1,20 @@
 /**
- * Takes secrets out of events before they are folded, told or written, so that the state in memory, the journal and every
- * watcher hold the same text, and a secret that was typed into a prompt or an argument is in none of them.
+ * Removes secrets from events before they are folded, published or written. The state in memory, the journal and every subscriber have the
+ * same text, and none of them has a secret of a prompt or an argument.
  */
 import type * as Schema from "effect/Schema"
 import type { Decision } from "../../domain/Decision.ts"
 import type { AnsweredPart, RunEvent } from "../../domain/RunEvent.ts"
 import { type Scrubber, withheld } from "../../tool/Scrubber.ts"
 
-/** A text without secrets: paths stay, since only what a tool returns or reports is cleaned of them. */
+/** Removes secrets from a text. Host paths stay; they are removed from tool results and tool output only. */
 export const redactText = (scrubber: Scrubber, text: string): string =>
   scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)
 
-/** The event without secrets; the same object when there are none. */
+/** Removes secrets from an event. Returns the same object if it has none. */
 export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
   switch (event._tag) {
-    // Made of names, numbers and ids alone; or of arguments and results, which are cleaned where they are read.
+    // These contain only names, numbers and ids, or arguments and results that are redacted where they are read.
     case "tool.classified":
     case "tool.started":
     case "tool.notStarted":
@@ -26,7 +26,7 @@ export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
     case "run.restored":
     case "run.resumed":
       return event
-    // What else there is comes from the program: names, limits, fingerprints.
+    // The other fields come from the program: names, limits, fingerprints.
     case "run.started": {
       const prompt = mapUnlessSame(event.prompt, (part) => redact(scrubber, part))
       return prompt === event.prompt ? event : { ...event, prompt }
@@ -44,20 +44,20 @@ export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
   }
 }
 
-/** A decision without secrets. */
+/** Removes secrets from a decision. */
 export const redactDecision = (scrubber: Scrubber, decision: Decision): Decision => redact(scrubber, decision)
 
-/** JSON without secrets. */
+/** Removes secrets from JSON, including the names of fields. */
 export const redactJson = (scrubber: Scrubber, json: Schema.Json): Schema.Json =>
   redactFree(scrubber, json) as Schema.Json
 
-/** Whether the scrubber failed on a text of a value: such arguments are not called with, and such a decision is not taken. */
+/** Whether the scrubber failed on a text of a value. Such arguments reach no body, and such a decision is not taken. */
 export const holdsWithheld = (value: unknown): boolean => {
   if (typeof value !== "object" || value === null) return value === withheld
   return Object.entries(value).some(([key, field]) => key === withheld || holdsWithheld(field))
 }
 
-/** What a provider signed is of no use when what it signed has changed. */
+/** Removes secrets from a part. A changed part loses its payload, since the provider's signature no longer matches. */
 const redactPart = (scrubber: Scrubber, part: AnsweredPart): AnsweredPart => {
   const clean = redact(scrubber, part)
   if (clean === part || !("payload" in clean)) return clean
@@ -65,7 +65,7 @@ const redactPart = (scrubber: Scrubber, part: AnsweredPart): AnsweredPart => {
   return rest
 }
 
-/** Ids, digests, and what only its provider or its decoder can read: not text. In the fields of events and their parts only. */
+/** Fields of events and parts that are not text: ids, digests, and data for a provider or decoder. */
 const opaque: ReadonlySet<string> = new Set([
   "_tag",
   "requestId",
@@ -81,7 +81,7 @@ const opaque: ReadonlySet<string> = new Set([
   "base64"
 ])
 
-/** Fields that hold whatever a model, a tool or a person made: all of it is text, whatever it is called. */
+/** Fields with free content of a model, a tool or a person. Every string in them is redacted, also in fields with an opaque name. */
 const free: ReadonlySet<string> = new Set(["arguments", "result", "output"])
 
 const redact = <A>(scrubber: Scrubber, value: A): A => redactUnknown(scrubber, value) as A
@@ -104,7 +104,7 @@ const redactUnknown = (scrubber: Scrubber, value: unknown): unknown => {
   return changed ?? value
 }
 
-/** Every text in it, names of fields included. */
+/** Redacts every string, including the names of fields. */
 const redactFree = (scrubber: Scrubber, value: unknown): unknown => {
   if (typeof value !== "object" || value === null) return redactUnknown(scrubber, value)
   if (Array.isArray(value)) return mapUnlessSame(value, (item) => redactFree(scrubber, item))
@@ -113,7 +113,7 @@ const redactFree = (scrubber: Scrubber, value: unknown): unknown => {
     if (redactText(scrubber, key) !== key || redactFree(scrubber, field) !== field)
       return redactFields(scrubber, value)
   }
-  // Most is clean: nothing is copied to find that out.
+  // Usually nothing changes, so the check copies nothing.
   return value
 }
 

@@ -1,5 +1,5 @@
 /**
- * The result that a state amounts to.
+ * Makes the result of a run from its state.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -13,7 +13,7 @@ import { type RunState, interruptions, isEnded, text } from "../../domain/RunSta
 import { inspect } from "../checkResume.ts"
 import type { RunResult } from "../RunResult.ts"
 
-/** The result of a run that is held or over. */
+/** The result of a run that is held or has ended. */
 export const toResult = <Output>(
   { bound }: Pick<Runtime<Output>, "bound">,
   state: RunState
@@ -24,13 +24,13 @@ export const toResult = <Output>(
     if (isEnded(state) || missing.length > 0 || next(state)._tag === "Hold") {
       return resultOf<Output>(state, holder, missing)
     }
-    // It waits for something all the same: for a tool that takes other arguments now.
+    // `next` has a step and nothing is missing: the run waits for a tool whose schema has changed.
     return Effect.flatMap(inspect(state, bound), ({ obstacles }) =>
       resultOf<Output>(state, holder, obstacles)
     )
   })
 
-/** The same of a run whose agent, and what is missing of it, is known. */
+/** The same for a run whose current agent and missing definitions are known. */
 export const resultOf = <Output>(
   state: RunState,
   holder: BoundAgent | undefined,

@@ -1,10 +1,10 @@
 /**
- * What the functions that start, continue and watch runs may be given, key by key: each shape names every key of its type.
+ * The accepted options of the functions that start, continue and observe runs. Each shape names every key of its type.
  */
 import { callable, shapeOf, string } from "../../domain/internal/misfits.ts"
 import type { ContinueInput, RunOptions, StartInput } from "../runInput.ts"
 
-/** Limits and a policy are looked into where their errors are: see `checkLimitsAndPolicy`. */
+/** `checkLimitsAndPolicy` checks limits and policy, which have errors of their own. */
 export const givenShape = {
   limits: "anything",
   policy: "anything",

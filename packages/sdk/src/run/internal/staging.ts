@@ -1,6 +1,5 @@
 /**
- * The first events of a run that is started, and of one that is continued: checked before anything happens, folded, and not
- * yet committed.
+ * The first events of a run that is started or continued: checked before anything happens, folded, and not yet committed.
  */
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -34,17 +33,17 @@ import { redactEvent } from "./redact.ts"
 import type { Allotted, LimitsAndPolicy } from "./startOptions.ts"
 import { answering, inheritedOptions, isPrompted, startOptions } from "./startOptions.ts"
 
-/** A state, and the events of it that nobody has stored. */
+/** A state, and the events in it that are not stored. */
 export interface Staged {
   readonly state: RunState
   readonly events: ReadonlyArray<RunEvent>
-  /** What of it the program has no definition of. */
+  /** The definitions that the run needs and the program does not have. */
   readonly missing?: Missing | undefined
 }
 
 const decodeParts = Schema.decodeUnknownEffect(Schema.Array(UserPart))
 
-/** The parts of a prompt. Blank text counts as nothing. */
+/** The parts of a prompt. Fails if it has no part, or blank texts only. */
 export const decodePrompt = (
   prompt: string | ReadonlyArray<UserPart>
 ): Effect.Effect<ReadonlyArray<UserPart>, EmptyPrompt> =>
@@ -60,20 +59,20 @@ export const decodePrompt = (
 
 const chosenId = new RegExp(`^[A-Za-z0-9_.:-]{1,${maxChosenId}}$`)
 
-/** What Fermata itself makes of ids: a call, and the run of a sub-agent; a request. */
+/** Ids that Fermata derives from a run's id: of calls and of the runs of sub-agents, and of requests. */
 const derivedId = /\.t\d+\.\d+(\.|$)|\.r\d+$/
 
-/** Whether an id is one that Fermata makes: of a call, a sub-agent's run, or a request. It says where that lies. */
+/** Whether an id has the form of one that Fermata derives for a call, a sub-agent's run or a request. */
 export const isDerivedId = (id: string): boolean => derivedId.test(id)
 
-/** Whether the ids that a caller chose can be ids. */
+/** Checks the ids that a caller chose. */
 export const checkIds = (input: {
   readonly runId?: string
   readonly sessionId?: string
 }): Effect.Effect<void, IdInvalid> => {
   for (const what of ["runId", "sessionId"] as const) {
     const id = input[what]
-    // A program without types may give anything.
+    // Untyped programs may pass any value.
     const isText = typeof id === "string"
     if (id !== undefined && (!isText || !chosenId.test(id) || isDerivedId(id)))
       return Effect.fail(new IdInvalid({ what }))
@@ -81,7 +80,7 @@ export const checkIds = (input: {
   return Effect.void
 }
 
-/** The input with checked copies of the limits and the policy that its caller gives. */
+/** The input with checked copies of its limits and its policy. */
 export const checkLimitsAndPolicy = <Input extends LimitsAndPolicy>(
   input: Input
 ): Effect.Effect<Input, LimitsInvalid | PolicyInvalid> => {
@@ -104,16 +103,16 @@ export const startRun = (
     Allotted & {
       readonly prompt: ReadonlyArray<UserPart>
       readonly previous?: RunState
-      /** The run that this one continues, whose caller's options it inherits. */
+      /** The run that this one continues. Its caller's options are inherited. */
       readonly continues?: RunState
       readonly runId?: RunId
       readonly sessionId?: SessionId
       readonly asks: boolean
-      /** Decisions on the run before it that a store has and the journal has not. */
+      /** Decisions on `previous` that are in the store and not in its journal. */
       readonly decided?: ReadonlyArray<Decision>
-      /** Whether its calls may have run before, in a store that is lost. */
+      /** Whether the run's calls may have run before, in a store that was lost. */
       readonly mayRepeat?: boolean
-      /** Who answers: see {@link answering}. */
+      /** The agent that answers; see {@link answering}. */
       readonly agent: BoundAgent
     }
 ): Staged => {
@@ -152,13 +151,13 @@ export const startRun = (
   return { state: evolve(previous, event), events: [event] }
 }
 
-/** The open calls of a run that a decision has released, whether its journal holds the decision or not. */
+/** The open calls of a failed run that a decision released, whether the decision is in `state` or among `decisions`. */
 const notRunIn = (
   state: RunState,
   decisions: ReadonlyArray<Decision>
 ): NonNullable<Extract<RunEvent, { readonly _tag: "run.started" }>["notRun"]> => {
   if (state.calls.length === 0 || state.status !== "error") return []
-  // The requests of a run that has failed are decided as if it were resumed.
+  // Decisions apply to the requests of a failed run as if it were resumed.
   const after = withDecisions(evolve(state, { _tag: "run.resumed", at: state.startedAt }), decisions)
   return after.calls.flatMap((call) => {
     const decision = call.status === "ready" ? recordOf(after, call)?.decision : undefined
@@ -168,10 +167,10 @@ const notRunIn = (
   })
 }
 
-/** What can be wrong with going on with a state. */
+/** Why a state was not continued. */
 export type ContinueError = Rejection | RunEnded | PolicyFixed | AgentNotFound | ToolUnavailable
 
-/** The events that take a held, failed or abandoned run up again; or the first of a new run after one that has ended. */
+/** The events that resume a held, failed or orphaned run, or the first event of the session's next run if an ended run has a prompt. */
 export const continueRun = Effect.fnUntraced(function* (
   runtime: Runtime,
   clock: Clock.Clock,
@@ -182,9 +181,9 @@ export const continueRun = Effect.fnUntraced(function* (
       readonly prompt: ReadonlyArray<UserPart> | undefined
       readonly answeredBy?: string | undefined
       readonly asks: boolean
-      /** Decisions that a store has and the journal has not. */
+      /** Decisions that are in the store and not in the journal. */
       readonly decided?: ReadonlyArray<Decision>
-      /** Whether there is mail that may be acted on whatever the program has no definition of. */
+      /** Whether there is mail. The run may act on it even if definitions are missing. */
       readonly hasMail?: boolean
     }
 ): Effect.fn.Return<Staged, ContinueError> {
@@ -225,7 +224,7 @@ export const continueRun = Effect.fnUntraced(function* (
     events.push(event)
   }
   const at = clock.currentTimeMillisUnsafe()
-  // The requests of a run that failed wait again.
+  // The requests of a failed run open again.
   if (ended && state.status === "error") fold({ _tag: "run.resumed", at })
   const decisions = [...(input.decided ?? [])]
   for (const decision of decisions) {
@@ -244,7 +243,7 @@ export const continueRun = Effect.fnUntraced(function* (
   if (isEnded(state)) {
     return yield* new RunEnded({ runId: state.runId, status: state.status })
   }
-  // What is decided now may be what stood in the way: a call whose tool is gone can still be denied.
+  // Checked after the decisions, which may remove an obstacle: a call whose tool is missing can still be denied.
   const { obstacles } = yield* inspect(state, runtime.bound)
   const [obstacle] = obstacles
   const missing = obstacle === undefined ? undefined : new Missing(runtime.bound, obstacles)
@@ -262,7 +261,7 @@ export const continueRun = Effect.fnUntraced(function* (
   }
   if (!ended) fold({ _tag: state.status === "running" ? "run.recovered" : "run.resumed", at })
   if (missing === undefined || obstacle === undefined) return { state, events }
-  // What is said is for the agent that has the conversation.
+  // The prompt needs the agent that has the conversation.
   if (prompt !== undefined && missing.run(state.runId)) return yield* obstacle.problem
   const isActedOn = input.hasMail === true || decisions.some(settlesCall)
   if (!isActedOn && (isStuck(state, missing) || !isOfTeam(state, runtime.bound)))
@@ -270,14 +269,14 @@ export const continueRun = Effect.fnUntraced(function* (
   return { state, events, missing }
 })
 
-/** Whether a run was started with one of the agents of this program, whichever has the conversation now. */
+/** Whether the run was started with the bound agent or an agent of its handoffs. */
 const isOfTeam = (state: RunState, bound: BoundAgent): boolean =>
   memberOf(bound, state.under ?? state.agent.name) !== undefined
 
-/** Whether all that could happen in a run waits for what the program has no definition of. */
+/** Whether the run can advance only with definitions that are missing. */
 const isStuck = (state: RunState, unavailable: Missing): boolean =>
   next(state, { ...noConstraints, unavailable })._tag === "Hold" && next(state)._tag !== "Hold"
 
-/** Whether a decision is acted on by being put on record: no definition is needed for that. */
+/** Whether a decision settles its call without the tool's definition. */
 const settlesCall = ({ _tag }: Decision): boolean =>
   _tag === "deny" || _tag === "supply" || _tag === "fail" || _tag === "answer"

@@ -1,5 +1,5 @@
 /**
- * The options that a new run begins with: those that its caller gives, those of the run that it continues, and the profile's.
+ * The start options of a new run: those of its caller, those inherited from the run that it continues, and the profile's policy.
  */
 import * as Effect from "effect/Effect"
 import { isAgent, answersTo, memberOf } from "../../agent/BoundAgent.ts"
@@ -11,25 +11,25 @@ import { AgentNotFound } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { StartOptions } from "../../domain/StartOptions.ts"
 
-/** What a caller may give to a new run, in place of what its agent has or the run before was given. */
+/** The limits and the policy that a caller may give to a new run. They override the agent's and the inherited ones. */
 export interface LimitsAndPolicy {
   readonly limits?: LimitChanges
   readonly policy?: ApprovalPolicy
 }
 
-/** Limits that bound a run beside its caller's, and that no other run inherits: the share that a conductor sets aside. */
+/** Limits in addition to the caller's, which no other run inherits: the share that a conductor sets aside. */
 export interface Allotted {
   readonly "~allotted"?: LimitChanges
 }
 
-/** The options of a run that continues none. */
+/** The start options of a run that continues no other run. */
 export const startOptions = (runtime: Runtime, { limits, policy }: LimitsAndPolicy): StartOptions => ({
   ...(policy === undefined ? {} : { policy, ...given(runtime) }),
   ...(limits === undefined ? {} : { limits }),
   ...profileOptions(runtime)
 })
 
-/** The options of a run that continues another one: what is not given is inherited, as it was given to that one. */
+/** The start options of a run that continues another one. Options that the caller does not give are inherited. */
 export const inheritedOptions = (
   runtime: Runtime,
   { limits, policy }: LimitsAndPolicy,
@@ -54,7 +54,7 @@ export const inheritedOptions = (
   return { ...caller, ...(changes === undefined ? {} : { limits: changes }), ...profileOptions(runtime) }
 }
 
-/** Which agent a caller's policy is given for: the prompted one, also where another one answers that has taken over before. */
+/** The agent that a caller's policy is for: the runtime's agent, even if another agent has taken over the conversation. */
 const given = ({ bound }: Runtime) => {
   const { agent, identity } = bound
   return { policyFor: agent.name, ...(identity.peers === undefined ? {} : { policyPeers: identity.peers }) }
@@ -72,23 +72,23 @@ export const profileOptions = ({ profileName, profiles }: Runtime): StartOptions
   return profilePolicy === undefined ? {} : { profilePolicy }
 }
 
-/** What decides it. */
+/** The facts from which {@link answering} selects the agent. */
 interface Question {
-  /** The run before, whose agent has the conversation. */
+  /** The session's latest run, whose agent has the conversation. */
   readonly previous?: RunState | undefined
-  /** The agent that run was started under, where that is known. */
+  /** The name of the runtime's agent that the session's runs were started with, if it is known. */
   readonly under?: string
-  /** Whom the caller wants to answer. */
+  /** The name of the agent that the caller asks for. */
   readonly answeredBy?: string | undefined
 }
 
 /**
- * The agent that a new run begins with: the runtime's own, or one that it hands over to. A session that another runtime's agent has is
- * gone on with by this one, as its caller said by choosing it.
+ * Selects the agent that starts a new run: the agent asked for, else the agent that has the conversation, else the runtime's agent. In a
+ * session of another runtime's agent, the runtime's agent takes over the conversation.
  *
  * **Errors**
  *
- * - `AgentNotFound` — the runtime's agent does not hand over to whoever is named, or no longer to whoever has the conversation.
+ * - `AgentNotFound` — the runtime's agent does not hand over to the agent asked for, or to the agent that has the conversation.
  */
 export const answering = (
   { bound }: Runtime,

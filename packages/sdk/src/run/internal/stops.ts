@@ -1,9 +1,9 @@
 /**
- * Runs that a decision has stopped (`deny` with `then: "stop"`), and turns that one has superseded (`send` with
- * `whenHeld: "supersede"`): nothing begins in them or in the sub-agents under them.
+ * Stopped runs (`deny` with `then: "stop"`) and superseded turns (`send` with `whenHeld: "supersede"`): no work starts in them or in the
+ * sub-agents under them.
  *
- * A decision counts from when it was acknowledged, not from when the loop reads it. Where a pending request could stop a run, its mail
- * is therefore read before something begins without a commit of its own; a commit that starts a body says itself whether there is mail.
+ * A decision takes effect when it is acknowledged, not when the loop reads it. If a pending request could stop a run, the loop therefore
+ * reads the mail before work that starts without a commit. A commit that starts a body reports mail itself.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -15,16 +15,16 @@ import type { Drive } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 import { takeMailInTask } from "./takeMail.ts"
 
-/** The states from the root's to that of the run, as far as they are there. */
+/** The states from the root's to the run's, as far as they exist. */
 const lineOf = ({ drive, path }: AgentRun): ReadonlyArray<RunState> => lineTo(drive.state, path)
 
-/** Whether a decision has stopped the run, or one above it. */
+/** Whether a decision has stopped the run or a run above it. */
 export const isHalted = (run: AgentRun): boolean =>
   run.path.length === 0
     ? run.drive.state.stop !== undefined
     : lineOf(run).some(({ stop }) => stop !== undefined)
 
-/** Whether a step begins something before a commit that would tell of mail. */
+/** Whether a step starts work before a commit that would report mail. */
 export const beginsUnheard = (state: RunState, step: Step): boolean => {
   switch (step._tag) {
     case "CallModel":
@@ -35,20 +35,20 @@ export const beginsUnheard = (state: RunState, step: Step): boolean => {
     case "AskWrapUp":
       return true
     case "ResumeChildren":
-      // A sub-agent that has begun looks itself.
+      // The loop of a started sub-agent reads the mail itself.
       return step.callIds.some((callId) => findCall(state, callId)?.child === undefined)
     default:
       return false
   }
 }
 
-/** Whether nothing more of the run's open turn begins: a decision has stopped the run, or superseded the turn. */
+/** Whether the run's open turn starts no more work: a decision has stopped the run or superseded the turn. */
 export const isTurnHalted = (run: AgentRun): boolean =>
   isHalted(run) || lineOf(run).at(-1)?.superseded !== undefined
 
 /**
- * Whether a decision on a pending request could stop the run, or supersede a turn that it works in: the request may be
- * anywhere in the tree. A request that is not stored yet has no decision.
+ * Whether a decision on a pending request, anywhere in the tree, could stop the run or supersede its turn. Staged requests do not count:
+ * they cannot have been decided yet.
  */
 export const mayBeHalted = ({ drive }: AgentRun): boolean =>
   interruptions(drive.state).some(({ requestId }) => !isStaged(drive, requestId))
@@ -60,7 +60,7 @@ const isStaged = ({ staged }: Drive, requestId: string): boolean =>
     return inner._tag === "request.opened" && inner.request.requestId === requestId
   })
 
-/** Takes the mail, if one of its decisions could stop the run. */
+/** Takes the mail if a decision in it could stop the run. */
 export const hearStops = (run: AgentRun): Effect.Effect<void, JournalError> =>
   Effect.suspend(() => {
     if (!mayBeHalted(run)) return Effect.void
@@ -68,6 +68,6 @@ export const hearStops = (run: AgentRun): Effect.Effect<void, JournalError> =>
     return takeMailInTask(run.drive)
   })
 
-/** Whether more of what the run has begun may begin. A store that cannot be read has not said that nothing was decided. */
+/** Whether the turn may start more work. `false` if the mail cannot be read, since it may contain a stop. */
 export const mayGoOn = (run: AgentRun): Effect.Effect<boolean> =>
   Effect.map(Effect.exit(hearStops(run)), (exit) => Exit.isSuccess(exit) && !isTurnHalted(run))

@@ -1,5 +1,5 @@
 /**
- * Taking the mail of a run: decisions and messages that were stored since.
+ * Takes the mail of a run: the decisions and messages that its journal does not hold yet.
  */
 import * as Effect from "effect/Effect"
 import { expiries } from "../../domain/decide.ts"
@@ -19,21 +19,21 @@ import type { JournalError } from "./Journal.ts"
 import { eventsOf, takeMessage } from "./mailEvents.ts"
 import { approvalCallbackTask } from "./Tasks.ts"
 
-/** Takes what was decided and said meanwhile into the run, and ends what somebody has asked to end. */
+/** Folds the mail, and ends the sub-agents that messages ask to end. */
 export const takeMail = Effect.fnUntraced(function* (drive: Drive) {
-  // Before it is read: a sub-agent may find more of it from then on.
+  // Cleared before the mail is read: the loop of a sub-agent may set it again meanwhile.
   drive.hasEnding = false
   const { ending } = yield* take(drive)
   for (const message of ending) yield* endForSubAgent(drive, message)
   if (ending.length === 0) return
-  // Whoever has asked for it need not wait for what the lead does next.
+  // Committed now, so that the caller that asked for the end does not wait for the lead's next commit.
   yield* flush(drive)
   drive.notify()
 })
 
 /**
- * The same for the loop of a sub-agent, which hears at its own next turn what is said to it, whatever its lead is doing. Ending one waits
- * until that has stopped, which may be the one that asks: it is left to the root's loop, and only told to stop here.
+ * Takes the mail in the loop of a sub-agent, so that its messages arrive while its lead waits. Sub-agents that messages ask to end are
+ * only asked to stop here: the root's loop ends them, since ending one waits for its loop, which may be the caller of this function.
  */
 export const takeMailInTask = Effect.fnUntraced(function* (drive: Drive) {
   const { ending, isNews } = yield* takeOnce(drive)
@@ -44,7 +44,7 @@ export const takeMailInTask = Effect.fnUntraced(function* (drive: Drive) {
 
 type Ending = Mail["messages"][number] & { readonly to: RunId }
 
-/** Folds all mail but what ends a sub-agent, which is returned. One at a time, or two would fold the same. */
+/** Folds the mail, except messages that end a sub-agent, which are returned. Serialised, so that no mail is folded twice. */
 const take = (drive: Drive): Effect.Effect<Taken, JournalError> =>
   drive.isAlone() ? folding(drive) : drive.tasks.mail.withPermit(folding(drive))
 
@@ -53,7 +53,7 @@ interface Taken {
   readonly ending: ReadonlyArray<Ending>
 }
 
-/** The same, unless somebody else has done so while this one waited for its turn. */
+/** The same, unless another fiber took the mail while this one waited for its permit. */
 const takeOnce = (drive: Drive): Effect.Effect<Taken, JournalError> =>
   drive.tasks.mail.withPermit(
     Effect.suspend(() => (drive.hasMail ? folding(drive) : Effect.succeed(nothing)))
@@ -62,10 +62,10 @@ const takeOnce = (drive: Drive): Effect.Effect<Taken, JournalError> =>
 const nothing: Taken = { isNews: false, ending: [] }
 
 const folding = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<Taken, JournalError> {
-  // What was taken before is in the journal now, and is not mail any more.
+  // Commits the mail that was taken before, so that the journal does not return it again.
   yield* flush(drive)
   drive.hasMail = false
-  // It waits with the run, which acts on it once it is resumed.
+  // The mail of a failed run stays until the run is continued.
   if (drive.state.status === "error") return nothing
   const { decisions, messages } = yield* drive.journal.mail(() => expiries(drive.state, now(drive)))
   if (drive.token.reason() === undefined) yield* drive.journal.requireFitting(drive.state, decisions)
@@ -79,7 +79,7 @@ const folding = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<Tak
   return { isNews: decisions.length > 0 || messages.length > 0, ending }
 })
 
-/** Folds decisions. One that no longer applies is put on record as such, so that nobody waits for its effect. */
+/** Folds decisions, and records those that no longer apply. Returns whether there were any. */
 export const takeDecisions = (drive: Drive, decisions: ReadonlyArray<Decision>): boolean => {
   for (const decision of decisions)
     for (const event of eventsOf(drive.state, decision)) emitRoot(drive, event)
@@ -88,8 +88,8 @@ export const takeDecisions = (drive: Drive, decisions: ReadonlyArray<Decision>):
 }
 
 /**
- * Stops the sub-agent that a message ends, with everything under it, and takes the message. The message and the ends are committed
- * together, so that a process that dies in between leaves both to do.
+ * Ends the sub-agent that a message asks to end, with the runs under it, and takes the message. The message and the ends are committed
+ * together, so that they survive a crash together or not at all.
  */
 const endForSubAgent = Effect.fnUntraced(function* (
   drive: Drive,
@@ -109,7 +109,7 @@ const endForSubAgent = Effect.fnUntraced(function* (
   for (const event of childCancellation(child, at, reason)) emitRoot(drive, wrap(event, path))
 })
 
-/** Stops asking about a request that waits no longer. A callback that never answers must not keep the run, or the next request, waiting. */
+/** Stops the approval callback if its request is no longer open, so that a callback that never returns blocks neither run nor requests. */
 export const stopCallback = (drive: Drive): void => {
   const { callbackAsking, state } = drive
   if (callbackAsking === undefined) return

@@ -1,7 +1,7 @@
 /**
- * The body of a tool's call: what it is given, and how it is stopped.
+ * The body of a tool call: starts the handler with its context, and stops it.
  *
- * A handler returns a value, a promise or an effect. Its supervisor stops it, and abandons it after its grace period.
+ * A handler returns a value, a promise or an effect. The supervisor stops the body and abandons it after the grace period.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -16,7 +16,7 @@ import { calledOf } from "./userCalls.ts"
 /** The key that every attempt of a call shares. */
 export const idempotencyKey = (call: ToolCall): string => call.id
 
-/** Calls the handler, whatever it returns: a value, a promise or an effect. What is known at once takes no fiber. */
+/** Calls the handler. Returns its exit if the outcome is known synchronously, without a fiber; otherwise the running body. */
 export const invoke = (
   run: AgentRun,
   call: ToolCall,
@@ -28,10 +28,10 @@ export const invoke = (
   let isStopped = false
   const settled = (promise: Promise<unknown>) =>
     Effect.callback<unknown, unknown>((resume) => {
-      // Anything may call itself a promise.
+      // Any thenable counts as a promise.
       void Promise.resolve(promise).then(
         (value) => resume(Exit.succeed(value)),
-        // A rejection after the stop is how the handler ends.
+        // After a stop, a rejection is how the handler ends, and not a failure.
         (cause: unknown) => resume(isStopped ? Exit.interrupt() : Exit.fail(cause))
       )
     })
@@ -47,7 +47,7 @@ export const invoke = (
           return Exit.succeed(out)
       }
     } catch (cause) {
-      // As good a reason to try again as a rejected promise.
+      // A failure like a rejected promise, which the tool's retry schedule may repeat.
       return Exit.fail(cause)
     }
   }
@@ -55,7 +55,7 @@ export const invoke = (
     ? inSpan(runtime, calledOf(run, "handler", call, tool), Effect.suspend(begin))
     : begin()
   if (Exit.isExit(body)) return body as Exit.Exit<unknown, unknown>
-  // Only the handler's own effect is interrupted: what a promise brings within its grace period is its result.
+  // Only the handler's own effect is interruptible: a promise that resolves within its grace period has a result.
   const fiber = Effect.runForkWith(runContext)(body, { uninterruptible: true })
   return (
     fiber.pollUnsafe() ?? {
@@ -74,7 +74,7 @@ export const invoke = (
 
 type AnyEffect = Effect.Effect<unknown, unknown>
 
-/** What a handler has returned. One that throws when it is looked at is a value: the handler has run all the same. */
+/** The kind of a handler's return value. A value that throws when it is inspected is `value`, since the handler has run. */
 const kindOf = (out: unknown): "effect" | "promise" | "value" => {
   try {
     if (Effect.isEffect(out)) return "effect"
@@ -86,13 +86,13 @@ const kindOf = (out: unknown): "effect" | "promise" | "value" => {
 
 const stopping = Symbol("stopping")
 
-/** The signal of a call, made when it is first read, and why the call was stopped. */
+/** The signal of a call, made on first use, and the reason of its stop. */
 interface Stopping {
   controller: AbortController | undefined
   reason: Error | undefined
 }
 
-/** The context that a handler gets, with the signal that stops it. */
+/** The context that a handler receives, with the signal that stops it. */
 class CallContext implements ToolContext {
   readonly runId: ToolContext["runId"]
   readonly sessionId: ToolContext["sessionId"]
@@ -103,7 +103,7 @@ class CallContext implements ToolContext {
   declare readonly signal: AbortSignal
   readonly progress: (message: string) => void
   readonly output: (chunk: string) => void
-  /** Not a private name, so that the signal works through a proxy of the context. */
+  /** A symbol instead of a private name, so that the signal works through a proxy of the context. */
   readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
   readonly #run: AgentRun
 
@@ -116,7 +116,7 @@ class CallContext implements ToolContext {
     this.agentPath = agentPath
     this.attempt = call.attempt + 1
     this.idempotencyKey = idempotencyKey(call)
-    // Its own, so that a copy of the context has it too; and not part of a literal, which V8 would be slow with.
+    // An own property, so that copies of the context have it. A getter in a literal would be slow in V8.
     Object.defineProperty(this, "signal", CallContext.signalProperty)
     this.progress = (message) => this.publish("progress", message)
     this.output = (chunk) => this.publish("output", chunk)
@@ -135,7 +135,7 @@ class CallContext implements ToolContext {
     )
   }
 
-  /** An abandoned body may publish after the end of its call: that is dropped. */
+  /** Whether the call is started and not settled. What an abandoned body publishes later is dropped. */
   private isUnderWay(): boolean {
     const run = this.#run
     return isThere(run) && findCall(stateOf(run), this.callId)?.status === "started"
@@ -147,7 +147,7 @@ class CallContext implements ToolContext {
     stop.controller?.abort(stop.reason)
   }
 
-  /** Made when the handler first looks at it. */
+  /** Makes the signal on first use. */
   private static readonly signalProperty = {
     configurable: true,
     enumerable: true,

@@ -1,5 +1,5 @@
 /**
- * The journal of a run that is not stored: the caller keeps the state, and the mailbox brings the mail.
+ * The journal of a run without a store: the caller keeps the state, and the mailbox delivers the mail.
  */
 import * as Effect from "effect/Effect"
 import type { Mailbox } from "../Mailbox.ts"
@@ -25,7 +25,7 @@ const keptByCaller: Journal = {
   isBroken: () => false
 }
 
-/** Without a store, the caller keeps the state, and whoever has the mailbox reaches the run. */
+/** Makes the journal of a run without a store. */
 export const noJournal = (mailbox: Mailbox | undefined): Journal =>
   mailbox === undefined
     ? keptByCaller

@@ -1,12 +1,12 @@
 /**
- * How much memory an update takes that a reader has not read yet: about as many characters as it holds.
+ * The approximate size of an update in a reader's buffer, in characters.
  */
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { FilePart } from "../../domain/Message.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import type { ModelPart } from "../../model/ModelPart.ts"
 
-/** About how many characters an update holds. */
+/** The approximate number of characters of an update. */
 export const sizeOf = (update: RunUpdate): number => {
   switch (update._tag) {
     case "event":
@@ -22,7 +22,7 @@ export const sizeOf = (update: RunUpdate): number => {
   }
 }
 
-/** What an update takes besides its text. */
+/** The size of an update without its text. */
 const least = 100
 
 const sizeOfPart = (part: ModelPart): number => {
@@ -42,7 +42,7 @@ const sizeOfPart = (part: ModelPart): number => {
   }
 }
 
-/** Providers keep in it what they like. */
+/** The size of a payload, which a provider may fill with any value; 0 if it cannot be serialised. */
 const sizeOfPayload = (payload: unknown): number => {
   if (payload === undefined) return 0
   try {

@@ -1,5 +1,5 @@
 /**
- * User code that a run calls, and calls that it has failed.
+ * Calls of user code by a run, and the failures of tool calls that it causes.
  */
 import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -12,7 +12,7 @@ import type { AnyTool, Awaitable } from "../../tool/Tool.ts"
 import { isStopped, judgingMs, stateOf, type AgentRun } from "./AgentRun.ts"
 import { emit, now } from "./Drive.ts"
 
-/** User code of the run: of the call of a tool, of a tool, or of the agent itself. */
+/** Describes a call of user code for logs and spans: with its run and agent, and with its tool and tool call if it has any. */
 export const calledOf = (
   run: AgentRun,
   code: string,
@@ -29,7 +29,7 @@ export const calledOf = (
   }
 }
 
-/** Records that a call has failed. The model reads why; the log and the hooks get the cause. */
+/** Records that a call failed. The model receives `why`; the log and the hooks receive the cause. */
 export const failCall = (
   run: AgentRun,
   call: ToolCall,
@@ -46,8 +46,8 @@ export const failCall = (
 export type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
 
 /**
- * Asks a tool's own code about a call: it may take as long as the call may. Supervised; `undefined` if the run was stopped before there was
- * an answer.
+ * Calls a tool's callback about a call, supervised and within the call's timeout. Returns `undefined` if the run was stopped before it
+ * answered.
  */
 export function* askTool<A>(
   run: AgentRun,

@@ -1,5 +1,5 @@
 /**
- * One model call of a run: prepare the context, ask, and turn what happened into events.
+ * One model call of a run: prepares the context, sends the request, and emits the events of its outcome.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -33,7 +33,7 @@ import type { Deadline } from "../internal/Supervisor.ts"
 import { calledOf } from "../internal/userCalls.ts"
 import { openLimit } from "./limits.ts"
 
-/** Asks the model for the turn's answer within the budgets, and says which of them are running out then. */
+/** Calls the model for a turn unless a budget is exhausted, then emits `budget.nearing` for each budget that is nearly exhausted. */
 export const callModel = Effect.fnUntraced(function* (
   run: AgentRun,
   turn: number
@@ -50,8 +50,8 @@ export const callModel = Effect.fnUntraced(function* (
 })
 
 /**
- * Asks for the answer in parts. Where that failed before the first part was out, asks for a whole one, once. A part of `callModel`: an
- * effect of its own would take steps of the fiber each turn, and memory while the run waits.
+ * Calls the model with streaming. If the stream fails before its first content, makes one complete call. A generator inside `callModel`:
+ * an Effect of its own would take steps of the fiber in each turn, and memory while the run waits.
  */
 function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveError> {
   const { bound, drive, supervisor } = run
@@ -83,15 +83,16 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   return yield* askWhole(run, request, error)
 }
 
-const noContext = new TypeError("it has returned no instructions and messages")
+const noContext = new TypeError("it did not return instructions and messages")
 
-/** Does about a budget what the run's limits and whoever can be asked say. */
+/** Budget exhausted: opens a `limit` request, asks the model for a summary, or fails the run. */
 const outOfBudget = (run: AgentRun, exceeded: Exceeded): Effect.Effect<void, DriveError> => {
   const step = exhausted(stateOf(run), exceeded)
   if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return run.perform(run, step)
   return step._tag === "Finish" && step.end._tag === "failed" ? failRun(run, step.end.failure) : Effect.void
 }
 
+/** Emits `budget.nearing` in the run and in each run above it. */
 const warn = (run: AgentRun): void => {
   const { drive } = run
   for (let at: AgentRun | undefined = run; at !== undefined; at = at.parent) {
@@ -102,7 +103,7 @@ const warn = (run: AgentRun): void => {
   }
 }
 
-/** What a function of the program gives as instructions; `undefined` where it failed, or the run was stopped. */
+/** Calls the agent's instructions function. Returns `undefined` if it failed, which fails the run, or if the run was stopped. */
 const callInstructions = Effect.fnUntraced(function* (
   run: AgentRun,
   turn: number,
@@ -117,7 +118,7 @@ const callInstructions = Effect.fnUntraced(function* (
   if (Exit.isSuccess(instructed) && typeof instructed.value === "string") return instructed.value
   const why = Exit.isFailure(instructed)
     ? describe(runtime, Cause.squash(instructed.cause))
-    : "what they returned is not a text"
+    : "they did not return a text"
   const description = `The instructions of ${run.bound.agent.name} failed: ${why}`
   yield* failRun(run, { _tag: "RunDefect", description })
   return undefined
@@ -130,13 +131,13 @@ const notPrepared = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<
   return failDefect(run, "context policy", cause)
 }
 
-/** Begins to read an answer. A client that throws has failed; what would not be closed is not opened. */
+/** Starts reading a stream. A client that throws has failed. No stream is opened once the run is stopped, since nothing would close it. */
 const begin = ({ drive, supervisor }: AgentRun, request: ModelRequest, sink: Pick<Collector, "add">) =>
   supervisor.isStopped()
     ? Exit.interrupt()
     : attempt(() => reading(requireStream(drive.runtime.model.stream(request)), sink))
 
-/** Asks for a whole answer where asking for parts has failed. */
+/** Makes a complete call after a failed stream. */
 const askWhole = Effect.fnUntraced(function* (run: AgentRun, request: ModelRequest, error: ModelError) {
   const { drive, supervisor } = run
   charge(run, error)
@@ -152,21 +153,21 @@ const askWhole = Effect.fnUntraced(function* (run: AgentRun, request: ModelReque
   else if (fault !== undefined) yield* notAnswered(run, Cause.fail(fault))
 })
 
-/** What a client of a program without types returns may be anything. */
+/** Checks the return value of a client, which may be written without types. */
 const requireStream = <A>(stream: A): A => {
   if (Stream.isStream(stream)) return stream
   ignoreRejection(stream)
-  throw new TypeError("It has returned something that is no stream.")
+  throw new TypeError("its stream method did not return a Stream")
 }
 
-/** Tells each part before it is the next one's turn. */
+/** Publishes each part before the next one is read. */
 const publisher = ({ drive }: AgentRun, request: ModelRequest, collector: Collector) => {
   const { agentPath, runId: agentRunId, turn } = request
   const { runId } = drive.state
   let isOver = false
   return {
     add: (part: ModelPart): void => {
-      // A stream that was left behind has nothing more to say.
+      // Drops the parts of an abandoned stream.
       if (isOver) return
       collector.add(part)
       drive.onUpdate?.({ _tag: "delta", runId, agentRunId, agentPath, turn, part })
@@ -177,7 +178,7 @@ const publisher = ({ drive }: AgentRun, request: ModelRequest, collector: Collec
   }
 }
 
-/** How long one model call may take: its own time, or what is left of that of the run and of those above it. */
+/** The timeout of a model call: the run's `modelTimeoutMs`, or the time left to the run and the runs above it if that is less. */
 const deadlineOf = (run: AgentRun): Deadline<ModelError> => {
   const { modelTimeoutMs } = stateOf(run).limits
   return { ms: Math.max(1, Math.min(modelTimeoutMs, timeLeftOf(run) ?? modelTimeoutMs)), late: timedOut }
@@ -185,7 +186,7 @@ const deadlineOf = (run: AgentRun): Deadline<ModelError> => {
 
 const timedOut = (ms: number): ModelError =>
   new ModelError({
-    reason: new TimedOut({ description: `There was no whole answer within ${ms} ms.`, timeoutMs: ms })
+    reason: new TimedOut({ description: `The answer was not complete within ${ms} ms.`, timeoutMs: ms })
   })
 
 const isContextTooLarge = (error: unknown): error is ContextTooLarge =>
@@ -201,7 +202,7 @@ const overContext = (run: AgentRun, { tokens, limit }: ContextTooLarge): Effect.
     : failRun(run, { _tag: "BudgetExceeded", ...exceeded })
 }
 
-/** Whether a whole answer may come where a stream did not. An overload or a rate limit is the same for both, and was waited for. */
+/** Whether a complete call may succeed after a failed stream. Overloads and rate limits affect both, and have been waited for already. */
 const mayBeWhole = (error: ModelError): boolean => {
   switch (error.reason._tag) {
     case "StreamUnsupported":

@@ -1,8 +1,8 @@
 /**
- * Understanding the calls of an answer: which tool, which arguments, and who has to be asked.
+ * Classifies the calls of an answer: finds the tool, decodes the arguments, and determines whether approval is needed.
  *
- * An invalid call gets a result that says what is wrong with it. Arguments are decoded before a person is asked about them. A rule that
- * fails counts as "ask", and "ask" counts as "deny" in a run that is not interactive.
+ * An invalid call gets a result that describes the problem. Arguments are decoded before approval is asked. An approval rule that fails
+ * counts as "ask"; "ask" counts as "deny" in a run that is not interactive.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -28,7 +28,7 @@ import { emit, now } from "../internal/Drive.ts"
 import { guarded, judge } from "../internal/judge.ts"
 import { type ToolEntry } from "../internal/userCalls.ts"
 
-/** Classifies the calls one after another, until the run is being stopped. */
+/** Classifies the calls in order. Stops when the run is cancelled or suspended. */
 export const classifyAll = Effect.fnUntraced(function* (run: AgentRun, callIds: ReadonlyArray<ToolCallId>) {
   for (const callId of callIds) {
     if (isEnding(run)) return
@@ -37,7 +37,7 @@ export const classifyAll = Effect.fnUntraced(function* (run: AgentRun, callIds: 
   }
 })
 
-/** Classifies a call: emits its outcome, or the request that it opens. Only code of the program is waited for. */
+/** Classifies a call: emits its outcome, or the request that it opens. Waits only for user code. */
 function* classify(run: AgentRun, call: ToolCall): Effect.fn.Return<void> {
   const entry = run.bound.entries.get(call.name)
   if (entry === undefined) return refuseUnknown(run, call)

@@ -1,5 +1,5 @@
 /**
- * The end of a run whose answer has to have a form.
+ * The end of a run with structured output.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -15,7 +15,10 @@ import { emit, now } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
 import { approvalCallbackTask } from "../internal/Tasks.ts"
 
-/** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */
+/**
+ * Decodes the final answer and completes the run. If the answer does not fit, the model receives the issues and answers again. Returns
+ * whether the root's run has ended.
+ */
 export const decodeOutput = Effect.fnUntraced(function* (run: AgentRun, answer: string) {
   const { bound, drive } = run
   const complete = Effect.fnUntraced(function* (event: RunEvent) {
@@ -55,7 +58,7 @@ export const decodeOutput = Effect.fnUntraced(function* (run: AgentRun, answer: 
   return false
 })
 
-/** The JSON of an answer, also when the model put it into a code fence. */
+/** The JSON of an answer, which may be in a code fence. */
 const parseAnswer = (answer: string): unknown => {
   const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n\s*```\s*$/.exec(answer)
   try {

@@ -1,5 +1,5 @@
 /**
- * Another agent takes the conversation over.
+ * Handoff: transfers the conversation to another agent.
  */
 import * as Effect from "effect/Effect"
 import { memberOf } from "../../agent/BoundAgent.ts"
@@ -14,7 +14,7 @@ import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { isPrompted } from "../internal/startOptions.ts"
 
-/** Gives the conversation to the agent that the model has chosen. */
+/** Transfers the conversation to the agent that the call names, and fails the turn's other open calls. */
 export const handOff = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallId) {
   const state = stateOf(run)
   const call = findCall(state, callId)
@@ -42,12 +42,12 @@ export const handOff = Effect.fnUntraced(function* (run: AgentRun, callId: ToolC
   emit(run, { _tag: "tool.completed", at, callId, content: [text(`${name} has the conversation now.`)] })
 })
 
-/** The policies that bind the agent that takes over. */
+/** The policies that apply to the agent that takes over. */
 const policiesOf = ({ policy, startedWith }: RunState, from: BoundAgent, to: BoundAgent): Policies => {
   if (startedWith !== undefined) {
     return policiesFor(startedWith, { policy: to.agent.policy, isPrompted: isPrompted(startedWith, to) })
   }
-  // A run that an earlier version has started does not say what its caller gave: a policy that is not the agent's counts as given.
+  // Runs of earlier versions do not record the caller's options: a policy that differs from the agent's counts as the caller's.
   const isGiven = canonicalJson(policy) !== canonicalJson(from.agent.policy)
   return { policy: isGiven ? policy : to.agent.policy }
 }

@@ -1,5 +1,5 @@
 /**
- * Budgets of which nothing is left: more of one is asked for once, by whichever run needs it, or the run that needs it comes to its end.
+ * Exhausted budgets: opens one `limit` request for each, withdraws it when there is room again, or ends the run that needs more.
  */
 import * as Effect from "effect/Effect"
 import {
@@ -22,7 +22,7 @@ import { now, emit } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
 import type { JournalError } from "../internal/Journal.ts"
 
-/** Asks whether a used-up budget may be topped up. */
+/** Opens a `limit` request, which asks for a top-up of an exhausted budget. */
 export const openLimit = (run: AgentRun, exceeded: Exceeded): void => {
   const state = stateOf(run)
   const at = now(run.drive)
@@ -43,7 +43,7 @@ export const openLimit = (run: AgentRun, exceeded: Exceeded): void => {
 export const askLimit = (run: AgentRun, exceeded: Exceeded): Effect.Effect<void> =>
   Effect.sync(() => openLimit(run, exceeded))
 
-/** Nobody needs to give more of a budget that has room again. */
+/** Withdraws `limit` requests whose budgets have room again. */
 export const withdrawLimits = (
   run: AgentRun,
   requests: ReadonlyArray<Interruption>
@@ -54,7 +54,7 @@ export const withdrawLimits = (
         "there is room in the budget again: a sub-agent has not used all that was set aside for it"
       emit(run, { _tag: "request.superseded", at: now(run.drive), requestId, reason })
     }
-    // Before anything follows from it: a decision that came first takes it back.
+    // Committed before the next step: the commit takes a withdrawal back if a decision was acknowledged first.
     return flush(run.drive)
   })
 
@@ -63,8 +63,8 @@ const lineOf = (run: AgentRun): ReadonlyArray<AgentRun> =>
   run.parent === undefined ? [run] : [...lineOf(run.parent), run]
 
 /**
- * Sees to a budget of a run, `run` or one above it, of which nothing is left: the run comes to its end first where it is to say
- * how far it has come, else somebody is asked for more. `false` where nobody can be asked, or has said no.
+ * Handles an exhausted budget of `run` or of a run above it. The run that has the budget ends with a summary if its limits say so;
+ * otherwise it opens a `limit` request. Returns `false` if the run opens no such requests, or if one was refused.
  */
 export const askAbove = (run: AgentRun, nothing: NothingLeft): boolean => {
   const owner = lineOf(run)[nothing.depth]
@@ -84,7 +84,7 @@ export const askAbove = (run: AgentRun, nothing: NothingLeft): boolean => {
   }
 }
 
-/** What the budgets above a sub-agent mean for its next step: there is room for it, it waits, or it fails. */
+/** Whether the budgets above a sub-agent leave room for its next step. If not, the sub-agent waits for a top-up, or fails. */
 export const roomAbove = (run: AgentRun, step: Step): "room" | "waits" | RunFailure => {
   if (run.parent === undefined || (step._tag !== "CallModel" && step._tag !== "ClassifyCalls")) return "room"
   const line = statesOf(run.parent)
@@ -97,8 +97,8 @@ export const roomAbove = (run: AgentRun, step: Step): "room" | "waits" | RunFail
 }
 
 /**
- * A call that a decision has released waits for more time: whoever can give it is asked, and where nobody can the root's run fails with
- * the call in its state. Any other call has failed.
+ * Handles a call that is due after the `wallTime` budget is exhausted. A call that a decision released waits for a top-up; if none can be
+ * requested, a root's run fails with the call in its state. Every other call fails.
  */
 export const outOfTime = (run: AgentRun, call: ToolCall): Effect.Effect<void> =>
   Effect.suspend(() => {

@@ -1,5 +1,5 @@
 /**
- * Bodies that a process that is gone had started, or that may have run in a store that is lost.
+ * Reconciliation: determines the outcome of bodies that a process that died had started, or that may have run in a store that was lost.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -20,17 +20,13 @@ import { idempotencyKey } from "../internal/toolBody.ts"
 import { askTool } from "../internal/userCalls.ts"
 import { settle, shown, notStarted, recordStart } from "./settle.ts"
 
-/**
- * Bodies that a process that is gone had started, or that may have run in a store that is lost: repeats them, asks the tool, or
- * opens an `inDoubt` request.
- */
-
+/** Determines the outcome of these calls: repeats their bodies if that is harmless, asks the tool, or opens an `inDoubt` request. */
 export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: ReadonlyArray<ToolCallId>) {
   for (const callId of callIds) {
     const found = findCall(stateOf(run), callId)
     if (found === undefined) continue
     const entry = toolEntryOf(run.bound, found)
-    // What a tool says of itself today counts too. One that is missing is waited for.
+    // The tool's current definition must permit the repetition, too. `settle` waits for a tool that is missing.
     if (
       isRepeatable(found) &&
       (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")
@@ -72,17 +68,17 @@ export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: Re
   }
 })
 
-/** The call as one whose start is lost with its journal. The start counts as an attempt, so that the body sees a later one. */
+/** Records a start that was lost with its journal. It counts as an attempt, so that the body receives a later attempt number. */
 const presumeStarted = (run: AgentRun, call: ToolCall): ToolCall => {
   recordStart(run, call)
   return findCall(stateOf(run), call.id) ?? call
 }
 
-/** What the tool itself can find out; `unknown` if it cannot, or fails to, and `undefined` if the run was stopped meanwhile. */
+/** Calls the tool's `reconcile`. Returns `unknown` if it is missing or fails, and `undefined` if the run was stopped meanwhile. */
 function* ask(run: AgentRun, call: ToolCall): Effect.fn.Return<Reconciled | undefined> {
   try {
     const entry = toolEntryOf(run.bound, call)
-    // Another tool knows nothing of it.
+    // A tool with another definition cannot know the outcome.
     if (entry === undefined || differenceOf(run, call, entry) !== undefined) return unknown
     const { tool } = entry
     const { reconcile } = tool.options
@@ -101,7 +97,7 @@ function* ask(run: AgentRun, call: ToolCall): Effect.fn.Return<Reconciled | unde
 
 const unknown: Reconciled = { _tag: "unknown" }
 
-/** A tool that answers something else has not found out anything. */
+/** Checks the return value of `reconcile`. Any other value counts as `unknown`. */
 const isReconciled = (found: unknown): found is Reconciled => {
   if (typeof found !== "object" || found === null || !("_tag" in found)) return false
   if (found._tag === "failed") return "message" in found && typeof found.message === "string"

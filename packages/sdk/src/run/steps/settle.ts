@@ -1,8 +1,8 @@
 /**
- * Running the bodies of tool calls.
+ * Runs the bodies of tool calls.
  *
- * A body is started after `tool.started` is in the journal and its result is recorded once, whatever happens meanwhile. A body
- * that is stopped may finish within its grace period; then its result is kept.
+ * A body starts after `tool.started` is committed, and its result is recorded once. A body that is stopped may finish within its grace
+ * period; its result is then kept.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -31,7 +31,7 @@ import type { Work } from "../internal/Supervisor.ts"
 import { idempotencyKey, invoke } from "../internal/toolBody.ts"
 import { failCall } from "../internal/userCalls.ts"
 
-/** Runs calls that may run: several are reads and run together, one alone may be anything. */
+/** Runs calls that are allowed to run: several reads concurrently, or a single call of any safety. */
 export const settle = Effect.fnUntraced(function* (run: AgentRun, callIds: ReadonlyArray<ToolCallId>) {
   const { drive, supervisor } = run
   const state = stateOf(run)
@@ -41,33 +41,36 @@ export const settle = Effect.fnUntraced(function* (run: AgentRun, callIds: Reado
     if (one !== undefined) prepared.push(one)
   }
   const ready = only(prepared, ({ call }) => isCallOpen(run, call.id))
-  // What was stopped before it was begun has not been begun.
+  // A stop that precedes the starts leaves the calls unstarted.
   if (ready.length === 0 || supervisor.isStopped()) return
   for (const { call } of ready) recordStart(run, call)
   yield* flush(drive)
-  // The commit may have been answered to a process that was frozen since.
+  // This process may have been frozen since the commit.
   if (drive.journal.isStale()) yield* confirmLease(drive)
-  // The commit says whether something was decided before it: a body that was stopped then has not begun.
+  // The commit reports mail. A stop among it precedes the starts, so no body runs.
   if (drive.hasMail) yield* hearStops(run)
-  // A grant that was revoked meanwhile has taken the start of its calls back.
+  // The commit takes back the starts of calls whose grant was revoked.
   const started = only(ready, ({ call }) => findCall(stateOf(run), call.id)?.status === "started")
   if (isTurnHalted(run)) {
     for (const { call } of started) notStarted(run, call)
   } else {
-    // A rule that was asked for the others of the turn is asked again behind a body that may have taken time.
+    // Bodies take time: the turn's other calls ask their approval rules again.
     drive.justAllowed = undefined
     for (const { call } of started) drive.notHappened?.delete(call.id)
     yield* runBodies(run, started)
   }
-  // A read may be repeated; whatever else has happened is committed before the next thing happens.
+  // Results of reads may wait for the next commit, since reads can be repeated.
   if (ready.some(({ call }) => call.safety !== "readOnly")) yield* flush(drive)
 })
 
-/** Those that fit: most of the time all do, and nothing is made. */
+/** The items that fit. Usually all do, and nothing is allocated. */
 const only = <A>(items: ReadonlyArray<A>, fits: (item: A) => boolean): ReadonlyArray<A> =>
   items.every(fits) ? items : items.filter(fits)
 
-/** The calls whose turn it is. What may no longer be let through when its turn comes is judged then, and not started before. */
+/**
+ * The calls to start now. If an authorisation may lapse while others run, only as many as run at once; the rest are judged when their
+ * turn comes.
+ */
 const dueOf = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): ReadonlyArray<ToolCallId> => {
   const { toolConcurrency } = stateOf(run).limits
   return callIds.length > toolConcurrency && mayLapse(run, callIds)
@@ -90,7 +93,7 @@ const runBodies = (run: AgentRun, started: ReadonlyArray<Prepared>): Effect.Effe
     () => mayGoOn(run)
   )
 
-/** Whether what lets one of the calls through may end while others run: a grant, a policy with a time, the tool's own rule. */
+/** Whether the authorisation of a call may lapse while others run: it has a grant, a timed policy, or an approval rule. */
 const mayLapse = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): boolean =>
   isTimed(run) ||
   callIds.some((callId) => {
@@ -99,13 +102,13 @@ const mayLapse = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): boolean =>
     return typeof toolEntryOf(run.bound, call)?.tool.options.needsApproval === "function"
   })
 
-/** The body of a call, how long it may take, and what becomes of its end. */
+/** The supervised work of a call: its body, its deadline, and the recording of its outcome. */
 const bodyOf = (run: AgentRun, ready: Prepared): Work<unknown, unknown, ToolFailure> => {
   const { retry } = ready.entry.tool.options
   return retry === undefined || !isRepeatable(ready.call) ? new Body(run, ready) : retried(run, ready, retry)
 }
 
-/** One that is tried once. */
+/** A body without retries. */
 class Body implements Work<unknown, unknown, ToolFailure> {
   private readonly run: AgentRun
   private readonly ready: Prepared
@@ -134,11 +137,11 @@ class Body implements Work<unknown, unknown, ToolFailure> {
   }
 }
 
-/** It is known not to have run, though its start is written already. */
+/** Records that a body did not run although its start is recorded. */
 export const notStarted = (run: AgentRun, call: ToolCall): void =>
   emit(run, { _tag: "tool.notStarted", at: now(run.drive), callId: call.id })
 
-/** One that is tried again. Each try has its time, as long as there is any. */
+/** A body with the tool's retry schedule. Each try has its own deadline, within the time left to the run. */
 const retried = (
   run: AgentRun,
   ready: Prepared,
@@ -154,7 +157,7 @@ const retried = (
   }
   const attempt = (value: unknown) =>
     run.supervisor.runTry(() => invoke(run, call, tool, value), timeOf(run, call, tool), onTried)
-  // A body that changes its arguments does not change those of the next try.
+  // Each try gets a copy of the arguments: a body may mutate them.
   const tried = Effect.suspend((): Effect.Effect<unknown, unknown> => {
     const copy = copyDecoded(value)
     if (copy !== undefined || failed === undefined) return attempt(copy ?? value)
@@ -162,7 +165,7 @@ const retried = (
     const stale = () => Effect.fail(error)
     return Effect.matchEffect(valueOf(run, call, entry, true), { onSuccess: attempt, onFailure: stale })
   })
-  // A decision may have come while it waited for its next try.
+  // A decision may have stopped the run during the delay before this try.
   const timed = Effect.suspend(() => {
     if (failed === undefined) return tried
     const { error } = failed
@@ -175,13 +178,13 @@ const retried = (
         schedule,
         while: () => (isTimeLeft() ? mayGoOn(run) : Effect.succeed(false))
       }),
-    // A try may have succeeded within its grace period, after the run was stopped.
+    // A try may succeed within its grace period after the run was stopped.
     onEnd: (exit) => record(run, ready, succeeded ?? exit),
     onSkip: () => notStarted(run, call)
   }
 }
 
-/** How long a body may take: its own time, or what is left of that of the run and of those above it. */
+/** The deadline of a body: the tool's timeout, or the time left to the run and the runs above it if that is less. */
 const timeOf = (run: AgentRun, call: ToolCall, tool: AnyTool) => {
   const own = toolTimeoutMs(run, tool)
   const left = timeLeftOf(run) ?? own
@@ -211,7 +214,7 @@ const record = (run: AgentRun, { call, entry }: Prepared, exit: Exit.Exit<unknow
   failCall(run, call, "handler", exit.cause, `${call.name} failed: ${why}`)
 }
 
-/** Most results are: that is seen faster than by the schema. */
+/** A fast check for the most common content, a single text; the schema is slower. */
 const isText = (content: ReadonlyArray<UserPart>): boolean => {
   const first = content[0]
   return content.length === 1 && first?._tag === "text" && typeof first.text === "string"
@@ -219,13 +222,13 @@ const isText = (content: ReadonlyArray<UserPart>): boolean => {
 
 const isContent: (content: unknown) => boolean = Schema.is(Schema.Array(UserPart))
 
-/** The parts of a result, scrubbed. What cannot be shown has happened all the same, so that it is not called a failure. */
+/** The parts of a result, scrubbed. A result that has no valid parts is not a failure: the body has run. */
 export const shown = (run: AgentRun, call: ToolCall, value: unknown): ReadonlyArray<UserPart> => {
   const { scrub } = run.drive.runtime.scrubber
   try {
     const content = toContent(value).map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
     if (isText(content) || isContent(content)) return content
-    throw new TypeError("These are not the parts of a result.")
+    throw new TypeError("The result's parts are not valid.")
   } catch {
     return [text(`${call.name} finished, and its result cannot be shown.`)]
   }

@@ -1,8 +1,8 @@
 /**
- * Answering a model's calls about the agents in the background.
+ * Settles a model's calls about the sub-agents in the background.
  *
- * The agent that has the conversation sees all of them and can wait for them, since what they come to is told to it. Only the agent that
- * started one can send it messages and stop it: another one has neither its authority nor its purpose.
+ * The agent that has the conversation can list them and wait for them, since it receives their results. Only the agent that started a
+ * sub-agent can send it messages and stop it, since only that agent has the authority under which it works.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -22,7 +22,7 @@ import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { stopAll } from "../internal/failRun.ts"
 
-/** Answers a call about the agents in the background. */
+/** Settles a call about the sub-agents in the background. */
 export const settleAgents = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallId) {
   const state = stateOf(run)
   const call = findCall(state, callId)
@@ -33,13 +33,13 @@ export const settleAgents = Effect.fnUntraced(function* (run: AgentRun, callId: 
   emit(run, { _tag, at: now(run.drive), callId, content: [text(Result.merge(outcome))] })
 })
 
-/** The run in which an agent asks. */
+/** The run whose agent made the call. */
 interface Asking {
   readonly run: AgentRun
   readonly state: RunState
 }
 
-/** What the model is told: what was done, or why it was not. */
+/** Performs a call. Returns the text of its result, or fails with the text of its failure. */
 type Answer<Arguments> = (asking: Asking, args: Arguments) => Effect.Effect<string, string>
 
 const answers: { readonly [Name in keyof BackgroundArguments]: Answer<BackgroundArguments[Name]> } = {
@@ -71,7 +71,7 @@ const answers: { readonly [Name in keyof BackgroundArguments]: Answer<Background
     )
 }
 
-/** Does something to an agent at work that the one that asks has started. */
+/** Acts on a running sub-agent. Fails if another agent started it. */
 const withOwn = (
   asking: Asking,
   agentRun: string,

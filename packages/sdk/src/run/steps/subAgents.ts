@@ -1,8 +1,8 @@
 /**
- * The sub-agents of a run: started, gone on with, asked about, and stopped.
+ * Starts, resumes, awaits and stops the sub-agents of a run.
  *
- * Each goes on in a fiber of its own beside the loop, as many at once as the run's `agentConcurrency`. One that is held, or that
- * waits for a budget above it, has no fiber; whoever decides makes it go on.
+ * Each sub-agent is driven in a fiber of its own beside the root's loop, at most `agentConcurrency` at once. A sub-agent that is held, or
+ * that waits for a budget above it, has no fiber; a decision resumes it.
  */
 import * as Effect from "effect/Effect"
 import * as Cancellation from "../../agent/Cancellation.ts"
@@ -38,7 +38,7 @@ import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/sto
 import { takeMailInTask } from "../internal/takeMail.ts"
 import { askAbove, roomAbove } from "./limits.ts"
 
-/** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
+/** Makes the run of a sub-agent under the run that started it. `found` is its definition, `undefined` if the program does not have it. */
 const childRunOf = (parent: AgentRun, callId: ToolCallId, found: SubAgent | undefined): AgentRun =>
   new AgentRun(parent.drive, Cancellation.make(parent.token), parent.perform, {
     parent,
@@ -47,8 +47,8 @@ const childRunOf = (parent: AgentRun, callId: ToolCallId, found: SubAgent | unde
   })
 
 /**
- * Begins the run of the sub-agent of a call, with what is left of the budgets above it. Where nothing is, whoever can top it up
- * is asked; where nobody can, the call has failed.
+ * Starts the run of a call's sub-agent with a share of the budgets above it. If one of them is exhausted, opens a `limit` request, or
+ * fails the call if that is not possible.
  */
 const begin = (run: AgentRun, callId: ToolCallId): void => {
   const state = stateOf(run)
@@ -92,13 +92,13 @@ const begin = (run: AgentRun, callId: ToolCallId): void => {
 export const startBackground = (run: AgentRun, callId: ToolCallId): Effect.Effect<void> =>
   Effect.sync(() => begin(run, callId))
 
-/** Goes on with the sub-agents of these calls, and waits until one of them has got somewhere. */
+/** Starts or resumes the sub-agents of these calls, and waits until one of them makes progress. */
 export const resumeChildren = Effect.fnUntraced(function* (
   run: AgentRun,
   callIds: ReadonlyArray<ToolCallId>
 ) {
   for (const callId of callIds) {
-    // What was promised to the one before may be all that was left.
+    // The sub-agent started before may have been given all that was left of a budget.
     if (findCall(stateOf(run), callId)?.child === undefined && mayStart(statesOf(run))) {
       begin(run, callId)
     }
@@ -112,39 +112,39 @@ export const resumeChildren = Effect.fnUntraced(function* (
   if (isWaitedFor) yield* awaitChange(run)
 })
 
-/** Goes on with what is in the background, and waits until something of it has got somewhere. */
+/** Resumes the sub-agents in the background, and waits until one of them makes progress. */
 export const awaitChildren = Effect.fnUntraced(function* (run: AgentRun) {
   const { missing } = run.drive
   const known = missing?.size
   yield* goOnInBackground(run)
-  // What was found missing does not go on: then there may be nothing to wait for.
+  // A definition was found missing: its sub-agent stays idle, so there may be nothing to wait for.
   if (run.drive.missing !== missing || missing?.size !== known) return
   yield* awaitChange(run)
 })
 
-/** Goes on with everything in the background that can and for which there is room. */
+/** Resumes the sub-agents in the background that can advance, up to the concurrency limit. */
 export const goOnInBackground = (run: AgentRun): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { background } = stateOf(run)
     return background === undefined || !isAnyIdle(run.drive, background) ? Effect.void : goOn(run, background)
   })
 
-/** Whether one of them has no fiber. Most of the time all have: then there is nothing to look at more closely. */
+/** Whether a running sub-agent has no fiber. A cheap check that usually spares the closer look of `goOn`. */
 const isAnyIdle = (drive: Drive, background: ReadonlyArray<BackgroundRun>): boolean =>
   background.some(({ callId, child }) => child !== undefined && !drive.tasks.has(callId))
 
-/** How many sub-agents of a run are at work. */
+/** The number of a run's sub-agents that have a fiber. */
 const countAtWork = (drive: Drive, state: RunState): number =>
   children(state).filter(({ callId }) => drive.tasks.has(callId)).length
 
-/** Goes on with those that can, as far as there is room. */
+/** Starts a fiber for each candidate that can advance, up to the concurrency limit. */
 const goOn = Effect.fnUntraced(function* (
   run: AgentRun,
   candidates: ReadonlyArray<Pick<BackgroundRun, "callId" | "child">>
 ) {
   const { drive } = run
   const before = stateOf(run)
-  // One at least: with none, nobody would ever get anywhere.
+  // At least one, or no sub-agent would ever advance.
   const most = Math.max(1, before.limits.agentConcurrency ?? Limits.defaults.agentConcurrency)
   let room = most - countAtWork(drive, before)
   const constraints = constraintsOf(statesOf(run), drive.constraints)
@@ -153,38 +153,38 @@ const goOn = Effect.fnUntraced(function* (
     if (child === undefined || isEnded(child) || drive.tasks.has(callId) || !canAdvance(child, constraints))
       continue
     if (drive.tasks.isStopped(callId)) continue
-    // Another that was gone on with may have let this one come to its end meanwhile.
+    // A sub-agent that was resumed before this one may have ended it or the run meanwhile.
     if (!isThere(run)) return
     const latest = findChild(stateOf(run), callId)
     if (latest === undefined || isEnded(latest)) continue
     const missing = obstacleAt(run.first, stateOf(run), { callId, child: latest })
     if (missing !== undefined) {
       drive.addMissing(missing)
-      // It can still come to an end that was decided for it.
+      // Without its definition, a sub-agent can still end as decided.
       if (!canAdvance(latest, constraintsOf(statesOf(run), drive.constraints))) continue
     }
     const childRun = childRunOf(run, callId, subAgentAt(run.first, stateOf(run), callId))
     room -= 1
-    // It hears what is said to it, also while its lead is asked something that takes long.
+    // Subscribes to mail, so that the sub-agent receives messages while its lead waits.
     yield* drive.journal.watch
     yield* drive.tasks.start(
       callId,
       childRun.token,
       Effect.andThen(
         driveChild(childRun, callId),
-        // There is room for another one now, whatever its parent is doing.
+        // The end frees a place in the concurrency limit.
         Effect.suspend(() => (isEnding(run) || !isThere(run) ? Effect.void : goOnInBackground(run)))
       )
     )
   }
 })
 
-/** Goes on with one sub-agent until it is over, or held, or waits for a budget above it. */
+/** Drives one sub-agent until it ends, is held, or waits for a budget above it. */
 const driveChild = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallId) {
   const { drive, parent } = run
   if (parent === undefined) return
   let isHeard = false
-  // A parent that has ended is gone from the state, and with it this run.
+  // A parent that has ended is no longer in the state, and neither is this run.
   while (!isEnding(run) && isThere(parent)) {
     if (isTurnDue()) {
       yield* turn
@@ -196,7 +196,7 @@ const driveChild = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallI
     if (child === undefined || isEnded(child)) break
     const step = next(child, constraintsOf(statesOf(parent), drive.constraints))
     if (step._tag === "Hold") {
-      // One that only waits for the end of a run above is not held.
+      // Under a stopped run, a sub-agent waits for the run's end and is not held.
       if (child.status === "running" && !isHalted(parent)) emit(run, { _tag: "run.held", at: now(drive) })
       break
     }
@@ -208,7 +208,7 @@ const driveChild = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallI
     isHeard = false
     if (child.status === "held") emit(run, { _tag: "run.resumed", at: now(drive) })
     if (step._tag === "Finish") {
-      // What was started under a run that was stopped finishes first.
+      // Sub-agents at work under a stopped run finish first.
       if (child.stop !== undefined && countAtWork(drive, child) > 0) {
         yield* awaitChange(run)
         continue
@@ -222,7 +222,7 @@ const driveChild = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallI
     if (room === "room") yield* run.perform(run, step)
     else if (room !== "waits") yield* failRun(run, room)
   }
-  // Whoever stops it waits for all of it.
+  // The task that stops this run waits for the sub-agents under it, too.
   const reason = run.token.reason()
   if (reason !== undefined && isThere(run)) {
     yield* drive.tasks.stop(
@@ -230,7 +230,7 @@ const driveChild = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallI
       reason
     )
   }
-  // What it waits for is in the inbox while the others go on.
+  // Commits the sub-agent's requests to the inbox while others continue.
   if (!isHalted(parent)) yield* flush(drive)
 })
 
@@ -261,8 +261,8 @@ const finishChild = Effect.fnUntraced(function* (
 const endText = ({ agent }: RunState, end: string): string => `The run of ${agent.name} has ended (${end}).`
 
 /**
- * Asks the model, once, to say how far it has come. Its calls come to an end before: the sub-agents that they wait for are
- * stopped, and nobody needs to decide about the others.
+ * Asks the model once for a summary of its progress. Before that, the turn's open calls are ended: their sub-agents are stopped, and
+ * their requests are withdrawn.
  */
 export const askWrapUp = Effect.fnUntraced(function* (run: AgentRun, { budget, limit }: Limits.Exceeded) {
   const { drive } = run
@@ -284,7 +284,7 @@ export const askWrapUp = Effect.fnUntraced(function* (run: AgentRun, { budget, l
     emit(run, { _tag: "request.superseded", at: now(drive), requestId, reason: used })
   }
   emit(run, { _tag: "wrapUp.asked", at: now(drive), budget, limit })
-  // Before anything follows from it: a decision that came first takes it back.
+  // Committed before the next step: the commit takes the withdrawals back if a decision was acknowledged first.
   yield* flush(drive)
 })
 
@@ -293,7 +293,7 @@ const isReleasedIn = (run: AgentRun, callId: ToolCallId): boolean => {
   return child !== undefined && isAnyReleased(child)
 }
 
-/** Whether a decision that the run has not seen releases a call of its turn: that runs first. */
+/** Takes the mail. Returns whether a decision releases a call of the turn, which then runs before the summary. */
 const isReleasedMeanwhile = (run: AgentRun): Effect.Effect<boolean, JournalError> =>
   Effect.suspend(() => {
     run.drive.hasMail = true
