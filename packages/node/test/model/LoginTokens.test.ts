@@ -270,7 +270,7 @@ describe("A login", () => {
     Effect.gen(function* () {
       const server = yield* issuer()
       const absent = yield* login(server, undefined)
-      assert.include((yield* Effect.flip(absent.access)).message, "Nobody is logged in to tested")
+      assert.include((yield* Effect.flip(absent.access)).message, "There is no login to tested")
       const token = (account: string, expiresAt: number): LoginTokens.Tokens => ({
         accessToken: `x.${Buffer.from(JSON.stringify({ auth: { account } })).toString("base64url")}.x`,
         refreshToken: account,

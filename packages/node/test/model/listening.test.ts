@@ -30,9 +30,9 @@ describe("A listener at a model's address", () => {
   const head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
   const body = hello.body as string
   const cases: ReadonlyArray<readonly [string, string, ModelError.Reason["_tag"], string]> = [
-    ["is no HTTP server", "SSH-2.0-OpenSSH_9\r\n", "ConnectionLost", "what came is not HTTP"],
-    ["sends nothing", "", "ConnectionLost", "it was cut"],
-    ["stops within its head", "HTTP/1.1 200 OK\r\nContent-Ty", "ConnectionLost", "it was cut"],
+    ["is no HTTP server", "SSH-2.0-OpenSSH_9\r\n", "ConnectionLost", "the response is not HTTP"],
+    ["sends nothing", "", "ConnectionLost", "it was closed"],
+    ["stops within its head", "HTTP/1.1 200 OK\r\nContent-Ty", "ConnectionLost", "it was closed"],
     [
       "sends an endless head",
       `HTTP/1.1 200 OK\r\nx: ${"y".repeat(200_000)}`,
@@ -43,7 +43,7 @@ describe("A listener at a model's address", () => {
       "sends less than its content-length",
       `${head}content-length: 99999\r\n\r\n${pieces("Hel")}`,
       "ConnectionLost",
-      "it was cut"
+      "it was closed"
     ],
     [
       "sends more than its content-length",
@@ -69,7 +69,12 @@ describe("A listener at a model's address", () => {
       "ConnectionLost",
       "Z_DATA_ERROR"
     ],
-    ["answers 304", "HTTP/1.1 304 Not Modified\r\n\r\n", "InvalidResponse", "status 304, which is no answer"],
+    [
+      "answers 304",
+      "HTTP/1.1 304 Not Modified\r\n\r\n",
+      "InvalidResponse",
+      "status 304, which is neither an answer nor an error"
+    ],
     [
       "redirects to an invalid address",
       "HTTP/1.1 302 Found\r\nlocation: http://[bad\r\ncontent-length: 0\r\n\r\n",

@@ -181,10 +181,10 @@ describe("A model client with timeouts", () => {
       const stall = (after: number) => streamed(hello.body as string, { fault: { after, kind: "stall" } })
       const first = yield* served([stall(0)], { timeouts: { firstByte: "50 millis" }, retry: { times: 0 } })
       const begun = yield* failure(first.client)
-      assert.include(begun.message, "Nothing of the answer came within 50 ms")
+      assert.include(begun.message, "No part of the answer arrived within 50 ms")
       const idle = yield* served([stall(80)], { timeouts: { idle: "50 millis" } })
       const cut = yield* failure(idle.client)
-      assert.include(cut.message, "Nothing more of the answer came within 50 ms")
+      assert.include(cut.message, "No further part of the answer arrived within 50 ms")
       assert.strictEqual(idle.server.requests.length, 1)
       for (const { server } of [first, idle]) assert.isTrue((yield* untilClosed(server.requests[0])).early)
     })
@@ -517,7 +517,7 @@ describe("A model client with secrets", () => {
           [
             { baseUrl: "http://user:password@127.0.0.1/v1" },
             "InvalidRequest",
-            "holds a user name or password"
+            "contains a user name or password"
           ]
         ]
       for (const [options, tag, words] of cases) {

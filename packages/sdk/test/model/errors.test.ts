@@ -320,11 +320,11 @@ describe("the reason of a provider's error", () => {
       const model = { error: { message: "The model `gpt-9` does not exist", code: "model_not_found" } }
       assert.notInclude((yield* failed(404, model)).message, hint)
       const twice = yield* failed(404, "", {}, { baseUrl: "https://models.example.com/v1/v1" })
-      assert.include(twice.message, "holds the version twice")
+      assert.include(twice.message, "contains the version twice")
       const none = yield* failed(404, "", {}, { baseUrl: "https://models.example.com" })
       assert.include(none.message, "most end in /v1")
       const whole = yield* failed(404, "", {}, { baseUrl: "https://models.example.com/v1/chat/completions" })
-      assert.include(whole.message, "leave that out")
+      assert.include(whole.message, "remove that")
     })
   )
 

@@ -120,7 +120,7 @@ describe("an omitted setting", () => {
         const client = yield* make({ model: "m", name: "tested", apiKey: "key" }).pipe(
           Effect.provideService(HttpClient.HttpClient, http)
         )
-        const why = "it does not go with this protocol, this profile, or the rest of the request"
+        const why = "this protocol, this profile or the rest of the request does not allow it"
         assert.deepStrictEqual(
           yield* logged(client, all),
           settings.map((setting) => `Warn Model tested: the setting ${setting} is left out: ${why}.`)
@@ -135,7 +135,7 @@ describe("an omitted setting", () => {
         generateText: () => Effect.succeed([]),
         streamText: () => Stream.empty
       })
-      const why = "a language model takes no settings with a call; give them by `context`"
+      const why = "a language model accepts no settings per call; pass them in `context`"
       assert.deepStrictEqual(
         yield* logged(EffectAiModel.make(model, { name: "m", retry: { times: 0 } }), { ...all, extra: {} }),
         ["temperature", "topP", "maxOutputTokens", "stop", "seed", "parallelToolCalls", "extra"].map(

@@ -1,5 +1,5 @@
 /**
- * What a model call used and costs, where that can be known: also what was used in vain, by attempts that failed.
+ * The usage and cost of a model call, including the usage of its failed attempts.
  */
 import type { ModelUsage } from "../../domain/Usage.ts"
 import type { ModelError } from "../ModelError.ts"
@@ -10,13 +10,13 @@ import { changed } from "./modelError.ts"
 const perToken = 1 / 1_000_000
 
 /**
- * The usage with its cost: what the provider said, or else what the profile's prices make of it. Without prices it stays unknown,
- * and unknown is never nothing.
+ * Adds the cost to a usage: the provider's own, otherwise computed from the profile's prices. Without either, the cost stays
+ * `undefined`, never 0.
  */
 export const priced = ({ prices }: Pick<ModelProfile, "prices">, usage: ModelUsage): ModelUsage => {
   if (usage.costUsd !== undefined || prices === undefined) return usage
   const { cacheWriteTokens = 0, cachedInputTokens = 0, inputTokens, outputTokens } = usage
-  // No call is made of nothing: the provider did not say what it was.
+  // Every call has input, so 0 means that the provider did not report it.
   if (inputTokens === 0) return usage
   const rates = prices.tiers?.findLast(({ above }) => inputTokens > above) ?? prices
   const { cacheWrite = rates.input, cachedInput = rates.input, input, output } = rates
@@ -38,10 +38,10 @@ const counts = [
   "reasoningTokens"
 ] as const
 
-/** No request uses as many tokens; and the sum of many is still a number that can be counted with. */
+/** Above the tokens of any request, and low enough that sums of many requests stay safe integers. */
 const most = 1e12
 
-/** The usage that a provider reports, which may be anything: an invalid count becomes 0, an invalid cost unknown. */
+/** Validates the usage that a provider reported: an invalid count becomes 0, an invalid cost is omitted. */
 export const validUsage = (usage: ModelUsage): ModelUsage => {
   const out: { -readonly [Name in keyof ModelUsage]: ModelUsage[Name] } = { inputTokens: 0, outputTokens: 0 }
   for (const name of counts) {
@@ -53,7 +53,7 @@ export const validUsage = (usage: ModelUsage): ModelUsage => {
   return out
 }
 
-/** What two requests used together. The cost is known where both are, a count where one is. */
+/** Sums two usages. The cost is known if both costs are, a count if one of them is. */
 const sumOf = (one: ModelUsage, other: ModelUsage): ModelUsage => {
   const sum = validUsage(one) as { -readonly [Name in keyof ModelUsage]: ModelUsage[Name] }
   for (const name of counts) {
@@ -65,14 +65,14 @@ const sumOf = (one: ModelUsage, other: ModelUsage): ModelUsage => {
   return sum
 }
 
-/** What requests used before this one, of which the caller gets one answer or one error. */
+/** The usage of earlier requests for the same response or error. */
 export type Spent = ModelUsage | undefined
 
-/** The sum of two usages. */
+/** Sums two usages that may be unknown. */
 export const addSpent = (before: Spent, more: Spent): Spent =>
   before === undefined ? more : more === undefined ? before : sumOf(before, more)
 
-/** The end of an answer, or the whole of it, with what was used before it. */
+/** Adds the earlier usage to a response, or to the `finish` of one. */
 export const withSpent = <A extends Ending>(before: Spent, answer: A): A =>
   before === undefined
     ? answer
@@ -82,7 +82,7 @@ export const withSpent = <A extends Ending>(before: Spent, answer: A): A =>
         lastInputTokens: answer.lastInputTokens ?? answer.usage.inputTokens
       }
 
-/** The error with what was used before it. */
+/** Adds the earlier usage to an error. */
 export const failedAfterSpending = (before: Spent, error: ModelError): ModelError => {
   const usage = addSpent(before, error.usage)
   return usage === error.usage || usage === undefined ? error : changed(error, { usage })

@@ -1,6 +1,6 @@
 /**
- * What the decoders of several protocols do alike: reading events that say their own type, as OpenAI's `/responses` and Anthropic's do,
- * and reading an answer that came in one piece, as the last event of a stream would be read.
+ * Shared by the decoders of several protocols: reading events that contain their own type, as those of OpenAI's `/responses` and of
+ * Anthropic do, and reading a response that was not streamed.
  */
 import * as Result from "effect/Result"
 import type { ModelError } from "../ModelError.ts"
@@ -10,16 +10,16 @@ import { changed, notJson, tooManyPieces } from "./modelError.ts"
 import type { Piece, Pieces } from "./pieces.ts"
 import type { AnswerDecoder } from "./protocol.ts"
 
-/** What the events are read into. */
+/** The events of a protocol, and the state of the decoder that reads them. */
 export interface TypedEvents {
-  /** The names of the events that are read; `message` is what an event without a name is called. */
+  /** Matches the names of the protocol's events. `message` is the name of an event without one. */
   readonly names: RegExp
   readonly pieces: Pick<Pieces<Piece>, "areTooMany">
   readonly isDone: () => boolean
   readonly read: (type: string, data: Fields, emit: (part: ModelPart) => void) => ModelError | undefined
 }
 
-/** What to do with each event of one stream. */
+/** Makes the `event` function of a decoder for one stream. */
 export const readTypedEvents = ({ isDone, names, pieces, read }: TypedEvents): AnswerDecoder["event"] => {
   let broken = false
   return (name, written, emit) => {
@@ -27,7 +27,7 @@ export const readTypedEvents = ({ isDone, names, pieces, read }: TypedEvents): A
     if (isDone() || text === "" || text === "[DONE]") return
     if (broken) return notJson()
     const body = parseJson(text)
-    // The last event of a stream that was cut is a piece of one. Others, of names that are not known, may be no JSON.
+    // The last event of a stream that was cut off is incomplete JSON. Events with unknown names need not be JSON.
     if (body === undefined) broken = text.startsWith("{") || names.test(name)
     const data = fieldsOf(body)
     if (data === undefined) return
@@ -36,7 +36,7 @@ export const readTypedEvents = ({ isDone, names, pieces, read }: TypedEvents): A
   }
 }
 
-/** The answer that `read` passes to a decoder; `none` is the error of what is no answer. */
+/** Returns the response that `read` passes to the decoder. `none` is the error if there is none. */
 export const wholeAnswer = (
   decoder: Pick<AnswerDecoder, "end" | "usage">,
   read: (emit: (part: ModelPart) => void) => ModelError | undefined,

@@ -1,4 +1,4 @@
-/** What a provider takes only in words: files, or at least that they were there, and the schema of structured output. */
+/** Texts for content that a provider does not accept in a structured form: files, and the schema of structured output. */
 import * as Base64 from "effect/encoding/Base64"
 import * as Result from "effect/Result"
 import type { FilePart } from "../../domain/Message.ts"
@@ -8,14 +8,14 @@ export const titleOf = ({ mediaType, name }: FilePart): string => name ?? mediaT
 
 export const unavailableFile = (file: FilePart): string => `[${titleOf(file)}: not available to this model]`
 
-/** What is in a file of text; `undefined` for any other file. */
+/** The content of a text file; `undefined` for any other file. */
 export const textOfFile = ({ mediaType, source }: FilePart): string | undefined => {
   if (source._tag !== "bytes") return undefined
   if (!mediaType.startsWith("text/") && mediaType !== "application/json") return undefined
   return Result.getOrUndefined(Base64.decodeString(source.base64))
 }
 
-/** The instructions of a request; where the provider cannot be given the schema of the output, with the schema. */
+/** The instructions of a request. If the request has no field for the output schema (`isGivenSchema`), they contain it. */
 export const instructionsOf = ({ instructions, output }: ModelRequest, isGivenSchema: boolean): string =>
   output === undefined || isGivenSchema
     ? instructions

@@ -1,15 +1,15 @@
-/** How long an answer may be: as long as is asked for, as the model can write, and as there is room for beside what is sent. */
+/** The limit on the output tokens of a response: what the request asks for, bounded by the model and by the space left in its context. */
 import type { ModelProfile } from "../ModelProfile.ts"
 import type { ModelRequest } from "../ModelRequest.ts"
 import { countRequest, type Tokenizer } from "../Tokenizer.ts"
 
 /**
- * A count is an estimate, and mostly too high. Where it leaves less than this, the provider should say itself that the request does
- * not fit: an answer that is cut after a few words is of no use.
+ * The estimate of the input is usually too high. If it leaves less space than this, this much is requested all the same, and the
+ * provider decides if the request fits: a response that is cut off after a few words is of no use.
  */
 const leastRoom = 1024
 
-/** How many tokens of output a model has room for beside this request; `undefined` where its size is not known. */
+/** The output tokens that fit into the model's context beside the request; `undefined` if the size of the context is unknown. */
 export const roomFor = (
   request: ModelRequest,
   { contextTokens }: ModelProfile,
@@ -19,7 +19,7 @@ export const roomFor = (
     ? undefined
     : Math.max(leastRoom, contextTokens - countRequest(tokenizer, request))
 
-/** The bound that is sent; `undefined` where none is asked for. */
+/** The limit to send; `undefined` if the request asks for none. */
 export const outputBound = (
   asked: number | undefined,
   { maxOutputTokens: possible }: Pick<ModelProfile, "maxOutputTokens">,

@@ -1,9 +1,9 @@
 /**
- * Emits the pieces of an answer one after the other, although a provider may write several of them at the same time: by their places, or,
- * for libraries around models, as blocks that each have an id.
+ * Emits the pieces of a response one after the other, although a provider may interleave them. Providers identify a piece by its index,
+ * libraries around models by the id of a block.
  *
- * The first piece that is still open is emitted as it grows; the others wait for their turn with what they have so far. When a
- * piece is closed and the provider's final word differs from the sum of what was emitted, the final word is emitted with its end.
+ * The first open piece is emitted as it grows; the others are buffered until it is closed. If the provider's final text of a piece differs
+ * from the deltas that were emitted, the end of the piece carries the final text.
  */
 import type * as Schema from "effect/Schema"
 import type { ModelPart } from "../ModelPart.ts"
@@ -11,54 +11,54 @@ import { countOf, fieldsOf } from "./fields.ts"
 
 type Emit = (part: ModelPart) => void
 
-/** One block or item of an answer. Changed in place. */
+/** One block or item of a response. Mutable. */
 export interface Piece {
-  /** Its place among the others. */
+  /** Its position among the others. */
   readonly index: number
   readonly kind: "text" | "reasoning" | "other"
-  /** What is emitted as it grows. */
+  /** The text so far, emitted in deltas. */
   text: string
-  /** Length of the part of `text` that was emitted. */
+  /** The length of the part of `text` that was emitted. */
   emitted: number
-  /** How it ends; `undefined` while it is open. */
+  /** `undefined` while the piece is open. */
   ending: Ending | undefined
 }
 
 /** How a piece ends. */
 export interface Ending {
-  /** The provider's final word on a text. Default: what was written. */
+  /** The provider's final text. Default: the sum of the deltas. */
   readonly text?: string
-  /** What the provider wants back with it, or in its place. */
+  /** Provider data that is sent back with the piece, or in its place. */
   readonly payload?: Schema.Json
-  /** Whether the end of a text is emitted even without a payload. */
+  /** If `true`, the end of a text is emitted even without a payload. */
   readonly emitsEnd?: boolean
-  /** The whole of a piece that is neither text nor reasoning. */
+  /** The part to emit for a piece that is neither text nor reasoning. */
   readonly part?: ModelPart
 }
 
-/** The pieces of one answer. Changed in place. */
+/** The pieces of one response. Mutable. */
 export interface Pieces<P extends Piece> {
   readonly at: (index: number) => P | undefined
   readonly add: (piece: P, emit: Emit) => P
-  /** Adds to a text that is emitted as it grows. */
+  /** Appends a delta to a text or reasoning. */
   readonly write: (piece: P, delta: string, emit: Emit) => void
   readonly close: (piece: P, ending: Ending, emit: Emit) => void
-  /** By place. */
+  /** Returns the pieces, sorted by index. */
   readonly all: () => ReadonlyArray<P>
-  /** No answer has that many; putting them in order would take its time. */
+  /** Returns `true` above {@link mostPieces}, which no real response reaches: sorting more would take too long. */
   readonly areTooMany: () => boolean
 }
 
-/** How many pieces, or calls, an answer may have. */
+/** The most pieces, or tool calls, of a response. */
 export const mostPieces = 10_000
 
-/** The place that a provider says a piece has, where that can be one. */
+/** Returns a provider's index of a piece if it is a valid one. */
 export const placeIn = (value: unknown): number | undefined => {
   const place = countOf(value)
   return place !== undefined && place < 1e9 ? place : undefined
 }
 
-/** No pieces yet. `provider` is who may be sent payloads back. */
+/** Makes an empty list of pieces. Payloads are sent back only to `provider`. */
 export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
   const pieces = new Map<number, P>()
   const waiting: Array<P> = []
@@ -91,7 +91,7 @@ export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
     })
   }
 
-  /** Emits what is in order. */
+  /** Emits the closed pieces at the front, then what the first open one has so far. */
   const emitReady = (emit: Emit) => {
     for (let first = waiting[0]; first !== undefined; first = waiting[0]) {
       if (first.ending === undefined) return grow(first, emit)
@@ -108,7 +108,7 @@ export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
       if (last === undefined || last.index < piece.index) waiting.push(piece)
       else {
         const place = waiting.findIndex((other) => other.index > piece.index)
-        // No piece gets in before one that was emitted in part.
+        // A piece that was emitted in part stays first.
         waiting.splice(place === 0 && waiting[0]!.emitted > 0 ? 1 : place, 0, piece)
       }
       emitReady(emit)
@@ -119,7 +119,7 @@ export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
       const isCurrent = piece === waiting[0] && piece.emitted === piece.text.length
       piece.text += delta
       if (!isCurrent) return
-      // Not by `grow`: cutting the end off a text that is put together piece by piece costs as much as the whole of it.
+      // Not by `grow`: slicing a string that was built by concatenation copies all of it.
       piece.emitted = piece.text.length
       emit(piece.kind === "text" ? { _tag: "text-delta", delta } : { _tag: "reasoning-delta", delta })
     },
@@ -136,15 +136,14 @@ export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
 type Kind = "text" | "reasoning"
 
 /**
- * Turns blocks that each have an id, as the libraries around models have them, into parts. Blocks may overlap. Changed in place: one lives for one
- * answer.
+ * Converts the blocks of one response to parts. Each block has an id, as in the libraries around models, and blocks may overlap. Mutable.
  */
 export interface Blocks {
   readonly start: (kind: Kind, id: string, payload?: Schema.JsonObject) => void
-  /** A block that was not started is. */
+  /** Appends a delta. Starts the block if it was not started. */
   readonly delta: (kind: Kind, id: string, delta: string, payload?: Schema.JsonObject) => void
   readonly end: (kind: Kind, id: string, payload?: Schema.JsonObject) => void
-  /** Ends every block that is still open; before a call, a file or the end of the answer. */
+  /** Ends every open block, before a file or the end of the response. */
   readonly endAll: () => void
 }
 
@@ -154,7 +153,7 @@ interface Block extends Piece {
   payload: Schema.JsonObject
 }
 
-/** No blocks yet. Payloads are replayed to `provider` alone. */
+/** Makes an empty list of blocks. Payloads are sent back only to `provider`. */
 export const makeBlocks = (provider: string, emit: (part: ModelPart) => void): Blocks => {
   const pieces = makePieces<Block>(provider)
   const open = { text: new Map<string, Block>(), reasoning: new Map<string, Block>() }
@@ -189,7 +188,7 @@ export const makeBlocks = (provider: string, emit: (part: ModelPart) => void): B
 
 const none: Schema.JsonObject = {}
 
-/** Each namespace of a payload adds to what came before, as a signature does that comes with the last delta. */
+/** Merges payloads by namespace: a later delta may add fields, such as a signature that arrives with the last one. */
 const joined = (before: Schema.JsonObject, more: Schema.JsonObject): Schema.JsonObject => {
   const added = Object.entries(more).map(([name, value]) => {
     const [known, added] = [fieldsOf(before[name]), fieldsOf(value)]

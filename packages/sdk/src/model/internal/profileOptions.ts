@@ -1,5 +1,5 @@
 /**
- * What the profile of a model may be made of, key by key: a price or a bound under a misspelt key would count for nothing.
+ * Makes and checks a model profile from options. Unknown options are refused, since a misspelt price or limit would have no effect.
  */
 import * as Config from "effect/Config"
 import { shapeOf, string } from "../../domain/internal/misfits.ts"
@@ -9,7 +9,7 @@ import type { ModelProfile, ProtocolName } from "../ModelProfile.ts"
 
 const shape = shapeOf<ModelProfile & { readonly apiKey?: Auth.Secret }>({
   model: string,
-  // A whole profile may be given: the function says which protocol it is for.
+  // A complete profile is accepted as options. Its protocol is ignored.
   protocol: "anything",
   apiKey: "anything",
   name: string,
@@ -25,7 +25,7 @@ const shape = shapeOf<ModelProfile & { readonly apiKey?: Auth.Secret }>({
   timeouts: "anything"
 })
 
-/** The provider whose options they are: the module that takes them, its server, and how its key is found and shown. */
+/** The defaults of a provider: its server, its key, and the name of the module for error messages (`of`). */
 interface Provider {
   readonly of: string
   readonly protocol: ProtocolName
@@ -37,7 +37,7 @@ interface Provider {
   ) => NonNullable<ModelProfile["auth"]>
 }
 
-/** What is the same for both protocols of OpenAI. */
+/** Defaults shared by both protocols of OpenAI. */
 export const openAi = {
   baseUrl: "https://api.openai.com/v1",
   keyName: "OPENAI_API_KEY",
@@ -45,8 +45,8 @@ export const openAi = {
 }
 
 /**
- * The provider's address, the key from the environment, and the model's name as its own, where the options do not say otherwise. Throws
- * `OptionsInvalid` for options that no profile has.
+ * Makes a profile. Defaults: the provider's address, the key from the environment, and the model's name as the profile's name. Throws
+ * `OptionsInvalid` for an unknown option or a value of the wrong type.
  */
 export const profileWith = (
   { auth, baseUrl, keyName, of, protocol }: Provider,

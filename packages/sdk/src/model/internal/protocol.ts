@@ -1,7 +1,7 @@
 /**
- * How a provider's protocol is spoken, without a network: a request becomes a body, and what comes back becomes parts.
+ * A provider's wire format: encodes a request as a body, and decodes a response to parts.
  *
- * A protocol is pure. Sending, waiting, retrying and giving up are the transport's business and the same for all of them.
+ * A protocol is pure. The transport sends, applies time limits and retries, in the same way for all protocols.
  */
 import type * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
@@ -16,44 +16,44 @@ import type { SettingFields } from "./warnings.ts"
 export interface Protocol {
   /** Appended to the profile's base URL. */
   readonly path: string
-  /** What every request says besides what the profile adds. */
+  /** Headers of every request. Those of the profile override them. */
   readonly headers: Readonly<Record<string, string>>
-  /** The body of a request. `room` is how many tokens of output the model has room for; left out where that is not known. */
+  /** Returns the body of a request. `room` is the number of output tokens that fit into the context, if known. */
   readonly encode: (
     request: ModelRequest,
     profile: ModelProfile,
     streaming: boolean,
     room?: number
   ) => Schema.JsonObject
-  /** Where the body says what settings ask for: what is not there was left out. */
+  /** The fields of the body for each setting. If the body has none of them, the setting was omitted. */
   readonly settingFields: SettingFields
-  /** Reads one streamed answer. */
+  /** Makes a decoder for one streamed response. */
   readonly decoder: (profile: ModelProfile) => AnswerDecoder
-  /** Reads a whole answer: the body of a response that was not streamed, already parsed. */
+  /** Decodes the parsed body of a response that was not streamed. */
   readonly decode: (body: unknown, profile: ModelProfile) => Result.Result<ModelResponse, ModelError>
 }
 
-/** Reads one streamed answer. Changed in place: one lives for one response. */
+/** Decodes one streamed response. Mutable. */
 export interface AnswerDecoder {
   /**
-   * One event of the stream. Parts go to `emit` in order; an error ends the stream, whatever follows. Events, items and fields
-   * that are not known are skipped.
+   * Reads one event of the stream. Its parts go to `emit`, in order. A returned error ends the stream. Unknown events, items and fields
+   * are skipped.
    */
   readonly event: (name: string, data: string, emit: (part: ModelPart) => void) => ModelError | undefined
   /**
-   * There are no more events. Emits what is left, the `finish` last; an error when the stream did not come to its proper end, or
-   * when a call in it is not whole.
+   * Ends the stream. Emits the remaining parts, the `finish` last. Returns an error if the response or one of its tool calls is
+   * incomplete.
    */
   readonly end: (emit: (part: ModelPart) => void) => ModelError | undefined
   /**
-   * Whether the event that ends an answer has come. The answer is then ended at once, however long the server keeps the
-   * connection open. Left out: an answer ends when the body does.
+   * Returns `true` after the event that ends a response. The response then ends at once, even if the server keeps the connection open.
+   * Without this function, a response ends with its body.
    */
   readonly isDone?: () => boolean
-  /** What the provider has said so far that the answer used; `undefined` while it has said nothing. */
+  /** Returns the usage that the provider has reported so far, if any. */
   readonly usage: () => ModelUsage | undefined
 }
 
-/** Who may be sent a provider's own items back: the same protocol, server and model. */
+/** Identifies the provider to which payloads may be sent back: the same protocol, server and model. */
 export const providerOf = ({ baseUrl, model, protocol }: ModelProfile): string =>
   `${protocol}@${URL.parse(baseUrl)?.host ?? baseUrl}/${model}`

@@ -1,9 +1,8 @@
 /**
- * What a provider's error means: any of the shapes in which providers put errors becomes one reason, whether it came as a
- * response of its own or inside a stream that began well.
+ * Converts a provider's error, in any of the known shapes, to a `Reason`. An error may be a response of its own or an event in a stream.
  *
- * Codes and types are believed first, then the text (for the two things that providers only say in words: that the request is
- * too long for the model, and that the money is gone), then the status.
+ * Codes and types count most, then the text, then the status. The text matters for the two errors that some providers express only in
+ * words: the request is too long for the model, and the credit is used up.
  */
 import {
   ContextOverflow,
@@ -17,19 +16,19 @@ import {
 } from "../ModelError.ts"
 import { type Fields, fieldsOf, textOf } from "./fields.ts"
 
-/** What is known about an error besides its body. */
+/** Facts about an error besides its body. */
 export interface ErrorFacts {
-  /** Of the response that is the error. Left out for an error inside a stream. */
+  /** The status of the response. Omitted for an error inside a stream. */
   readonly status?: number
-  /** The provider's advice in the headers. */
+  /** The wait that the headers ask for. */
   readonly retryAfterMs?: number
-  /** Milliseconds since 1970. */
+  /** The current time, in milliseconds since 1970. */
   readonly now?: number
 }
 
 /**
- * Why there is no answer, by the parsed body of an error: an object in any of the known shapes, or text. Whatever the body is,
- * there is a reason: what cannot be read is a fault of the provider.
+ * Returns the reason for the parsed body of an error: an object in any of the known shapes, or text. An unreadable body gives a
+ * `ProviderFault`. Never throws.
  */
 export const reasonOf = (body: unknown, facts: ErrorFacts = {}): Reason => {
   try {
@@ -39,7 +38,7 @@ export const reasonOf = (body: unknown, facts: ErrorFacts = {}): Reason => {
   }
 }
 
-/** Nobody waits longer than this for an answer. Also keeps `Infinity` out, as which a number of 400 digits is read. */
+/** The longest wait that is reported. Also excludes `Infinity`, which is how a number of 400 digits is parsed. */
 const longestAdvice = 365 * 86_400_000
 
 const meaningOf = (body: unknown, facts: ErrorFacts): Reason => {
@@ -58,8 +57,7 @@ const meaningOf = (body: unknown, facts: ErrorFacts): Reason => {
   if (status === 402 || is(quotaCodes) || quotaWords.test(said.message)) {
     const resetsAt = said.resetsAt ?? later(facts.now, said.resetsInSeconds)
     return new QuotaExhausted({
-      description:
-        resetsAt === undefined ? description : `${description} It is back at ${isoTime(resetsAt)}.`,
+      description: resetsAt === undefined ? description : `${description} It resets at ${isoTime(resetsAt)}.`,
       ...(resetsAt === undefined ? {} : { resetsAt })
     })
   }
@@ -76,11 +74,11 @@ const meaningOf = (body: unknown, facts: ErrorFacts): Reason => {
   return new ProviderFault({ description, ...advice })
 }
 
-/** Whether a status says that the same request may be answered later. 501 is the one 5xx that does not. */
+/** Returns `true` if the same request may succeed later. 501 is the only 5xx status for which it cannot. */
 const isTransient = (status: number): boolean =>
   status === 408 || status === 409 || status === 425 || status === 429 || (status >= 500 && status !== 501)
 
-/** Whether an error body speaks of the model that was asked for, and not of the address. */
+/** Returns `true` if the body of an error names the requested model, so that the address is right. */
 export const speaksOfModel = (body: unknown): boolean => {
   const { code, message, type } = read(body)
   return (
@@ -89,8 +87,8 @@ export const speaksOfModel = (body: unknown): boolean => {
 }
 
 /**
- * Whether the body of a 404 speaks of something that the request names: a provider's error in its full shape, which does not
- * say that the address is unknown.
+ * Returns `true` if the body of a 404 is about something in the request, so that the address is right: a provider's error in its full
+ * shape that does not state that the address is unknown.
  */
 export const speaksOfRequest = (body: unknown): boolean => {
   const { code, isNested, message, param, type } = read(body)
@@ -99,7 +97,10 @@ export const speaksOfRequest = (body: unknown): boolean => {
   return code !== "invalid_url" && type !== "invalid_url" && !speaksOfAddress(message, code)
 }
 
-/** Groq, OpenAI, servers on FastAPI, and Azure; llama.cpp says the last of an address, Anthropic nearly the same of a file. */
+/**
+ * Texts for an unknown address from Groq, OpenAI, servers on FastAPI, and Azure. llama.cpp writes `File Not Found` with the code 404;
+ * Anthropic has a similar text for a file, so the code is compared, too.
+ */
 const speaksOfAddress = (message: string, code: string | number | undefined): boolean =>
   /unknown request url|^invalid url|^(?:resource )?not found\.?$/i.test(message) ||
   (message === "File Not Found" && code === 404)
@@ -178,13 +179,13 @@ const quotaWords =
 
 const wordsFor = (status: number | undefined): string =>
   status === undefined
-    ? "The provider reported an error without saying which."
+    ? "The provider reported an error without a message."
     : `The provider answered with status ${status} and no message.`
 
 const numberOf = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isFinite(value) ? value : undefined
 
-/** What an error says, whatever its shape. */
+/** Reads the known fields of an error in any shape. */
 const read = (body: unknown) => {
   const outer = fieldsOf(Array.isArray(body) ? body[0] : body)
   const holder = outer?.error ?? fieldsOf(outer?.response)?.error ?? firstOf(outer?.errors) ?? outer ?? body
@@ -197,9 +198,9 @@ const read = (body: unknown) => {
   const room = numberOf(error?.n_ctx)
   const resetsAt = numberOf(error?.resets_at)
   return {
-    /** Whether it is in a field of its own, `error`. */
+    /** The error is an object in the field `error`. */
     isNested: fieldsOf(outer?.error) !== undefined,
-    // OpenRouter says what its provider said beside a sentence that says nothing.
+    // OpenRouter puts its provider's message in `metadata.raw`, beside a generic one.
     message: isText(message) ? (raw === undefined ? message : `${message}: ${raw}`) : "",
     code: textOf(code) ?? numberOf(code),
     type: textOf(error?.type),
@@ -229,7 +230,7 @@ const messageIn = (fields: Fields | undefined): string | undefined => {
   )
 }
 
-/** A page is not a message. */
+/** An HTML page is not a message. */
 const isText = (message: string): boolean => !/^\s*<(?:!doctype|html|head|\?xml)/i.test(message)
 
 const statusIn = (code: string | number | undefined): number | undefined => {

@@ -1,8 +1,8 @@
 /**
- * Answers that come from an async iterable, such as an async generator.
+ * Streams made from an async iterable, such as an async generator.
  *
- * They are streams like all others. Whoever reads one to its end, as a run does, reads the iterable itself: a part then costs
- * little more than the iterable takes to hand it out.
+ * They behave like all other streams. A consumer that reads one to its end, as a run does, bypasses the stream and reads the iterable
+ * itself, so that a part costs little more than the iterable's own work.
  */
 import * as Cause from "effect/Cause"
 import * as Channel from "effect/Channel"
@@ -11,16 +11,16 @@ import * as Exit from "effect/Exit"
 import { MixedScheduler } from "effect/Scheduler"
 import * as Stream from "effect/Stream"
 
-/** Where the parts of a stream come from. */
+/** The async iterable of a stream. */
 interface Source<A, E> {
   readonly open: () => AsyncIterable<A>
   readonly onError: (error: unknown) => E
 }
 
-/** The source of each stream that {@link reading} reads without its channel. A stream that an operator makes of one has none. */
+/** The source of each stream that {@link reading} reads directly. A stream derived by an operator has none. */
 const sources = new WeakMap<Stream.Stream<unknown, unknown>, Source<unknown, unknown>>()
 
-/** The stream of an iterable, which is opened each time that the stream is run. */
+/** Makes a stream from an iterable. Each run of the stream calls `open`. */
 export const streamOfIterable = <A, E>(
   open: () => AsyncIterable<A>,
   onError: (error: unknown) => E
@@ -42,17 +42,17 @@ const streamOf = <A, E>(source: Source<A, E>): Stream.Stream<A, E> =>
     )
   )
 
-/** Where the pieces go. */
+/** Receives the pieces of a stream. */
 interface Sink<A> {
   readonly add: (piece: A) => void
 }
 
-/** The listener for how a reading has ended. */
+/** Is notified once when a reading ends. */
 interface Waiting<E> {
   readonly ended: (exit: Exit.Exit<void, E>) => void
 }
 
-/** Gives all that the stream brings to `sink`, in order, until its end. What comes from an iterable is read without a fiber. */
+/** Passes all pieces of the stream to `sink`, in order. A stream made from an iterable is read without a fiber: see {@link Reading}. */
 export const reading = <A, E>(
   stream: Stream.Stream<A, E>,
   sink: Sink<A>
@@ -64,7 +64,7 @@ export const reading = <A, E>(
 
 const nothing = (): void => {}
 
-/** The same as an effect. */
+/** The same as {@link reading}, as an effect for every stream. */
 export const readAll = <A, E>(stream: Stream.Stream<A, E>, sink: Sink<A>): Effect.Effect<void, E> =>
   Effect.suspend(() => {
     const begun = reading(stream, sink)
@@ -75,25 +75,26 @@ export const readAll = <A, E>(stream: Stream.Stream<A, E>, sink: Sink<A>): Effec
     })
   })
 
-/** Whatever an iterable answers, that may be of a program without types. */
+/** An iterator, perhaps written without types, may return any value. */
 const isResult = (result: unknown): boolean => typeof result === "object" && result !== null
 
-const noResult = (): TypeError => new TypeError("The iterable has answered something that is no result.")
+const noResult = (): TypeError =>
+  new TypeError("The iterator returned a value that is not an iterator result.")
 
-/** Pieces that are read before everything else has its turn: they may all be there already. */
+/** Pieces to read before yielding to other work. An iterable whose pieces are all available would otherwise never yield. */
 const atOnce = 256
 
-/** Where those wait who let others have their turn. */
+/** Schedules the next piece after other work. */
 const turns = new MixedScheduler().makeDispatcher()
 
-/** One passage through an iterable. */
+/** One iteration over an iterable. */
 class Iteration<A, E> {
   private readonly iterator: AsyncIterator<A>
   private readonly onError: (error: unknown) => E
-  /** Whether it was asked for a piece and has not answered. */
+  /** A call of `next` is pending. */
   private isAsked = false
   protected isOver = false
-  /** Since everything else had its turn. */
+  /** The pieces read since the last yield. */
   private pieces = 0
 
   constructor({ onError, open }: Source<A, E>) {
@@ -101,7 +102,7 @@ class Iteration<A, E> {
     this.onError = onError
   }
 
-  /** The next piece, alone. */
+  /** Reads the next piece. */
   pull(): Effect.Effect<readonly [A], E | Cause.Done> {
     return Effect.callback((resume) => {
       const onFailure = (error: unknown) => resume(this.failed(error))
@@ -113,7 +114,7 @@ class Iteration<A, E> {
     })
   }
 
-  /** Lets the iterable see to what it has open, and waits for that. */
+  /** Calls the iterator's `return`, so that it can release its resources, and waits for it. */
   close(): Effect.Effect<void> {
     return Effect.suspend(() => {
       const closed = this.closing()
@@ -121,7 +122,7 @@ class Iteration<A, E> {
     })
   }
 
-  /** The same as a promise, unless there is nothing to wait for: it may be at work on a piece for ever. */
+  /** The same as a promise; `undefined` if there is nothing to wait for. A pending `next` may never settle, so it is not awaited. */
   protected closing(): Promise<unknown> | undefined {
     const { iterator } = this
     if (this.isOver) return undefined
@@ -136,7 +137,7 @@ class Iteration<A, E> {
   protected ask(onNext: (result: IteratorResult<A>) => void, onFailure: (error: unknown) => void): void {
     this.pieces += 1
     if (this.pieces < atOnce) return this.askNow(onNext, onFailure)
-    // Nobody could stop what leaves no time for anything else.
+    // Yield, so that the reading can be interrupted.
     this.pieces = 0
     turns.scheduleTask(() => {
       if (!this.isOver) this.askNow(onNext, onFailure)
@@ -146,14 +147,14 @@ class Iteration<A, E> {
   private askNow(onNext: (result: IteratorResult<A>) => void, onFailure: (error: unknown) => void): void {
     this.isAsked = true
     try {
-      // Some answer without a promise.
+      // Some iterators return a result without a promise.
       Promise.resolve(this.iterator.next()).then(onNext, onFailure)
     } catch (error) {
       onFailure(error)
     }
   }
 
-  /** To be called with each answer. */
+  /** Records the result of `next`. */
   protected answered({ done }: IteratorResult<A>): void {
     this.isAsked = false
     if (done === true) this.isOver = true
@@ -170,7 +171,7 @@ class Iteration<A, E> {
   }
 }
 
-/** One that goes on by itself to the end. Nothing of Effect takes part in a piece. */
+/** An iteration that reads to the end by itself. Reading a piece uses no effect. */
 class Reading<A, E> extends Iteration<A, E> {
   private readonly sink: Sink<A>
   private waiting: Waiting<E> | undefined = undefined
@@ -196,7 +197,7 @@ class Reading<A, E> extends Iteration<A, E> {
       } catch (defect) {
         return this.closeWith(Exit.die(defect))
       }
-      // Whoever was given it may have stopped the reading.
+      // The sink may have stopped the reading.
       if (!this.isOver) this.ask(onNext, onFailure)
     }
     this.ask(onNext, onFailure)

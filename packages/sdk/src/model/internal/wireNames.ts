@@ -1,27 +1,27 @@
 /**
- * How calls and tools are named on the wire.
+ * Ids of tool calls and names of tools on the wire.
  *
- * A call and its result are tied together by an id, and a provider refuses a request in which an id is empty, said twice, too
- * long or spelled with other letters than it likes. Its own ids may be any of that: they are used where they can be, and ids made
- * from ours, which are unique, where they cannot. The same history always gives the same ids.
+ * An id connects a call to its result. A provider refuses a request in which an id is empty, duplicate, too long, or contains other
+ * characters than it accepts. The providers' ids in a history may be any of that. Such an id is replaced by one derived from Fermata's own
+ * call id, which is unique. The same history always gives the same ids.
  */
 import type { ToolCallId } from "../../domain/Id.ts"
 import type { Message } from "../../domain/Message.ts"
 
-/** A name as every provider takes it: of a tool, of an output, and of the tools that a model made up. */
+/** Returns the name of a tool or an output in a form that every provider accepts. A model may have made up the name of a tool. */
 export const wireName = (name: string): string =>
   name.replaceAll(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64) || "unnamed"
 
-/** What a provider takes as an id. */
+/** The form of ids that a provider accepts. */
 export interface IdForm {
-  /** The letters that may be in it. */
+  /** Matches an id of accepted characters. */
   readonly letters: RegExp
   readonly maxLength: number
-  /** It has to have just this many letters and digits, and nothing else. */
+  /** If set, an id has exactly this many letters and digits, and `letters` and `maxLength` do not apply. */
   readonly length?: number | undefined
 }
 
-/** The id of each call of a history. */
+/** Returns the id on the wire of each call of a history. */
 export const wireIds = (messages: ReadonlyArray<Message>, form: IdForm): ReadonlyMap<ToolCallId, string> => {
   const ids = new Map<ToolCallId, string>()
   const used = new Set<string>()
@@ -43,7 +43,7 @@ const fits = (id: string, { length, letters, maxLength }: IdForm): boolean =>
     ? id.length <= maxLength && letters.test(id)
     : id.length === length && /^[a-zA-Z0-9]+$/.test(id)
 
-/** A number distinguishes what is the same after it was cut or mixed. */
+/** Derives an id from Fermata's call id. A number is added if cutting or hashing made it equal to another one. */
 const madeFrom = (callId: string, { length, maxLength }: IdForm, used: ReadonlySet<string>): string => {
   for (let attempt = 0; ; attempt++) {
     const id =
@@ -54,19 +54,19 @@ const madeFrom = (callId: string, { length, maxLength }: IdForm, used: ReadonlyS
   }
 }
 
-/** The end of our id is what distinguishes calls. */
+/** Calls of one run differ only at the end of their ids, so the end is kept. */
 const endOf = (callId: string, prefix: string, maxLength: number): string =>
   prefix + callId.replaceAll(/[^a-zA-Z0-9_-]/g, "_").slice(-(maxLength - prefix.length))
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-/** This many letters and digits, the same ones for the same text: FNV-1a hashes, each of which makes up to five of them. */
+/** Hashes a text to this many letters and digits: FNV-1a, up to five characters per hash. */
 const mixed = (text: string, length: number): string => {
   let out = ""
   for (let round = 0; out.length < length; round++) {
     let hash = 0x811c9dc5 ^ round
     for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
-    // FNV leaves the lower bits of texts that end alike too near to each other.
+    // The lower bits of FNV differ too little between texts with the same ending.
     hash = Math.imul(hash ^ (hash >>> 15), 0x85ebca6b)
     let rest = (hash ^ (hash >>> 13)) >>> 0
     for (let count = 0; count < 5; count++, rest = Math.floor(rest / 62)) out += alphabet[rest % 62]

@@ -1,8 +1,7 @@
 /**
- * A client that goes on with an answer whose provider paused: it sends back what was said so far, and what comes then is the rest of
- * the same answer.
+ * Continues a response whose provider paused: sends the content so far back, and appends the content that follows to the same response.
  *
- * Anthropic pauses in the middle of long work of its own tools (`pause_turn`), after about ten calls of them; see
+ * Anthropic pauses after about ten calls of its own tools in one response (`pause_turn`); see
  * https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons#pause-turn
  */
 import * as Arr from "effect/Array"
@@ -19,10 +18,10 @@ import { invalid } from "../modelError.ts"
 
 type Client = ModelClient["Service"]
 
-/** Each pause is paid anew, with all that was said before. */
+/** Each continued request pays for the whole content so far again, so their number is limited. */
 const mostPauses = 10
 
-/** The client, which goes on where its provider pauses. */
+/** Returns a client that continues paused responses. */
 export const continuing = (client: Client): Client => ({
   ...client,
   stream: (request) => streamFrom(client, request, 0),
@@ -48,7 +47,7 @@ const streamFrom = (
         const { content } = collector.response()!
         const { _tag: _, ...ending } = end
         paused = { content, ...ending }
-        // Nobody sees the pause. What is said after it is said in pieces of its own, as the provider says it.
+        // Consumers do not see the pause. The text after it is a part of its own, as in the provider's response.
         return { _tag: "text-end" }
       })
     )
@@ -84,14 +83,14 @@ const completeFrom = (
     }
   })
 
-/** The same request, at the end of which stands what was answered. */
+/** The same request, with the content so far as its last message. */
 const goingOn = (request: ModelRequest, { content, paused }: ModelResponse): ModelRequest => {
   const last = request.messages.at(-1)
   const said: AssistantMessage = {
     role: "assistant",
     sequence: (last?.sequence ?? -1) + 1,
     at: last?.at ?? 0,
-    // There are no calls of ours in it: those end an answer.
+    // A paused response has no calls of Fermata's tools: such a call would have ended it.
     content: content.filter((part) => part._tag !== "toolCall")
   }
   return {
@@ -103,6 +102,6 @@ const goingOn = (request: ModelRequest, { content, paused }: ModelResponse): Mod
 
 const tooManyPauses = (): ModelError =>
   invalid(
-    `The provider paused ${mostPauses + 1} times in the middle of work of its own: let it do less at once, or bound what its tools may do.`,
+    `The provider paused ${mostPauses + 1} times while it ran its own tools: ask for less at once, or limit the use of those tools.`,
     false
   )

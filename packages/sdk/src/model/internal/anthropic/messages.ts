@@ -1,9 +1,9 @@
 /**
- * The protocol of Anthropic's `/v1/messages`, also spoken by others. `baseUrl` ends in `/v1`.
+ * The protocol of Anthropic's `/v1/messages`, which other servers support, too. `baseUrl` ends in `/v1`.
  *
- * A bound on output has to be given: the request's, else the profile's, else 8192 tokens, which every current model can write.
- * `seed` does not exist here and is left out, with a warning. So are `temperature` and `topP` while a model thinks, since the provider
- * refuses them. Structured output goes through `output_config.format`; a schema that cannot be expressed that way is described in words.
+ * The protocol requires a limit on the output tokens: the request's, else the profile's, else 8192, which every current model supports.
+ * `seed` does not exist and is omitted with a warning. So are `temperature` and `topP` if the model thinks, since the provider refuses
+ * them. Structured output uses `output_config.format`. If a schema cannot be expressed that way, the instructions contain it.
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
@@ -22,7 +22,7 @@ import { reasonOf } from "../providerErrors.ts"
 import { messagesDecoder } from "./messagesDecoder.ts"
 import { encodeHistory } from "./messagesHistory.ts"
 import { closedSchema } from "./messagesSchema.ts"
-import { silent, thinkingOf } from "./messagesThinking.ts"
+import { noThinking, thinkingOf } from "./messagesThinking.ts"
 
 const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   const compatibility = profile.compatibility ?? {}
@@ -37,7 +37,9 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   const system = instructionsOf(request, schema !== undefined)
   const history = encodeHistory(request.messages, profile)
   const { effort, thinking } =
-    compatibility.reasoningEffort === false ? silent : thinkingOf(profile.model, settings, maxTokens, history)
+    compatibility.reasoningEffort === false
+      ? noThinking
+      : thinkingOf(profile.model, settings, maxTokens, history)
   const thinks = thinking !== undefined && thinking.type !== "disabled"
   const format = schema === undefined ? undefined : { type: "json_schema", schema }
   return {
@@ -56,7 +58,7 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   }
 }
 
-/** A history with calls is refused without tools: those that were called are named, and cannot be called. */
+/** The provider refuses a history with calls if the request has no tools. The called tools are then declared, and calling is disabled. */
 const toolsOf = ({ tools }: ModelRequest, history: ReadonlyArray<Schema.JsonObject>): Schema.JsonObject => {
   if (tools.length > 0) {
     return {
@@ -96,7 +98,7 @@ const choiceOf = (settings: ModelSettings, canSwitch: boolean): Schema.JsonObjec
   return { tool_choice: { ...choice, ...single } }
 }
 
-/** A whole answer is read as a stream would be that sends each block at once. */
+/** Decodes a complete response like a stream that sends each block at once. */
 const decode = (body: unknown, profile: ModelProfile): Result.Result<ModelResponse, ModelError> => {
   const message = fieldsOf(body)
   if (message === undefined || !Array.isArray(message.content)) {

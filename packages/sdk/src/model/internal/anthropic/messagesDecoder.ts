@@ -1,11 +1,11 @@
 /**
- * Reads an answer of Anthropic's `/v1/messages`, streamed or whole.
+ * Decodes a response of Anthropic's `/v1/messages`, streamed or complete.
  *
- * An answer is a list of blocks, each sent with a beginning, deltas and an end. Calls are emitted when the reason is known for
- * which the answer ended, since an answer that was cut off or refused in the middle of a call ends that call all the same.
+ * A response is a list of blocks, each sent with a beginning, deltas and an end. Calls are emitted only when the stop reason is known: a
+ * response that is cut off or refused during a call ends that call, too, with incomplete arguments.
  *
- * Thinking goes back with its signature; blocks that are neither text, thinking nor calls (encrypted thinking, tools that ran at
- * the provider) become empty reasoning that carries the block, so that it goes back in its place.
+ * Thinking is sent back with its signature. A block that is neither text, thinking nor a call (encrypted thinking, tools that ran at the
+ * provider) becomes empty reasoning with the block as its payload, so that it is sent back at its place.
  */
 import type * as Schema from "effect/Schema"
 import { isDeeperThan, maxGivenDepth } from "../../../domain/internal/json.ts"
@@ -22,32 +22,32 @@ import { addUsage, type MessagesUsage, usageOf } from "./messagesUsage.ts"
 
 type Emit = (part: ModelPart) => void
 
-/** The names of the events that are read; `message` is what an event without a name is called. */
+/** The names of the protocol's events. `message` is the name of an event without one. */
 const ours = /^(?:error|message.*|content_block_.*)$/
 
-/** One block of the answer, as far as it has come. */
+/** One block of the response, as received so far. */
 interface Block extends Piece {
   readonly type: string
-  /** As it was when it began, with what its deltas changed besides its text. */
+  /** The fields at the block's beginning, updated by deltas other than text. */
   fields: Fields
-  /** The pieces of its input. */
+  /** The input of a tool, as received so far. */
   input: string
   readonly citations: Array<unknown>
-  /** A delta that is not known changed it: what there is of it is not the whole. */
+  /** An unknown delta belongs to the block, so that it is incomplete. */
   unknown: boolean
-  /** Its end was received. */
+  /** The end of the block was received. */
   stopped: boolean
-  /** It was begun again after its end: what follows was said before. */
+  /** The server has begun the block again after its end: the deltas that follow are repetitions. */
   repeated: boolean
   readonly ordinal: number
 }
 
-/** Also reads an answer in one piece. */
+/** A decoder that also reads a complete response. */
 export interface MessagesDecoder extends AnswerDecoder {
   readonly whole: (message: Fields, emit: Emit) => undefined
 }
 
-/** A decoder of one answer. `provider` is who may be sent its blocks back. */
+/** Makes a decoder for one response. Its blocks are sent back only to `provider`. */
 export const messagesDecoder = (provider: string): MessagesDecoder => {
   const blocks = makePieces<Block>(provider)
   let calls = 0
@@ -135,7 +135,7 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
   const event = (type: string, data: Fields, emit: Emit): ModelError | undefined => {
     switch (type) {
       case "message_start":
-        // Some servers say it twice; in the middle of an answer it begins another one.
+        // Some servers send it twice. After the first block, it begins another response.
         if (latest >= 0) return invalid("A second answer began in the middle of the first.")
         usage = addUsage(usage, fieldsOf(data.message)?.usage)
         return
@@ -173,7 +173,7 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
     const called = all.filter(({ type }) => type === "tool_use")
     const finish = finishOf(stopReason)
     if (finish === "length" && called.length > 0) return callCut(nameOf(called.at(-1)!))
-    // What was refused is not acted on.
+    // The calls of a refused response do not run.
     const calls = finish === "contentFilter" ? [] : called
     for (const block of calls) {
       const ending = callOf(block, provider)
@@ -185,7 +185,7 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
       _tag: "finish",
       finishReason: calls.length > 0 ? "toolCalls" : finish,
       usage: usageOf(usage ?? {}),
-      // The tools that go on find their files in the same container.
+      // A continued request needs the same container, in which the provider's tools keep their files.
       ...(stopReason === "pause_turn" && calls.length === 0
         ? { paused: container === undefined ? {} : { container } }
         : {})
@@ -214,12 +214,12 @@ const isSameCall = (one: Fields, other: Fields): boolean =>
 
 const nameOf = (block: Block): string => textOf(block.fields.name) ?? "a tool"
 
-/** What a block ends with. */
+/** The end of a block that is not a call. */
 const endingOf = (block: Block): Ending => {
   const { citations, fields, input, type, unknown } = block
   switch (type) {
     case "text":
-      // What was cited from the provider's own searches has to go back with the text.
+      // Citations of the provider's own searches must be sent back with the text.
       return citations.length === 0 ? {} : keep({ type, citations })
     case "thinking": {
       const { signature } = fields
@@ -239,7 +239,7 @@ const endingOf = (block: Block): Ending => {
 const keep = (fields: Fields): Ending =>
   isDeeperThan(fields, maxGivenDepth) ? {} : { payload: fields as Schema.JsonObject }
 
-/** A call with what goes back with it; `undefined` when it is unknown what is called. */
+/** A call with its payload; `undefined` if it has no name. */
 const callOf = (block: Block, provider: string): Ending | undefined => {
   const { id, input, name, type: _, ...rest } = block.fields
   const text = writtenArguments(block.input === "" ? argumentsOf(input) : block.input)
@@ -256,7 +256,7 @@ const callOf = (block: Block, provider: string): Ending | undefined => {
   }
 }
 
-/** The input that a block begins with; in a stream it is empty. */
+/** The input at the beginning of a block. In a stream it is empty. */
 const argumentsOf = (input: unknown): string =>
   typeof input === "string"
     ? input
@@ -275,7 +275,7 @@ const finishOf = (reason: string | undefined): FinishReason => {
       return "length"
     case "refusal":
       return "contentFilter"
-    // `pause_turn`, `tool_use` without a call, and words that are not known.
+    // `pause_turn`, `tool_use` without a call, and unknown reasons.
     default:
       return "other"
   }

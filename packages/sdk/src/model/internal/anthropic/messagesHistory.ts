@@ -1,9 +1,9 @@
 /**
- * The history of a run as the messages of `/v1/messages`.
+ * Encodes the history of a run as the messages of `/v1/messages`.
  *
- * The roles alternate: what a user says in a row is one message, the results of a turn first in it. Thinking and the other blocks
- * of the provider's own go back unchanged and in their place, to the provider that wrote them; another one's are left out. Texts
- * without a letter in them are left out, since the provider refuses them.
+ * The roles alternate: consecutive user messages and tool results become one message, the results first. Thinking and the provider's other
+ * blocks are sent back unchanged, at their place, and only to the provider that wrote them. Blank texts are omitted, since the provider
+ * refuses them.
  */
 import type * as Schema from "effect/Schema"
 import type { ToolCallId } from "../../../domain/Id.ts"
@@ -16,7 +16,7 @@ import { wireIds, wireName } from "../wireNames.ts"
 
 type Ids = ReadonlyMap<ToolCallId, string>
 
-/** The messages of a request; each with a list of blocks. */
+/** Returns the messages of a request, each with a list of blocks. */
 export const encodeHistory = (
   messages: ReadonlyArray<Message>,
   profile: ModelProfile
@@ -52,14 +52,14 @@ export const encodeHistory = (
   }
   const end = out.at(-1)
   if (end?.role === "assistant") end.content.push(...withoutLastBlanks(end.content.splice(-1)))
-  // The first message has to be a user's. History that was left out may have ended in the middle of an exchange.
+  // The first message must be a user's. The context policy may have omitted messages up to an assistant message.
   if (out[0]?.role === "assistant") {
     out.unshift({ role: "user", content: [textBlock("[Earlier messages are left out.]")] })
   }
   return out
 }
 
-/** The ids of the tools that ran at the provider and came to an end. One without an end is refused, once a user speaks again. */
+/** The ids of the provider's tool calls that have a result. After a later user message, the provider refuses calls without one. */
 const endedTools = (messages: ReadonlyArray<Message>): ReadonlySet<unknown> => {
   const ids = new Set<unknown>()
   for (const { content } of messages) {
@@ -133,7 +133,7 @@ const blocksOf = (content: ReadonlyArray<UserPart>, provider: string): ReadonlyA
   return blocks
 }
 
-/** Where the history ends in an answer that goes on, the provider refuses blanks at its end. */
+/** The provider refuses trailing white space in a last message of the assistant. */
 const withoutLastBlanks = (blocks: ReadonlyArray<Schema.JsonObject>): ReadonlyArray<Schema.JsonObject> =>
   blocks.map((block) => (typeof block.text === "string" ? { ...block, text: block.text.trimEnd() } : block))
 
@@ -141,7 +141,7 @@ const isBlank = (text: string): boolean => text.trim() === ""
 
 const textBlock = (text: string): Schema.JsonObject => ({ type: "text", text })
 
-/** Images and documents as such; what else there is in words. */
+/** Encodes images and documents as such, and any other file as text. */
 const fileBlock = (file: FilePart, provider: string): Schema.JsonObject => {
   const { mediaType, source } = file
   const type = mediaType.startsWith("image/")

@@ -1,19 +1,19 @@
 /**
- * A JSON Schema as `output_config.format` takes it: every object closed, and only the keywords that are known there. What else a
- * schema demands is said in the description; the answer is checked against the whole schema anyway.
+ * Converts a JSON Schema to the subset that `output_config.format` accepts: closed objects and a fixed set of keywords. Other keywords
+ * move to the description. The final response is decoded with the whole schema anyway.
  *
  * See https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
  */
 import type * as Schema from "effect/Schema"
 import { fieldsOf } from "../fields.ts"
 
-/** The schema; `undefined` when it cannot be expressed this way: when it refers to itself, or has objects with any keys. */
+/** Converts a schema; `undefined` if the subset cannot express it: it refers to itself, or has objects with arbitrary keys. */
 export const closedSchema = (schema: Schema.JsonObject): Schema.JsonObject | undefined => {
   const definitions = fieldsOf(schema.$defs) ?? {}
   const open = new Set<string>()
   const closed = new Set<string>()
 
-  /** Whether following the references from here comes back here. */
+  /** Returns `true` if the references from here form a cycle, or leave `$defs`. */
   const isCyclic = (value: unknown): boolean => {
     if (Array.isArray(value)) return value.some(isCyclic)
     const node = fieldsOf(value)
@@ -41,7 +41,7 @@ export const closedSchema = (schema: Schema.JsonObject): Schema.JsonObject | und
 
 const unescaped = (pointer: string): string => pointer.replaceAll("~1", "/").replaceAll("~0", "~")
 
-/** Thrown and caught here only, to get out of the recursion. */
+/** Thrown and caught in this module, to leave the recursion. */
 const inexpressible = new Error("This schema cannot be expressed here.")
 
 const closeNode = (value: unknown): Schema.JsonObject => {
@@ -50,8 +50,8 @@ const closeNode = (value: unknown): Schema.JsonObject => {
   const out: Record<string, Schema.Json> = {}
   const rest: Array<string> = []
   for (const [key, inner] of Object.entries(node)) {
-    if (inner === undefined || silent.has(key)) continue
-    if (known.has(key) || isTaken(key, inner)) {
+    if (inner === undefined || dropped.has(key)) continue
+    if (accepted.has(key) || isAccepted(key, inner)) {
       out[key] = inner
       continue
     }
@@ -82,7 +82,7 @@ const closeNode = (value: unknown): Schema.JsonObject => {
     out.additionalProperties = false
     out.properties ??= {}
   }
-  if (!says.some((key) => key in out)) throw inexpressible
+  if (!restricting.some((key) => key in out)) throw inexpressible
   if (rest.length > 0) {
     out.description = [node.description, rest.join(", ")].filter((text) => text !== undefined).join("\n")
   }
@@ -94,22 +94,22 @@ const closeAll = (values: Schema.Json): ReadonlyArray<Schema.JsonObject> => {
   return values.map(closeNode)
 }
 
-/** Records, and objects about which nothing is said. */
+/** Records, and objects without declared properties. */
 const takesAnyKey = ({ additionalProperties, patternProperties, properties }: Schema.JsonObject): boolean =>
   patternProperties !== undefined ||
   fieldsOf(additionalProperties) !== undefined ||
   (additionalProperties !== false && fieldsOf(properties) === undefined)
 
-/** Without one of these a schema allows anything. */
-const says = ["type", "enum", "const", "anyOf", "allOf", "$ref"]
+/** A schema without any of these allows every value. */
+const restricting = ["type", "enum", "const", "anyOf", "allOf", "$ref"]
 
-/** What says nothing to a model that has to be said. */
-const silent = new Set(["$schema", "$id", "$comment", "default", "examples", "additionalProperties"])
+/** Keywords that are dropped. */
+const dropped = new Set(["$schema", "$id", "$comment", "default", "examples", "additionalProperties"])
 
-const known = new Set(["type", "title", "description", "enum", "const", "$ref", "required"])
+const accepted = new Set(["type", "title", "description", "enum", "const", "$ref", "required"])
 
-/** Keywords of which some values are known. */
-const isTaken = (key: string, value: Schema.Json): boolean =>
+/** Keywords of which only some values are accepted. */
+const isAccepted = (key: string, value: Schema.Json): boolean =>
   (key === "format" && typeof value === "string" && formats.has(value)) ||
   (key === "minItems" && (value === 0 || value === 1))
 

@@ -1,10 +1,9 @@
 /**
- * How hard a model of `/v1/messages` should think.
+ * Encodes the setting `reasoningEffort` for `/v1/messages`.
  *
- * From Claude 4.6 on a model decides itself how much it thinks, and is given an effort. Older ones, and the models of others, are
- * given a number of tokens, which is a share of the bound on output. Thinking is left out where the provider would refuse the
- * request with it: when a tool has to be called, when there is no room for it, and, for the older ones, in the middle of a turn
- * that another model began without it.
+ * From Claude 4.6 on, a model decides itself how much it thinks, and receives an effort. Older models, and those of other providers,
+ * receive a number of tokens, which is a share of the output limit. Thinking is omitted if the provider would refuse the request with it:
+ * if a tool must be called, and for older models also if the limit leaves no space for it, or if the current turn began without it.
  *
  * See https://platform.claude.com/docs/en/build-with-claude/extended-thinking and `adaptive-thinking` beside it.
  */
@@ -13,23 +12,23 @@ import type { ModelSettings } from "../../ModelRequest.ts"
 
 type Effort = NonNullable<ModelSettings["reasoningEffort"]>
 
-/** What to say about thinking. */
+/** The fields of a request about thinking. */
 export interface Thinking {
   readonly thinking: Schema.JsonObject | undefined
   readonly effort: string | undefined
 }
 
-/** Nothing is said about thinking. */
-export const silent: Thinking = { thinking: undefined, effort: undefined }
+/** No fields about thinking. */
+export const noThinking: Thinking = { thinking: undefined, effort: undefined }
 
-/** What a request says about thinking. */
+/** Returns the fields of a request about thinking. */
 export const thinkingOf = (
   model: string,
   { reasoningEffort: asked, toolChoice }: ModelSettings,
   maxTokens: number,
   history: ReadonlyArray<Schema.JsonObject>
 ): Thinking => {
-  if (asked === undefined) return silent
+  if (asked === undefined) return noThinking
   const forced = toolChoice === "required" || typeof toolChoice === "object"
   const version = versionOf(model)
   if (version >= 4.6) {
@@ -37,11 +36,11 @@ export const thinkingOf = (
     return { thinking: forced ? undefined : { type: "adaptive" }, effort: effortOf(asked, version) }
   }
   const budget = Math.max(1024, Math.min(128_000, Math.floor(maxTokens * shares[asked])))
-  if (asked === "none" || forced || budget >= maxTokens || isBegunWithout(history)) return silent
+  if (asked === "none" || forced || budget >= maxTokens || isBegunWithout(history)) return noThinking
   return { thinking: { type: "enabled", budget_tokens: budget }, effort: undefined }
 }
 
-/** Such as 4.6 for `claude-opus-4-6`; 0 for the models of others. A date is no version. */
+/** Returns the version in a model's name, such as 4.6 for `claude-opus-4-6`; 0 if it has none. A date is not a version. */
 const versionOf = (model: string): number => {
   const [, major, minor] = /claude-(?:[a-z]+-)*(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)/.exec(model) ?? []
   return major === undefined ? 0 : Number(major) + Number(minor ?? 0) / 10
@@ -50,7 +49,7 @@ const versionOf = (model: string): number => {
 const effortOf = (asked: Effort, version: number): string =>
   asked === "minimal" ? "low" : asked === "xhigh" && version < 4.7 ? "high" : asked
 
-/** Of the bound on output. */
+/** Shares of the output limit. */
 const shares: Readonly<Record<Effort, number>> = {
   none: 0,
   minimal: 0.1,
@@ -61,7 +60,7 @@ const shares: Readonly<Record<Effort, number>> = {
   max: 0.95
 }
 
-/** Whether a turn is under way whose latest answer does not begin with thinking. */
+/** Returns `true` if the request continues a turn whose latest assistant message does not begin with thinking. */
 const isBegunWithout = (history: ReadonlyArray<Schema.JsonObject>): boolean => {
   const last = history.at(-1)
   const goesOn =

@@ -1,6 +1,6 @@
 /**
- * What an answer of `/v1/messages` used. Counts come with its beginning and again with its end, which is cumulative, and any of
- * them may be in one place only. Input that was read from or written to the cache is counted beside the input, not in it.
+ * Reads the usage of a response of `/v1/messages`. The first and the last events of a response report counts; later ones are cumulative,
+ * and any count may be in one event only. `input_tokens` does not include the input read from or written to the cache.
  */
 import type { ModelUsage } from "../../../domain/Usage.ts"
 import { countOf, fieldsOf } from "../fields.ts"
@@ -12,11 +12,11 @@ export interface MessagesUsage {
   readonly read?: number | undefined
   readonly written?: number | undefined
   readonly thinking?: number | undefined
-  /** With compaction at the provider, what all passes over the request used together. */
+  /** If the provider compacted the context, the sum over all passes of the request. */
   readonly passes?: MessagesUsage | undefined
 }
 
-/** The counts with those that are reported anew. */
+/** Updates the counts with those of another event. */
 export const addUsage = (counts: MessagesUsage | undefined, value: unknown): MessagesUsage | undefined => {
   const usage = fieldsOf(value)
   if (usage === undefined) return counts
@@ -32,7 +32,7 @@ export const addUsage = (counts: MessagesUsage | undefined, value: unknown): Mes
   }
 }
 
-/** The sum over all passes; `undefined` without a compaction, when the counts on top are complete. */
+/** Sums all passes. Without a compaction `undefined`, since the top-level counts are then complete. */
 const passesOf = (iterations: ReadonlyArray<unknown>): MessagesUsage | undefined => {
   let compacted = false
   const sum = { input: 0, output: 0, read: 0, written: 0 }
@@ -48,7 +48,7 @@ const passesOf = (iterations: ReadonlyArray<unknown>): MessagesUsage | undefined
   return compacted ? sum : undefined
 }
 
-/** What is reported. */
+/** Converts the counts to a `ModelUsage`. */
 export const usageOf = (counts: MessagesUsage): ModelUsage => {
   const { input = 0, output = 0, read = 0, written = 0 } = counts.passes ?? counts
   return {

@@ -1,4 +1,4 @@
-/** Between the errors of `effect/ai` and ours. */
+/** Converts between the errors of `effect/ai` and `ModelError`. */
 import * as AiError from "effect/ai/AiError"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -20,7 +20,7 @@ import { redactError } from "../http/responseError.ts"
 import { modelError } from "../modelError.ts"
 import { reasonOf } from "../providerErrors.ts"
 
-/** An error of a language model as ours. What it used is given its cost by these prices. */
+/** Converts an error of a language model to a `ModelError`. The prices determine the cost of the usage that it reports. */
 export const fromAiError = (
   { isRetryable, reason }: AiError.AiError,
   given: { readonly prices?: Prices } = {}
@@ -62,7 +62,7 @@ const reasonFrom = (reason: AiError.AiErrorReason): Reason => {
     case "NetworkError":
       return reason.isRetryable ? new ConnectionLost({ description }) : new InvalidRequest({ description })
     case "InvalidRequestError":
-      // Too long a request is one of these, and only its words show it.
+      // A request that is too long has this tag, too. Only its text shows that.
       return reasonOf({ message: description }, { status: reason.http?.response?.status ?? 400 })
     case "InternalProviderError":
     case "UnknownError":
@@ -76,7 +76,7 @@ const reasonFrom = (reason: AiError.AiErrorReason): Reason => {
   }
 }
 
-/** One of our errors as a language model's. */
+/** Converts a `ModelError` to the error of a language model. */
 export const toAiError = ({ message, reason }: ModelError, method: string): AiError.AiError =>
   AiError.make({ module: "Fermata", method, reason: aiReason(reason, message) })
 

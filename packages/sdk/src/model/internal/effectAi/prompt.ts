@@ -1,4 +1,4 @@
-/** A request of ours as the prompt and the tools of an `effect/ai` language model. */
+/** Converts a `ModelRequest` to the prompt and the toolkit of an `effect/ai` language model. */
 import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
@@ -16,13 +16,13 @@ import { fieldsOf } from "../fields.ts"
 import { instructionsOf, unavailableFile } from "../inWords.ts"
 import { wireName } from "../wireNames.ts"
 
-/** The history, the instructions first. What a model of another name wants back stays at home. */
+/** Returns the instructions, then the history. Payloads and reasoning of another provider are omitted. */
 export const promptOf = (request: ModelRequest, provider: string): Prompt.Prompt => {
   const { messages } = request
   const ids = callIds(messages)
   const idOf = ({ callId }: Pick<ToolMessage, "callId">) => ids.get(callId) ?? callId
   const out: Array<Prompt.Message> = []
-  // A language model streams text only, so structured output is asked for in words.
+  // A language model cannot stream structured output, so the instructions ask for it.
   const system = instructionsOf(request, false)
   if (system !== "") out.push(Prompt.systemMessage({ content: system }))
   let results: Array<Prompt.ToolResultPart> = []
@@ -86,7 +86,7 @@ const assistantParts = (
     }
   })
 
-/** What came as the metadata of a part goes back as its options. */
+/** The metadata that a part arrived with is sent back as its options. */
 const optionsOf = (payload: unknown): Prompt.ProviderOptions | undefined =>
   fieldsOf(payload) as Prompt.ProviderOptions | undefined
 
@@ -107,7 +107,7 @@ type AnyToolkit = Toolkit.WithHandler<Record<string, Tool.AnyDynamic>>
 
 const toolkits = new WeakMap<ReadonlyArray<ToolDefinition>, AnyToolkit>()
 
-/** The tools as they are declared to a model. None of them can be run through it. */
+/** Declares the tools to a model. The language model cannot run them. */
 export const toolkitOf = (definitions: ReadonlyArray<ToolDefinition>): AnyToolkit => {
   let toolkit = toolkits.get(definitions)
   if (toolkit === undefined) {

@@ -1,4 +1,4 @@
-/** What an `effect/ai` language model is asked, as a request of ours, and our answer as the parts of its. */
+/** Converts the options of an `effect/ai` language model to a `ModelRequest`, and a `ModelResponse` to `effect/ai` parts. */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
@@ -20,11 +20,11 @@ import type { ModelResponse, Replay } from "../../ModelPart.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
 import { argumentsValue, fieldsOf, textOf, wholeArguments } from "../fields.ts"
 
-/** There is no run behind a language model's call; the names only have to be there. */
+/** A call of a language model belongs to no run. A request needs these ids all the same. */
 const runId = "effect-ai" as RunId
 const sessionId = "effect-ai" as SessionId
 
-/** The request. `schemaOf` says what an answer of structured output has to look like. */
+/** Makes the request. `schemaOf` converts the schema of structured output to a JSON Schema. */
 export const requestOf = (
   options: LanguageModel.ProviderOptions,
   schemaOf: LanguageModel.CodecTransformer
@@ -59,7 +59,7 @@ export const requestOf = (
 const choiceOf = (choice: LanguageModel.ToolChoice<string>) =>
   typeof choice === "string" ? choice : "tool" in choice ? { tool: choice.tool } : (choice.mode ?? "auto")
 
-/** A valid history of it: a call without a result gets one that says so, and what the provider ran itself is left out. */
+/** Makes a valid history. A call without a result gets one that states so. Calls that the provider ran itself are omitted. */
 const messagesOf = ({ content }: Prompt.Prompt): ReadonlyArray<Message> => {
   const messages: Array<Message> = []
   const head = () => ({ sequence: messages.length, at: 0 })
@@ -144,10 +144,10 @@ const filePart = ({ data, fileName, mediaType }: Prompt.FilePart): FilePart => (
   ...(fileName === undefined ? {} : { name: fileName })
 })
 
-/** Under this name what a provider wants back travels through `effect/ai`. */
+/** The key of `effect/ai` metadata under which a payload is kept. */
 const namespace = "fermata"
 
-/** What goes with a part, as its metadata; nothing where there is nothing. */
+/** The provider data of a part as metadata, if it has any. */
 export const metadataOf = ({
   payload,
   provider
@@ -163,7 +163,7 @@ const replayOf = (options: Prompt.ProviderOptions): Replay => {
   return { provider, payload: (own.payload ?? null) as Schema.Json }
 }
 
-/** The parts of a whole answer. */
+/** Converts a complete response to `effect/ai` parts. */
 export const partsOf = ({ content, finishReason, usage }: ModelResponse): Array<Response.PartEncoded> => {
   const out: Array<Response.PartEncoded> = []
   for (const [index, part] of content.entries()) {
@@ -183,7 +183,7 @@ export const partsOf = ({ content, finishReason, usage }: ModelResponse): Array<
   return out
 }
 
-/** A call; one whose id is empty gets one, because results find their calls by it. */
+/** Converts a tool call. An empty id is replaced, since a result refers to its call by id. */
 export const callPart = (
   call: Replay & { readonly providerCallId: string; readonly name: string; readonly arguments: string },
   index: number
@@ -198,11 +198,11 @@ export const callPart = (
 const paramsOf = (written: string): unknown =>
   wholeArguments(written) === undefined ? written : argumentsValue(written)
 
-/** A file that came with its bytes. */
+/** Converts a file that contains its bytes. Any other file is omitted. */
 export const fileParts = ({ mediaType, source }: FilePart): ReadonlyArray<Response.FilePartEncoded> =>
   source._tag === "bytes" ? [{ type: "file", mediaType, data: source.base64 }] : []
 
-/** How the answer ended and what it took. */
+/** Converts the finish reason and the usage. */
 export const finishPart = (finishReason: FinishReason, usage: ModelUsage): Response.FinishPartEncoded => {
   const { cacheWriteTokens, cachedInputTokens, inputTokens, outputTokens, reasoningTokens } = usage
   return {

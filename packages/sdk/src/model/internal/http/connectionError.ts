@@ -1,13 +1,15 @@
-/** What it means that a server could not be reached, or was lost: said by its code, never by its cause, which may hold what was sent. */
+/**
+ * Describes a failed connection by its error code. The message of the cause is not used, since it may contain the request, with its key.
+ */
 import type * as HttpClientError from "effect/http/HttpClientError"
 import { ConnectionLost, InvalidRequest, type ModelError } from "../../ModelError.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import { modelError } from "../modelError.ts"
 
-/** The server of a profile, for people. */
+/** The host of a profile's server, for messages. */
 export const hostOf = ({ baseUrl, name }: ModelProfile): string => URL.parse(baseUrl)?.host ?? name
 
-/** The connection failed. */
+/** Converts an error of the HTTP client to a `ModelError`. */
 export const connectionError = (
   error: HttpClientError.HttpClientError,
   profile: ModelProfile
@@ -22,7 +24,7 @@ export const connectionError = (
     return modelError(new ConnectionLost({ description }), { retryable: false })
   }
   if (code === "ERR_SSL_WRONG_VERSION_NUMBER") {
-    const description = `What listens at ${where} does not speak https: if it speaks http, say so in the base URL.`
+    const description = `The server at ${where} does not speak https: if it speaks http, begin the base URL with http://.`
     return modelError(new ConnectionLost({ description }), { retryable: false })
   }
   const known = code === undefined ? undefined : words[code]
@@ -32,22 +34,22 @@ export const connectionError = (
 
 const words: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens there",
-  ECONNRESET: "it was cut",
-  EPIPE: "it was cut",
-  UND_ERR_SOCKET: "it was cut",
+  ECONNRESET: "it was closed",
+  EPIPE: "it was closed",
+  UND_ERR_SOCKET: "it was closed",
   ENOTFOUND: "there is no such host",
   EAI_AGAIN: "the name could not be looked up",
-  ETIMEDOUT: "nobody answered",
-  UND_ERR_CONNECT_TIMEOUT: "nobody answered",
-  UND_ERR_HEADERS_TIMEOUT: "nobody answered",
-  UND_ERR_BODY_TIMEOUT: "nothing came any more",
-  HTTPParserError: "what came is not HTTP, so check the base URL"
+  ETIMEDOUT: "the server did not answer",
+  UND_ERR_CONNECT_TIMEOUT: "the server did not answer",
+  UND_ERR_HEADERS_TIMEOUT: "the server did not answer",
+  UND_ERR_BODY_TIMEOUT: "the server stopped sending",
+  HTTPParserError: "the response is not HTTP, so check the base URL"
 }
 
 const codeOf = (cause: unknown): string | undefined => {
   for (let at = cause, depth = 0; typeof at === "object" && at !== null && depth < 5; depth++) {
     if ("code" in at && typeof at.code === "string" && /^[A-Z0-9_]{1,60}$/.test(at.code)) return at.code
-    // It often has no code.
+    // Often without a code.
     if ("name" in at && at.name === "HTTPParserError") return at.name
     at = "cause" in at ? at.cause : undefined
   }

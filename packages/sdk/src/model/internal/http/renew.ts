@@ -1,6 +1,6 @@
 /**
- * One request to an issuer: a refresh token for new tokens (RFC 6749, section 6). The errors distinguish whether the refresh token is
- * dead, for which only a person can do something, or the issuer has a fault.
+ * Requests new tokens from an issuer with a refresh token (RFC 6749, section 6). The result distinguishes a refused refresh token, after
+ * which the user has to log in again, from a fault of the issuer, which is an error.
  */
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
@@ -15,12 +15,12 @@ import { reasonOf } from "../providerErrors.ts"
 import { redactError } from "./responseError.ts"
 import { readBeginning, withoutTracing } from "./send.ts"
 
-/** What the issuer said. */
+/** The issuer's response. `unreadable` is the error to use if `body` contains no token. */
 type Renewed =
   | { readonly _tag: "renewed"; readonly body: unknown; readonly unreadable: ModelError }
   | { readonly _tag: "refused"; readonly why: string }
 
-/** Asks the issuer for new tokens. */
+/** Requests new tokens from the issuer. */
 export const renew = (
   http: HttpClient.HttpClient,
   options: {
@@ -72,7 +72,7 @@ export const renew = (
     return yield* redactError(modelError(new ProviderFault({ description }), { retryable }), [refreshToken])
   })
 
-/** Tokens are short. What is longer is cut off, and then it is no JSON. */
+/** The most characters of a response that are read. Tokens are much shorter; a longer response is cut off and not valid JSON. */
 const largestAnswer = 1024 * 1024
 
 const textOf = (

@@ -1,6 +1,6 @@
 /**
- * What a response that is not an answer means: its status, its headers and its body become one error, with a hint where the
- * address is likely to be wrong.
+ * Converts an HTTP response with an error to a `ModelError`, from its status, headers and body. Adds a hint if the address is probably
+ * wrong.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -21,7 +21,7 @@ import { retryAfter } from "./retrying.ts"
 
 type Headers = Readonly<Record<string, string | undefined>>
 
-/** The error that a response with this status, these headers and this body is. There is always one. */
+/** Returns the error for a response. Never fails. */
 export const responseError = (
   response: { readonly status: number; readonly headers: Headers; readonly body: string },
   profile: ModelProfile
@@ -35,20 +35,20 @@ export const responseError = (
     return modelError(explain(reasonOf(parsed(body), facts), status, body, headers, profile), { retryable })
   }).pipe(
     Effect.catchDefect(() => {
-      const description = `The provider answered with status ${response.status}, and nothing that can be read.`
+      const description = `The provider answered with status ${response.status} and an unreadable body.`
       return Effect.succeed(modelError(new ProviderFault({ description })))
     })
   )
 
-/** The provider's id of the request, as it came: `shown` decides whether it is one. */
+/** The provider's id of the request, unchecked. {@link redactError} drops an id that is malformed or contains a secret. */
 export const requestIdOf = (headers: Headers): string | undefined => {
   const id = headers["x-request-id"] ?? headers["request-id"] ?? headers["x-amzn-requestid"]
   return id === "" ? undefined : id
 }
 
 /**
- * The error as it may be shown: without the secrets that were sent, bounded, on one line, and with the provider's id of the
- * request.
+ * Returns the error in a form that may be shown: its description without the secrets that were sent, on one line of at most 500
+ * characters, and with the provider's id of the request.
  */
 export const redactError = (
   error: ModelError,
@@ -64,10 +64,10 @@ export const redactError = (
 
 const longestDescription = 500
 
-/** Blanks, and what would change the terminal or the order of the text that it is shown in. */
+/** White space, and characters that control a terminal or the direction of text. */
 const invisible = /[\s\p{Cc}\p{Bidi_Control}]+/gu
 
-/** Secrets out first, then the length: half a secret is one, too. */
+/** Removes the secrets before cutting: a part of a secret is one, too. */
 const tidy = (text: string, secrets: ReadonlyArray<string>): string => {
   let out = text
   for (const secret of secrets) out = out.replace(spellingsOf(secret), "[redacted]")
@@ -75,7 +75,7 @@ const tidy = (text: string, secrets: ReadonlyArray<string>): string => {
   return out.length <= longestDescription ? out : `${out.slice(0, longestDescription - 1)}…`
 }
 
-/** The secret as it is, and as a server may say it again: in an address, in JSON or HTML that was not read as such, or as base64. */
+/** Matches the secret as sent, and as a server may repeat it: escaped for an address, JSON or HTML, or as base64. */
 const spellingsOf = (secret: string): RegExp => {
   const letter = (char: string) =>
     /[a-z0-9]/i.test(char)
@@ -87,13 +87,13 @@ const spellingsOf = (secret: string): RegExp => {
 
 const escaped = (text: string): string => text.replaceAll(/[^a-z0-9]/gi, String.raw`\$&`)
 
-/** A body as JSON where it is JSON, else as text. */
+/** Parses a body that looks like JSON. Any other body stays text. */
 const parsed = (body: string): unknown => {
   const text = body.trim()
   return /^[{["]/.test(text) ? (parseJson(text) ?? text) : text
 }
 
-/** OpenAI's and Anthropic's own clients obey this header; so does this one. */
+/** Reads `x-should-retry`. OpenAI's and Anthropic's own clients follow this header, too. */
 export const shouldRetry = (headers: Headers): boolean | undefined => {
   const said = headers["x-should-retry"]
   return said === "true" ? true : said === "false" ? false : undefined
@@ -115,8 +115,8 @@ const explain = (
     return new InvalidResponse({
       description:
         status >= 300 && headers.location !== undefined
-          ? `The server sends the request on to ${target(headers.location, profile)}. Redirects are not followed, because the key would go along: set that address as the base URL of ${profile.name} if it is right.`
-          : `The server answered with status ${status}, which is no answer.`
+          ? `The server redirects the request to ${target(headers.location, profile)}. Redirects are not followed, because they would send the key there: set that address as the base URL of ${profile.name} if it is right.`
+          : `The server answered with status ${status}, which is neither an answer nor an error.`
     })
   }
   return reason
@@ -133,16 +133,16 @@ const paths: Readonly<Record<ProtocolName, string>> = {
   messages: "/messages"
 }
 
-/** What to look at when the address does not exist. */
+/** A hint on what to check when the address does not exist. */
 const addressHint = ({ baseUrl, name, protocol }: ModelProfile): string => {
   const path = (URL.parse(baseUrl)?.pathname ?? "").replace(/\/+$/, "")
   if (/\/v\d+\/v\d+$/.test(path)) {
-    return `The base URL of ${name} holds the version twice (${path}): once is enough.`
+    return `The base URL of ${name} contains the version twice (${path}): remove one.`
   }
   if (path.endsWith(paths[protocol])) {
-    return `The base URL of ${name} ends in ${paths[protocol]}, which is added to it: leave that out.`
+    return `The base URL of ${name} ends in ${paths[protocol]}, which is added to it: remove that.`
   }
   const others = Object.keys(paths).filter((name) => name !== protocol)
-  const version = /\/v\d+/.test(path) ? "" : ` The base URL has no version in it: most end in /v1.`
+  const version = /\/v\d+/.test(path) ? "" : ` The base URL contains no version: most end in /v1.`
   return `The server does not know ${path}${paths[protocol]}: perhaps it speaks "${others.join('" or "')}" instead of "${protocol}"; see the protocol of ${name}.${version}`
 }

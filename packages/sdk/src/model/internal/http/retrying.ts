@@ -1,9 +1,9 @@
 /**
- * A client that is asked again after errors that may pass, as long as nothing of an answer is out. What the attempts before used is in
- * the usage of the answer, or of the error, that the caller gets in the end.
+ * Retries a client's requests after retryable errors, as long as no part of the response was emitted. The usage of failed attempts is
+ * added to the response, or to the error, that the caller gets in the end.
  *
- * The waits are bounded, doubling, at random below each bound, and never less than the provider asks for. This is the only place that
- * repeats a model call.
+ * Each wait is random below a bound, which doubles up to a cap. If the provider asks for a wait, the wait is that long, plus up to 10 %.
+ * This is the only module that retries model calls.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -21,7 +21,7 @@ import { changed, described } from "../modelError.ts"
 
 type Client = ModelClient["Service"]
 
-/** The client, asked again. */
+/** Returns the client with retries. */
 export const retrying = (client: Client, options?: RetryOptions): Client => {
   const attempt = <Answer>(
     request: ModelRequest,
@@ -39,13 +39,13 @@ export const retrying = (client: Client, options?: RetryOptions): Client => {
   }
 }
 
-/** One request, and what to ask when it fails; that fails in turn when there is nothing more to ask. */
+/** One attempt, and the next one after an error. `after` fails if there is no further attempt. */
 export interface Next<Answer> {
   readonly ask: Answer
   readonly after: (error: ModelError) => Effect.Effect<Next<Answer>, ModelError>
 }
 
-/** The first of these streams that begins to answer. */
+/** Runs the attempts until one emits a part. */
 export const streamFirst = (
   { after, ask }: Next<Stream.Stream<ModelPart, ModelError>>,
   spent?: Spent
@@ -72,7 +72,7 @@ export const streamFirst = (
     )
   })
 
-/** The first of these that answers. */
+/** Runs the attempts until one succeeds. */
 export const completeFirst = (
   { after, ask }: Next<Effect.Effect<ModelResponse, ModelError>>,
   spent?: Spent
@@ -86,7 +86,7 @@ export const completeFirst = (
       )
   })
 
-/** Waits until the call may be made again; fails with the error when it may not. `attempt` is the one that failed, from 1. */
+/** Waits until the next attempt; fails with the error if there is none. `attempt` is the number of the failed one, from 1. */
 export const awaitRetry = (
   error: ModelError,
   attempt: number,
@@ -101,14 +101,14 @@ export const awaitRetry = (
     if (asked !== undefined && asked > capMs) return Effect.fail(tooLong(error, asked))
     return Effect.flatMap(Random.next, (random) => {
       const backoff = random * Math.min(capMs, Duration.toMillis(base) * 2 ** (attempt - 1))
-      // Callers that got the same time do not come back at the same moment.
+      // Jitter: callers that were given the same wait should not retry at the same moment.
       const waitMs = Math.ceil(asked === undefined ? backoff : asked * (1 + random / 10))
       onRetry?.({ attempt, waitMs, reason: error.reason._tag })
       return Effect.sleep(waitMs)
     })
   })
 
-/** How long the provider asks to wait, where it does. */
+/** The wait that the provider asks for, if any. */
 const adviceOf = ({ reason }: ModelError): number | undefined => {
   const asked = "retryAfterMs" in reason ? reason.retryAfterMs : undefined
   return asked === undefined || asked <= 0 ? undefined : asked

@@ -1,6 +1,6 @@
 /**
- * Sends one request of a protocol and hands back the response once it is known to hold an answer. Everything else is an error
- * that says what to do, and that holds nothing of what was sent.
+ * Sends one request of a protocol and returns the HTTP response if its status is a success. Everything else is an error that states what
+ * to do and contains no secret of the request.
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -19,7 +19,7 @@ import type { Protocol } from "../protocol.ts"
 import { connectionError, hostOf } from "./connectionError.ts"
 import { requestIdOf, responseError, redactError } from "./responseError.ts"
 
-/** A response with an answer in its body, and how to show an error that is found in it. */
+/** A successful HTTP response. `shown` removes the secrets of the request from an error that is found in its body. */
 export interface Sent {
   readonly response: HttpClientResponse.HttpClientResponse
   readonly shown: (error: ModelError) => ModelError
@@ -27,7 +27,7 @@ export interface Sent {
 
 type AuthHeaders = Readonly<Record<string, Redacted.Redacted<string>>>
 
-/** Sends this body. Closing the scope closes the connection. */
+/** Sends the body. Closing the scope closes the connection. */
 export const send = (
   http: HttpClient.HttpClient,
   protocol: Protocol,
@@ -35,7 +35,7 @@ export const send = (
   body: string,
   streaming: boolean
 ): Effect.Effect<Sent, ModelError, Scope.Scope> => {
-  // Also closes a connection whose response was never read, because the call was interrupted at that moment.
+  // Also closes the connection if the call is interrupted before the body is read.
   const client = HttpClient.withScope(http)
   const headLimit = headLimitOf(profile, streaming)
 
@@ -85,7 +85,7 @@ export const send = (
       return yield* changed(error, { reason, retryable: undefined })
     })
 
-  // A span keeps what its effect returns, and a response knows the request with its headers.
+  // A span records what its effect returns, and a response refers to the request with its headers.
   return Effect.map(once(), (sent) => Redacted.make(sent)).pipe(
     Effect.withSpan("ModelClient.send", {
       kind: "client",
@@ -109,13 +109,13 @@ const address = (profile: ModelProfile, protocol: Protocol): Effect.Effect<strin
     return refuse("is not an http or https address: set one such as https://api.openai.com/v1.")
   }
   if (url.username !== "" || url.password !== "") {
-    return refuse("holds a user name or password: give them as auth or as headers instead.")
+    return refuse("contains a user name or password: set them in auth or headers instead.")
   }
   url.pathname = url.pathname.replace(/\/+$/, "") + protocol.path
   return Effect.succeed(url.href)
 }
 
-/** What cannot be part of a header would otherwise be shown by the error that says so. */
+/** Refuses invalid headers before sending: the HTTP client's own error would contain them. */
 const checkHeaders = (headers: Readonly<Record<string, string>>, profile: ModelProfile) => {
   for (const [name, value] of Object.entries(headers)) {
     // RFC 9110, section 5.6.2.
@@ -124,21 +124,21 @@ const checkHeaders = (headers: Readonly<Record<string, string>>, profile: ModelP
       return Effect.fail(modelError(new InvalidRequest({ description })))
     }
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
-      const description = `The ${name} header of ${profile.name} holds characters that cannot be sent: look for line breaks or quotes in the key.`
+      const description = `The ${name} header of ${profile.name} contains characters that cannot be sent: look for line breaks or quotes in the key.`
       return Effect.fail(modelError(new NotAuthorized({ description })))
     }
   }
   return Effect.void
 }
 
-/** Values that must not come back in an error; also without the word in front of them. */
+/** The values that an error must not contain, also without a leading word such as `Bearer`. Longest first. */
 const secretsOf = (values: ReadonlyArray<string>): ReadonlyArray<string> =>
   values
     .flatMap((value) => [value, value.replace(/^\w+ /, "")])
     .filter((value) => value.length >= 6)
     .sort((a, b) => b.length - a.length)
 
-/** The values in an address's query, as they are and as they are sent: some servers take their key there. */
+/** The values in an address's query, decoded and as sent. Some servers take their key there. */
 const queryOf = (address: string): ReadonlyArray<string> => {
   const { search, searchParams } = new URL(address)
   const sent = search.slice(1).split("&")
@@ -146,8 +146,8 @@ const queryOf = (address: string): ReadonlyArray<string> => {
 }
 
 /**
- * Redirects are not followed: `fetch` would send every header but `authorization` along. And the HTTP client makes no span of its
- * own, because it would hold the request with its headers, and would send our traces to the provider.
+ * Runs an HTTP request without following redirects and without a span of the HTTP client. After a redirect, `fetch` sends all headers
+ * except `authorization`. The client's span would record the request's headers, and send our trace ids to the provider.
  */
 export const withoutTracing = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.updateContext(effect, (context: Context.Context<R>) =>
@@ -160,7 +160,7 @@ export const withoutTracing = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.
     )
   )
 
-/** An answer that is not streamed is written before its head is sent. */
+/** The time limit for the head. A server sends the head of a response that is not streamed only when it has finished the response. */
 const headLimitOf = ({ timeouts = {} }: ModelProfile, streaming: boolean): Duration.Duration => {
   const response = Duration.fromInputUnsafe(timeouts.response ?? "60 seconds")
   const written = Duration.fromInputUnsafe(timeouts.firstByte ?? "5 minutes")
@@ -175,7 +175,7 @@ const noHead = (profile: ModelProfile, limit: Duration.Duration): ModelError => 
 
 const largestError = 64 * 1024
 
-/** Reads a body until this many characters have come; `text` is what has come, also where reading fails. */
+/** Reads at most `limit` characters of a body. `text` returns what has arrived, also if `read` fails. */
 export const readBeginning = (response: HttpClientResponse.HttpClientResponse, limit: number) => {
   const decoder = new TextDecoder()
   let text = ""
@@ -189,7 +189,7 @@ export const readBeginning = (response: HttpClientResponse.HttpClientResponse, l
   return { read, text: () => text.slice(0, limit) }
 }
 
-/** The beginning of an error's body: as much as is needed, for as long as is sensible. What does not come is left out. */
+/** Reads the beginning of an error's body: at most 64 K characters, for at most 10 seconds. Returns what has arrived by then. */
 const errorBody = (response: HttpClientResponse.HttpClientResponse): Effect.Effect<string> =>
   Effect.suspend(() => {
     const { read, text } = readBeginning(response, largestError)

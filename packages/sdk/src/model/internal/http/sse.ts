@@ -1,8 +1,8 @@
 /**
- * Reads the body of a response, chunk by chunk, into the parts of an answer: as events, or as a whole answer in JSON, whichever
- * the server sent, whatever it was asked for.
+ * Reads the body of a response, chunk by chunk, into parts: as events, or as one JSON value. The body decides which, since a server may
+ * send either, whichever the request asked for.
  *
- * No effect and no allocation per part besides the part itself: a network chunk goes in, its parts come out.
+ * Reading uses no effects: a network chunk goes in, its parts come out.
  */
 import * as Sse from "effect/encoding/Sse"
 import * as Result from "effect/Result"
@@ -15,30 +15,30 @@ import { parseJson } from "../fields.ts"
 import { changed, invalid } from "../modelError.ts"
 import type { Protocol } from "../protocol.ts"
 
-/** Reads one body. Changed in place: one lives for one response. */
+/** Reads the body of one response. Mutable. */
 export interface AnswerReader {
   /** Reads the next bytes. */
   readonly feed: (bytes: Uint8Array) => void
-  /** There are no more bytes. */
+  /** Ends the body. */
   readonly end: () => void
-  /** What has been read since the last call. */
+  /** Returns the parts read since the last call of `take`. */
   readonly take: () => ReadonlyArray<ModelPart>
-  /** Why reading stopped. */
+  /** Returns the error that ended reading, if any. */
   readonly error: () => ModelError | undefined
-  /** The error with what the provider has said until now that the answer used. */
+  /** Adds the usage that the provider has reported so far to an error. */
   readonly withUsage: (error: ModelError) => ModelError
-  /** Whether the answer has come to its end, well or not. */
+  /** Returns `true` when the response is complete or has failed. */
   readonly isEnded: () => boolean
-  /** The answer, if it came whole. */
+  /** Returns the response if it arrived as one JSON value. */
   readonly whole: () => ModelResponse | undefined
 }
 
 const megabyte = 1024 * 1024
-/** An answer of more bytes than this is none, however well it was packed on the way. */
+/** The most bytes of a body, counted after decompression. */
 const largestAnswer = 64 * megabyte
 const largestEvent = 8 * megabyte
 
-/** A reader for a response with this content type. */
+/** Makes a reader for a response with this content type. */
 export const makeAnswerReader = (
   protocol: Protocol,
   profile: ModelProfile,
@@ -87,7 +87,7 @@ export const makeAnswerReader = (
   }
   const read = (piece: string) => {
     if (form === "events") return readEvents(piece)
-    // Servers send blanks to show that they are alive, as many as they like: they are not kept.
+    // Servers may send blanks first, to keep the connection open.
     const text = form === undefined ? piece.trimStart() : piece
     if (text === "") return
     form ??= formOf(text, contentType)
@@ -120,7 +120,7 @@ export const makeAnswerReader = (
       if (ended) return
       if (size === 0) return fail(invalid("The answer is empty.", true))
       if (form === "json") return endWhole()
-      // The last event counts, even if the blank line that should follow it is missing.
+      // Reads the last event even if the blank line after it is missing.
       readEvents("\n\n")
       endEvents()
     },
@@ -138,7 +138,7 @@ export const makeAnswerReader = (
 
 type Form = "events" | "json" | "page"
 
-/** What a body is, by how it begins. What it is called counts where that says nothing: it is wrong with errors, and behind proxies. */
+/** The form of a body, by its beginning. The content type is often wrong for errors and behind proxies, so it counts only as a fallback. */
 const formOf = (beginning: string, contentType: string): Form => {
   if (beginning.startsWith("<")) return "page"
   if (/^[{[]/.test(beginning)) return "json"
@@ -148,6 +148,6 @@ const formOf = (beginning: string, contentType: string): Form => {
 
 const page = ({ baseUrl, name }: ModelProfile): ModelError =>
   invalid(
-    `${URL.parse(baseUrl)?.host ?? "The server"} answered with a web page. Check the base URL of ${name}, and whether a proxy or a login page stands before it.`,
+    `${URL.parse(baseUrl)?.host ?? "The server"} answered with a web page. Check the base URL of ${name}, and whether a proxy or a login page intercepts the request.`,
     false
   )

@@ -1,5 +1,5 @@
 /**
- * A model client over HTTP: what is the same for every protocol. It sends, waits, reads, gives up, tries again, and closes the
+ * A model client over HTTP, the same for every protocol. It sends requests, reads responses, applies time limits, retries, and closes the
  * connection when it is interrupted.
  */
 import type { NonEmptyReadonlyArray } from "effect/Array"
@@ -25,7 +25,7 @@ import { retrying } from "./retrying.ts"
 import { type Sent, send } from "./send.ts"
 import { type AnswerReader, makeAnswerReader } from "./sse.ts"
 
-/** A client that speaks this protocol to the server of this profile. */
+/** Makes a client that speaks this protocol with the server of this profile. */
 export const makeClient = (
   protocol: Protocol,
   profile: ModelProfile
@@ -53,7 +53,7 @@ export const makeClient = (
           const sent = yield* send(http, protocol, profile, yield* bodyOf(request, false), false)
           const reader = readerOf(sent, protocol, profile)
           const collected = yield* collect(read(sent, reader, profile))
-          // A whole answer is taken as it is: split into parts and put together again it might not be the same.
+          // A response that arrived as JSON is returned as it is: collecting its parts might change it.
           return reader.whole() ?? collected
         })
       )
@@ -66,10 +66,10 @@ export const makeClient = (
 const readerOf = ({ response }: Sent, protocol: Protocol, profile: ModelProfile): AnswerReader =>
   makeAnswerReader(protocol, profile, response.headers["content-type"] ?? "")
 
-/** How long a server may keep a connection open after the end of the answer, so that it can be used again. */
-const farewell = "250 millis"
+/** How long to wait for the end of the body after the end of the response. A connection whose body has ended can be reused. */
+const bodyEndWait = "250 millis"
 
-/** The parts of an answer: one array for each network chunk that held any. */
+/** Streams the parts of a response: one array for each network chunk that contains any. */
 const read = (
   sent: Sent,
   reader: AnswerReader,
@@ -98,8 +98,8 @@ const read = (
         }),
         Effect.mapError((error) => sent.shown(reader.withUsage(readError(error, profile))))
       )
-      const bye = Effect.andThen(
-        Effect.ignore(Effect.timeoutOption(Effect.forever(bytes), farewell)),
+      const drain = Effect.andThen(
+        Effect.ignore(Effect.timeoutOption(Effect.forever(bytes), bodyEndWait)),
         Cause.done()
       )
       const pull: Pull.Pull<NonEmptyReadonlyArray<ModelPart>, ModelError> = Effect.suspend(() => {
@@ -110,7 +110,7 @@ const read = (
         if (error !== undefined) return Effect.fail(sent.shown(error))
         if (over) return Cause.done()
         over = true
-        return bye
+        return drain
       })
       return pull
     })
@@ -129,6 +129,6 @@ const readError = (
 
 const tooLate = (limit: Duration.Duration, begun: boolean): ModelError => {
   const timeoutMs = Duration.toMillis(limit)
-  const description = `Nothing ${begun ? "more " : ""}of the answer came within ${timeoutMs} ms.`
+  const description = `No ${begun ? "further " : ""}part of the answer arrived within ${timeoutMs} ms.`
   return modelError(new TimedOut({ description, timeoutMs }))
 }

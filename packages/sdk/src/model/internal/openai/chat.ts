@@ -1,6 +1,6 @@
 /**
- * The protocol of `/chat/completions`, as OpenAI defined it and as the servers speak it that are compatible with it, each in its
- * own way. What differs and cannot be seen from an answer is the profile's `compatibility`.
+ * The protocol of `/chat/completions`, as defined by OpenAI and varied by compatible servers. The decoder detects the differences between
+ * servers where a response shows them; the others are set in the profile's `compatibility`.
  */
 import type * as Schema from "effect/Schema"
 import { defined } from "../../../domain/internal/defined.ts"
@@ -19,7 +19,7 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   const compatibility = profile.compatibility ?? {}
   const settings = { ...profile.settings, ...request.settings }
   const asked = output === undefined ? "none" : (compatibility.structuredOutput ?? "jsonSchema")
-  // `json_object` demands that the messages speak of JSON, and does not know the schema.
+  // With `json_object`, the messages must mention JSON, and no field contains the schema.
   const instructions = instructionsOf(request, asked === "jsonSchema")
   return {
     model: profile.model,

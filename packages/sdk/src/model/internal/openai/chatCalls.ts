@@ -1,9 +1,9 @@
 /**
- * Puts the calls of a `/chat/completions` answer together from their pieces.
+ * Joins the pieces of the calls of a `/chat/completions` response.
  *
- * Servers disagree on what distinguishes one call from the next. Most number them; some give every call the number 0, some start at 1,
- * some leave the number out; ids may be empty, the same for all, or said again with every piece. A new id together with a name
- * starts a new call, and so does a name when the call before is whole, unless id, name and arguments are all said again.
+ * Servers disagree on what distinguishes one call from the next. Most number the calls; some give every call the index 0, some start at 1,
+ * some omit the index. Ids may be empty, the same for all calls, or repeated with every piece. A new id together with a name starts a new
+ * call. So does a name after a complete call, unless id, name and arguments are all repeated.
  */
 import type * as Schema from "effect/Schema"
 import { isDeeperThan, maxGivenDepth } from "../../../domain/internal/json.ts"
@@ -11,7 +11,7 @@ import type { ModelPart } from "../../ModelPart.ts"
 import { fieldsOf, textOf, wholeArguments } from "../fields.ts"
 import { mostPieces } from "../pieces.ts"
 
-/** One call, as far as it has come. */
+/** One call, as received so far. */
 interface ChatCall {
   readonly ordinal: number
   readonly index: number | undefined
@@ -19,26 +19,26 @@ interface ChatCall {
   name: string
   arguments: string
   readonly scan: Scan
-  /** What the provider wants back with the call. */
+  /** Provider data that is sent back with the call. */
   extra: Schema.Json | undefined
 }
 
-/** The calls of one answer. Changed in place. */
+/** The calls of one response. Mutable. */
 export interface ChatCalls {
-  /** One entry of `tool_calls`. `whole` for an entry that is a call of its own, as those of an answer in one piece are. */
+  /** Adds an entry of `tool_calls`. If `whole`, the entry is a complete call, as in a response that was not streamed. */
   readonly add: (entry: unknown, whole: boolean, emit: (part: ModelPart) => void) => void
-  /** In the order in which they began. */
+  /** The calls in the order in which they began. */
   readonly calls: ReadonlyArray<ChatCall>
   readonly areTooMany: () => boolean
 }
 
-/** No calls yet. */
+/** Makes an empty list of calls. */
 export const makeChatCalls = (): ChatCalls => {
   const calls: Array<ChatCall> = []
   const latestAt = new Map<number, ChatCall>()
   const latestOf = new Map<string, ChatCall>()
 
-  /** The call that an entry goes on with, if it does not begin one. */
+  /** The call that an entry continues; `undefined` if the entry begins a new one. */
   const continued = (index: number | undefined, id: string, name: string, more: boolean) => {
     const call =
       index !== undefined
@@ -68,7 +68,7 @@ export const makeChatCalls = (): ChatCalls => {
       if (id === "" && name === "" && piece === "" && extra === undefined) return
 
       const same = whole ? undefined : latestOf.get(id)
-      // The whole call said again.
+      // The server repeats the complete call.
       if (same?.index === index && same?.name === name && same.arguments === piece && isWhole(same)) {
         if (extra !== undefined) same.extra = extra
         return
@@ -80,7 +80,7 @@ export const makeChatCalls = (): ChatCalls => {
         if (index !== undefined) latestAt.set(index, call)
       } else {
         if (call.id === "") call.id = id
-        // A name in pieces comes before the arguments; the same name again is only said again.
+        // A name may arrive in pieces before the arguments. The same name again is a repetition.
         if (name !== "" && name !== call.name && call.arguments === "") call.name += name
       }
       if (id !== "" && call.id === id) latestOf.set(id, call)
@@ -92,28 +92,28 @@ export const makeChatCalls = (): ChatCalls => {
   }
 }
 
-/** Arguments are a text; some servers send the object itself. What is neither, or lies too deep to be one, is no object either. */
+/** Arguments are JSON text; some servers send the object itself. A value nested too deeply becomes `[]`, which the loop refuses. */
 const argumentsOf = (value: unknown): string => {
   if (typeof value === "string") return value
   if (value === undefined || value === null) return ""
   return isDeeperThan(value, maxGivenDepth) ? "[]" : JSON.stringify(value)
 }
 
-/** What goes back unchanged; what lies too deep to be kept is left out. */
+/** Provider data that is sent back unchanged. An object nested too deeply to be stored is omitted. */
 export const extraOf = (value: unknown): Schema.JsonObject | undefined =>
   fieldsOf(value) === undefined || isDeeperThan(value, maxGivenDepth)
     ? undefined
     : (value as Schema.JsonObject)
 
-/** Looks for the end of a JSON object in a text that comes in pieces. Every letter is looked at once. */
+/** The state of the search for the end of a JSON object in text that arrives in pieces. Each character is read once. */
 const newScan = () => ({
   length: 0,
   depth: 0,
   inString: false,
   escaped: false,
-  /** Where the object ends. */
+  /** The position after the object. */
   end: undefined as number | undefined,
-  /** Whether what ends there is JSON, once that was asked. */
+  /** Caches if the text up to there is a JSON object. */
   isJson: undefined as boolean | undefined
 })
 
@@ -133,7 +133,7 @@ const scanOn = (scan: Scan, piece: string) => {
   scan.length += piece.length
 }
 
-/** Whether the arguments are a whole JSON object. They are parsed once at most. */
+/** Returns `true` if the arguments are a complete JSON object. They are parsed at most once. */
 const isWhole = ({ arguments: text, scan }: ChatCall): boolean => {
   if (scan.end !== scan.length) return false
   scan.isJson ??= wholeArguments(text) !== undefined

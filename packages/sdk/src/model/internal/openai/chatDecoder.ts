@@ -1,9 +1,9 @@
 /**
- * Reads an answer of `/chat/completions`, streamed or whole.
+ * Decodes a response of `/chat/completions`, streamed or complete.
  *
- * Text and reasoning are passed on as they come; calls only at the end, when it is certain that they are whole. An answer is at
- * its end with `[DONE]` or with a finish reason; without either the connection was cut. A refusal is text, since people should
- * read it, and the answer then ends as `contentFilter`. Only the first choice is read.
+ * Text and reasoning are emitted as they arrive, calls only at the end, when they are known to be complete. A stream is complete with
+ * `[DONE]` or a finish reason; without either, the connection was cut off. A refusal is emitted as text, so that users can read it, and
+ * the response then ends with `contentFilter`. Only the first choice is read.
  */
 import type * as Result from "effect/Result"
 import type { FinishReason } from "../../../domain/RunEvent.ts"
@@ -30,7 +30,7 @@ import { finishOf, usageIn } from "./chatUsage.ts"
 
 type Emit = (part: ModelPart) => void
 
-/** Reads one streamed answer. */
+/** Makes a decoder for one streamed response. */
 export const decoder = (profile: ModelProfile): AnswerDecoder => {
   const reader = makeReader(providerOf(profile))
   let done = false
@@ -44,12 +44,12 @@ export const decoder = (profile: ModelProfile): AnswerDecoder => {
         done = true
         return unread ? notJson() : undefined
       }
-      // Nothing may follow an event that cannot be read: a piece of the answer would be missing.
+      // An event after an unreadable one: a piece of the response is missing.
       if (unread) return notJson()
       const body = parseJson(text)
       if (name === "error") return modelError(reasonOf(body ?? readableText(text)))
       if (body === undefined) {
-        // Only the last event can have been cut; which one is the last is known when there is no other.
+        // An unreadable event is an error only if another one follows: the last event may have been cut off.
         unread = name === "message" || text.startsWith("{")
         return undefined
       }
@@ -64,7 +64,7 @@ export const decoder = (profile: ModelProfile): AnswerDecoder => {
   }
 }
 
-/** Reads a whole answer. */
+/** Decodes a complete response. */
 export const decode = (body: unknown, profile: ModelProfile): Result.Result<ModelResponse, ModelError> => {
   const reader = makeReader(providerOf(profile))
   return wholeAnswer(reader, (emit) => reader.read(body, true, emit), notACompletion)
@@ -79,7 +79,7 @@ const makeReader = (provider: string) => {
   let usage: ModelUsage | undefined
   let hasText = false
   let refused = false
-  /** While a piece of reasoning is open: the field it comes in. */
+  /** The open reasoning, if any, and the field in which it arrives. */
   let reasoning: { field: ReasoningField | undefined } | undefined
   let extra: ReturnType<typeof extraOf>
 
@@ -137,14 +137,14 @@ const makeReader = (provider: string) => {
     if (Array.isArray(message.tool_calls)) {
       for (const entry of message.tool_calls) calls.add(entry, whole, emit)
     }
-    // The form that calls had before there could be several.
+    // OpenAI's older form, for a single call.
     if (fieldsOf(message.function_call) !== undefined) {
       calls.add({ index: -1, function: message.function_call }, whole, emit)
     }
   }
 
   return {
-    /** One chunk of a stream, or a whole answer. */
+    /** Reads a chunk of a stream, or a complete response. */
     read: (body: unknown, whole: boolean, emit: Emit): ModelError | undefined => {
       const chunk = fieldsOf(body)
       if (chunk === undefined) {
@@ -166,7 +166,7 @@ const makeReader = (provider: string) => {
         usage = usageIn(choice.usage) ?? usage
         const delta = fieldsOf(choice.delta)
         deltas ||= delta !== undefined
-        // Perplexity says the whole message so far beside each delta.
+        // Perplexity sends the whole message so far beside each delta.
         const message = whole
           ? (fieldsOf(choice.message) ?? delta)
           : (delta ?? (deltas ? undefined : fieldsOf(choice.message)))
@@ -182,15 +182,15 @@ const makeReader = (provider: string) => {
       const finished = finishOf(finish)
       if (finished === undefined) {
         return modelError(
-          new ProviderFault({ description: `The provider gave up in the middle of the answer (${finish}).` })
+          new ProviderFault({ description: `The provider stopped in the middle of the answer (${finish}).` })
         )
       }
       endReasoning(emit)
       const whole: Array<ModelPart> = []
-      // What a filter has ended is not what the model wanted to do.
+      // The calls of a filtered response do not run.
       for (const call of finished === "contentFilter" ? [] : calls.calls) {
         if (finished === "length") return callCut(call.name === "" ? "a tool" : call.name)
-        if (call.name === "") return invalid("There is a tool call without a name in the answer.")
+        if (call.name === "") return invalid("The answer contains a tool call without a name.")
         whole.push({
           _tag: "tool-call",
           providerCallId: call.id,
@@ -221,7 +221,7 @@ const textsIn = (value: unknown): string =>
       ? value.map((part: unknown) => textOf(fieldsOf(part)?.text) ?? "").join("")
       : ""
 
-/** An error that was cut is no text for people. */
+/** Omits JSON that was cut off: it is not a readable message. */
 const readableText = (text: string): string => (text.startsWith("{") || text.startsWith("[") ? "" : text)
 
 const notACompletion = (): ModelError => notAnAnswer("a chat completion")

@@ -1,8 +1,8 @@
 /**
- * The history of a run as the messages of `/chat/completions`.
+ * Encodes the history of a run as the messages of `/chat/completions`.
  *
- * A tool's result can only be text here, so the files that tools returned follow in a user message after all results of the
- * turn. What belongs to another provider stays at home: its reasoning is left out, its files are named and left out.
+ * A tool's result can only be text, so the files of all results of a turn follow in one user message. Reasoning of another provider is
+ * omitted. A file stored at another provider is replaced by its name.
  */
 import type * as Schema from "effect/Schema"
 import type { AssistantMessage, FilePart, ToolMessage, UserPart } from "../../../domain/Message.ts"
@@ -15,7 +15,7 @@ import { wireIds, wireName } from "../wireNames.ts"
 import { extraOf } from "./chatCalls.ts"
 import { replayReasoning } from "./chatReasoning.ts"
 
-/** The messages of a request, the instructions first. */
+/** Returns the messages of a request, the instructions first. */
 export const encodeMessages = (
   { messages }: ModelRequest,
   instructions: string,
@@ -29,7 +29,8 @@ export const encodeMessages = (
   })
   const out: Array<Schema.JsonObject> = []
   const role = profile.compatibility?.systemRole ?? "system"
-  // Said by the user, they are one message with the user's own: templates that know no system role want the roles to alternate.
+  // With the role `user`, the instructions are part of the first user message: chat templates without a system role require
+  // alternating roles.
   let before = role === "user" && messages[0]?.role === "user" ? instructions : ""
   if (instructions !== "" && before === "") out.push({ role, content: instructions })
   let files: Array<Schema.JsonObject> = []
@@ -63,7 +64,7 @@ type Ids = ReturnType<typeof wireIds>
 const idOf = (ids: Ids, { callId }: { readonly callId: ToolMessage["callId"] }): string =>
   ids.get(callId) ?? callId
 
-/** Text as text, so that servers which know nothing else understand it; parts where there are files. */
+/** Encodes text alone as a string, which every server accepts, and content with files as a list of parts. */
 const userContent = (content: ReadonlyArray<UserPart>, before: string, provider: string): Schema.Json => {
   const parts = content.map((part) => (part._tag === "text" ? textPart(part.text) : filePart(part, provider)))
   if (before !== "") parts.unshift(textPart(before))
@@ -132,7 +133,7 @@ const resultFiles = ({ content, name }: ToolMessage, provider: string): Readonly
 
 const textPart = (text: string): Schema.JsonObject => ({ type: "text", text })
 
-/** A file as a part of a message; as text, where it is text or cannot be given. */
+/** Encodes a file as a part of a message. A text file, and one that is not available to the provider, becomes text. */
 const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
   const { mediaType, source } = file
   const words = textOfFile(file)

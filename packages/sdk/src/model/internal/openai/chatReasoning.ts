@@ -1,9 +1,9 @@
 /**
- * Reasoning in `/chat/completions`: where providers put it, what is kept so that it can go back, and how it goes back.
+ * Reads and sends back reasoning in `/chat/completions`.
  *
- * The protocol has no field for reasoning, so each provider has its own. The text is shown to people; what is kept beside it
- * says in which field it came, or is the provider's own items where the text alone is not enough (signatures, encrypted
- * reasoning). A field is only ever sent back to who sent it.
+ * The protocol has no field for reasoning, so each provider has its own. The text is for display. The payload contains the field in which
+ * the text arrived or, if the text alone is not enough (signatures, encrypted reasoning), the provider's own items. Both are sent back
+ * only to the provider that sent them.
  */
 import type * as Schema from "effect/Schema"
 import { defined } from "../../../domain/internal/defined.ts"
@@ -12,13 +12,13 @@ import type { Compatibility } from "../../ModelProfile.ts"
 import { type Fields, fieldsOf, textOf } from "../fields.ts"
 import { extraOf } from "./chatCalls.ts"
 
-/** A field that holds reasoning as text; `thinking` is Mistral's, which is a part of the content. */
+/** A field that contains reasoning as text. `thinking` is Mistral's, a part of the content. */
 export type ReasoningField = "reasoning_content" | "reasoning" | "reasoning_text" | "thinking"
 
-/** Said twice by some servers; the first that has something counts. */
+/** Some servers send the same text in two fields. The first that is not empty counts. */
 const textFields = ["reasoning_content", "reasoning", "reasoning_text"] as const
 
-/** A piece of reasoning, and the field that it was found in. */
+/** Returns a piece of reasoning and the field that contains it. */
 export const reasoningIn = (
   delta: Fields
 ): { readonly text: string; readonly field: ReasoningField | undefined } | undefined => {
@@ -35,14 +35,14 @@ export const reasoningIn = (
   return text === "" ? undefined : { text, field: undefined }
 }
 
-/** Collects OpenRouter's `reasoning_details`, whose texts come in pieces. Changed in place. */
+/** Collects OpenRouter's `reasoning_details`, whose texts arrive in pieces. Mutable. */
 export interface ReasoningDetails {
   readonly add: (details: unknown) => void
-  /** What has come since the last time, pieces joined; `undefined` for nothing. */
+  /** Returns the details since the last call of `take`, with pieces joined; `undefined` for none. */
   readonly take: () => ReadonlyArray<Schema.JsonObject> | undefined
 }
 
-/** No details yet. */
+/** Makes an empty collection of details. */
 export const makeReasoningDetails = (): ReasoningDetails => {
   let details: Array<Record<string, Schema.Json>> = []
   return {
@@ -83,7 +83,7 @@ const hasContent = (detail: Schema.JsonObject): boolean =>
   ["text", "summary", "signature", "data"].some((key) => textOf(detail[key]) !== undefined) ||
   (detail.type !== "reasoning.text" && detail.type !== "reasoning.summary")
 
-/** What is kept beside a piece of reasoning. */
+/** Returns the payload of a piece of reasoning. */
 export const payloadFor = (
   field: ReasoningField | undefined,
   details: ReadonlyArray<Schema.JsonObject> | undefined,
@@ -92,21 +92,21 @@ export const payloadFor = (
   const payload = defined({
     reasoning_details: details,
     extra_content: extra,
-    // The text is in the part. Where there are details, it is in them as well, and is not sent twice.
+    // The details contain the text, too. Without `field`, it is not sent twice.
     field: details === undefined ? field : undefined
   })
   return Object.keys(payload).length === 0 ? undefined : payload
 }
 
-/** The reasoning of an assistant message, as its provider wants it back: those of its parts that are the provider's own. */
+/** Encodes the reasoning of an assistant message in the form that its provider expects. `own` are the parts from that provider. */
 export const replayReasoning = (
   own: ReadonlyArray<ReasoningPart>,
   hasCalls: boolean,
   replay: Compatibility["reasoningReplay"]
 ) => {
-  /** Fields of the message. */
+  /** Fields to add to the message. */
   const fields: Record<string, Schema.Json> = {}
-  /** Parts that the content begins with. */
+  /** Parts to put before the content. */
   const thinking: Array<Schema.JsonObject> = []
   if (replay === "none") return { fields, thinking }
   const pieces = own.map(({ payload, text }) => ({ text, kept: fieldsOf(payload) ?? {} }))
@@ -123,7 +123,7 @@ export const replayReasoning = (
     if (field === "thinking") thinking.push({ type: "thinking", thinking: [{ type: "text", text }] })
     else fields[field] = `${textOf(fields[field]) ?? ""}${text}`
   }
-  // DeepSeek refuses a message with calls and without the field, also where the reasoning was another model's.
+  // DeepSeek refuses a message with calls but without this field, even if another model wrote the message.
   if (hasCalls && replay === "reasoning_content") fields.reasoning_content ??= ""
   return { fields, thinking }
 }

@@ -1,15 +1,15 @@
 /**
- * What a `/chat/completions` answer says about itself: why it ended, and what it used.
+ * Reads the finish reason and the usage of a `/chat/completions` response.
  *
- * Neither can be trusted as it stands. A finish reason may be missing, or say `stop` beside calls; some providers count
- * reasoning beside the output tokens instead of among them.
+ * Servers disagree on both. A finish reason may be missing, or be `stop` although there are calls. Some providers do not count reasoning
+ * as output tokens.
  */
 import { defined } from "../../../domain/internal/defined.ts"
 import type { FinishReason } from "../../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../../domain/Usage.ts"
 import { countOf, fieldsOf } from "../fields.ts"
 
-/** What an answer used; `undefined` for what is no usage at all. */
+/** Reads a usage; `undefined` for a value that is not one. */
 export const usageIn = (value: unknown): ModelUsage | undefined => {
   const usage = fieldsOf(value)
   if (usage === undefined) return undefined
@@ -18,7 +18,7 @@ export const usageIn = (value: unknown): ModelUsage | undefined => {
   const total = countOf(usage.total_tokens)
   if (input === undefined && output === undefined && total === undefined) return undefined
   const inputDetails = fieldsOf(usage.prompt_tokens_details)
-  // DeepSeek has its own name for it, and so has Moonshot.
+  // DeepSeek and Moonshot have their own fields.
   const cached =
     countOf(inputDetails?.cached_tokens) ??
     countOf(usage.prompt_cache_hit_tokens) ??
@@ -27,20 +27,20 @@ export const usageIn = (value: unknown): ModelUsage | undefined => {
     inputTokens: input ?? Math.max(0, (total ?? 0) - (output ?? 0)),
     cachedInputTokens: cached,
     cacheWriteTokens: countOf(inputDetails?.cache_write_tokens),
-    // xAI and Gemini leave reasoning out of the output tokens; only the total has it.
+    // xAI and Gemini do not count reasoning as output tokens; only the total includes it.
     outputTokens: Math.max(output ?? 0, input === undefined ? 0 : (total ?? 0) - input),
     reasoningTokens: countOf(fieldsOf(usage.completion_tokens_details)?.reasoning_tokens),
     costUsd: costIn(usage)
   })
 }
 
-/** US dollars, where the provider says so: OpenRouter plainly, Perplexity in parts, xAI in ticks of which 10^10 are a dollar. */
+/** Reads the cost in US dollars: OpenRouter reports a number, Perplexity an object, xAI ticks of 10^-10 dollars. */
 export const costIn = ({ cost, cost_in_usd_ticks: ticks }: Readonly<Record<string, unknown>>) => {
   const usd = typeof ticks === "number" ? ticks / 1e10 : (fieldsOf(cost)?.total_cost ?? cost)
   return typeof usd === "number" && Number.isFinite(usd) && usd >= 0 ? usd : undefined
 }
 
-/** How an answer ended by the provider's word; `undefined` when the provider gave up in the middle. */
+/** Converts a finish reason; `undefined` if the provider stopped because of an error. */
 export const finishOf = (reason: string | undefined): FinishReason | undefined => {
   if (reason === undefined) return "stop"
   const word = reason.toLowerCase()
@@ -69,7 +69,7 @@ const finishes: ReadonlyMap<string, FinishReason> = new Map([
   ["sensitive", "contentFilter"]
 ])
 
-/** The ends that are none: OpenRouter, Z.ai, DeepSeek, vLLM. */
+/** Finish reasons of failed responses: OpenRouter, Z.ai, DeepSeek, vLLM. */
 const failures: ReadonlySet<string> = new Set([
   "error",
   "network_error",

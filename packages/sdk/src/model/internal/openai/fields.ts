@@ -1,4 +1,4 @@
-/** What both protocols of OpenAI say in the same words. */
+/** The fields that are the same in both protocols of OpenAI. */
 import type * as Schema from "effect/Schema"
 import { defined } from "../../../domain/internal/defined.ts"
 import type { Compatibility } from "../../ModelProfile.ts"
@@ -6,13 +6,13 @@ import type { ModelRequest, ModelSettings, ToolDefinition } from "../../ModelReq
 import { type Fields, fieldsOf } from "../fields.ts"
 import type { SettingFields } from "../warnings.ts"
 
-/** Whether a schema is marked as strict. */
+/** Returns `true` if a schema is to be marked as strict: the profile allows it, and the schema is suitable. */
 export const isStrict = (schema: Schema.JsonObject, { strict }: Compatibility): boolean =>
   strict === true && allowsStrict(schema)
 
 /**
- * Whether a provider's strict mode can be asked for: it takes only schemas in which every object names all of its properties as
- * required and allows no other, and refuses the whole request otherwise.
+ * Returns `true` if the strict mode accepts the schema: every object requires all of its properties and allows no others. The provider
+ * refuses the whole request otherwise.
  */
 const allowsStrict = (schema: Schema.JsonObject): boolean => {
   if (schema.type !== "object") return false
@@ -20,11 +20,11 @@ const allowsStrict = (schema: Schema.JsonObject): boolean => {
   while (waiting.length > 0) {
     const node = fieldsOf(waiting.pop())
     if (node === undefined || unsupported.some((keyword) => keyword in node)) return false
-    if (!says.some((keyword) => keyword in node)) return false
+    if (!restricting.some((keyword) => keyword in node)) return false
     const types: ReadonlyArray<unknown> = Array.isArray(node.type) ? node.type : [node.type]
     if (types.includes("object")) {
       const { additionalProperties, properties, required } = node
-      // Both have to be there, also when there is nothing in them.
+      // Both fields must exist, even if they are empty.
       if (fieldsOf(properties) === undefined || !Array.isArray(required) || additionalProperties !== false) {
         return false
       }
@@ -51,16 +51,16 @@ const unsupported = [
   "prefixItems"
 ]
 
-/** Without one of these a schema allows anything. */
-const says = ["type", "anyOf", "$ref", "enum", "const"]
+/** A schema without any of these allows every value. */
+const restricting = ["type", "anyOf", "$ref", "enum", "const"]
 
-/** How one protocol writes a tool, and the choice of one. */
+/** How one protocol encodes a tool and the choice of a tool. */
 interface ToolForm {
   readonly tool: (definition: ToolDefinition, strict: boolean) => Schema.JsonObject
   readonly choice: (name: string) => Schema.JsonObject
 }
 
-/** The tools, which of them may be called, and how many at once; nothing where there are no tools. */
+/** The fields about tools: their declarations, the tool choice, and parallel calls. Empty if there are no tools. */
 export const toolFields = (
   { tools }: ModelRequest,
   { parallelToolCalls, toolChoice }: ModelSettings,
@@ -77,7 +77,7 @@ export const toolFields = (
         })
       }
 
-/** Where both protocols say what settings ask for. */
+/** The fields of settings that are the same in both protocols. */
 export const settingFields: SettingFields = {
   toolChoice: ["tool_choice"],
   parallelToolCalls: ["parallel_tool_calls"],

@@ -1,9 +1,9 @@
 /**
- * The protocol of `/responses`, as OpenAI defined it and as DeepSeek, LM Studio, OpenRouter, vLLM and others speak it.
+ * The protocol of `/responses`, as defined by OpenAI and supported by DeepSeek, LM Studio, OpenRouter, vLLM and others.
  *
- * By default the provider keeps nothing (`store: false`): a turn's items go back with every request, its reasoning encrypted.
- * `stop` and `seed` do not exist here and are left out, with a warning. Reasoning summaries are not asked for, since some accounts may not have
- * them; `extra: { reasoning: { effort, summary } }` asks.
+ * By default the provider stores nothing (`store: false`): every request sends the items of earlier turns back, with encrypted reasoning.
+ * `stop` and `seed` do not exist and are omitted with a warning. Reasoning summaries are not requested, since they are not available to
+ * all accounts; `extra: { reasoning: { effort, summary } }` requests them.
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
@@ -40,7 +40,7 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
     store,
     ...(store || !mayReason(profile.model) ? {} : { include: ["reasoning.encrypted_content"] }),
     ...toolFields(request, settings, compatibility, {
-      // Always says whether it is strict: left out, OpenAI takes it for strict.
+      // `strict` is always sent: OpenAI's default is `true`.
       tool: ({ description, name, parameters }, strict) => ({
         type: "function",
         name,
@@ -71,7 +71,7 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   }
 }
 
-/** OpenAI refuses to include the reasoning of models that have none. */
+/** OpenAI refuses a request to include reasoning for a model without it. */
 const mayReason = (model: string): boolean =>
   !/(?:^|[/.])(?:chatgpt|gpt-3|gpt-4|gpt-5(?:\.\d+)?-chat)/.test(model)
 
@@ -85,7 +85,7 @@ const schemaFormat = (
   strict: isStrict(schema, compatibility)
 })
 
-/** A whole answer is read as the last event of a stream would be. */
+/** Decodes a complete response like the last event of a stream. */
 const decode = (body: unknown, profile: ModelProfile): Result.Result<ModelResponse, ModelError> => {
   const response = fieldsOf(body)
   if (response === undefined || (!Array.isArray(response.output) && typeof response.status !== "string")) {

@@ -1,13 +1,13 @@
 /**
- * Reads an answer of `/responses`, streamed or whole.
+ * Decodes a response of `/responses`, streamed or complete.
  *
- * An answer is a list of items. A stream sends each of them several times: in deltas, with its end, and in the final response.
- * The same id is the same item, wherever it occurs. Different ids say nothing, since some servers change them from event to
- * event: those items are distinguished by their `output_index`. What is believed, first to last: an item's own end, the final
- * response, the deltas. Calls are emitted when the whole answer is there, and one that repeats another is not emitted again.
+ * A response is a list of items. A stream sends each item several times: in deltas, with the item's end, and in the final response. Equal
+ * ids mean the same item. Different ids do not mean different items, since some servers change the ids from event to event; such items are
+ * distinguished by their `output_index`. The item's own end takes precedence, then the final response, then the deltas. Calls are emitted
+ * when the response is complete, and a repeated call only once.
  *
- * Items that are neither text, reasoning nor function calls (searches, code that ran at the provider) become empty reasoning
- * that carries the item, so that it goes back in its place.
+ * An item that is neither text, reasoning nor a function call (searches, code that ran at the provider) becomes empty reasoning with the
+ * item as its payload, so that it is sent back at its place.
  */
 import { defined } from "../../../domain/internal/defined.ts"
 import type { FinishReason } from "../../../domain/RunEvent.ts"
@@ -25,10 +25,10 @@ import { callKeyOf, callOf, type Channel, endingOf, isRefusal, type Item, nameOf
 
 type Emit = (part: ModelPart) => void
 
-/** The names of the events that are read; `message` is what an event without a name is called. */
+/** The names of the protocol's events. `message` is the name of an event without one. */
 const ours = /^(?:message|error|response\..*)$/
 
-/** The events about texts: of their deltas, or of what they came to, in the field that is `said`. */
+/** The events about texts. Those with `said` carry the final text, in that field; the others carry a delta. */
 const texts: ReadonlyMap<
   string,
   { readonly channel: Channel; readonly said?: string; readonly isRefusal?: true }
@@ -43,12 +43,12 @@ const texts: ReadonlyMap<
   ["response.reasoning_text.done", { channel: "raw", said: "text" }]
 ])
 
-/** Also reads an answer in one piece, which is like the last event of a stream. */
+/** A decoder that also reads a complete response, which equals the last event of a stream. */
 export interface ResponsesDecoder extends AnswerDecoder {
   readonly last: (response: Fields) => ModelError | undefined
 }
 
-/** A decoder of one answer. `provider` is who may be sent its items back. */
+/** Makes a decoder for one response. Its items are sent back only to `provider`. */
 export const responsesDecoder = (provider: string): ResponsesDecoder => {
   const items = makePieces<Item>(provider)
   const latestOf = new Map<string, Item>()
@@ -85,14 +85,14 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     if (textOf(id) !== undefined) itemsById.set(`${item.type} ${id as string}`, item)
   }
 
-  /** The item of an id. Calls that have different `call_id`s are different, also on a server that gives all items one id. */
+  /** The item of an id. Calls with different `call_id`s are different items, even if a server gives all items the same id. */
   const known = (id: unknown, type: string, callId?: unknown): Item | undefined => {
     const item = textOf(id) === undefined ? undefined : itemsById.get(`${type} ${id as string}`)
     const [one, other] = [textOf(item?.fields.call_id), textOf(callId)]
     return one === undefined || other === undefined || one === other ? item : undefined
   }
 
-  /** The open item of a type that an event is about. Some servers leave out its number, or give all items the same one. */
+  /** The open item of a type that an event belongs to. Some servers omit the `output_index`, or give all items the same one. */
   const find = (event: Fields, type: string): Item | undefined => {
     const index = placeIn(event.output_index)
     const item = index === undefined ? undefined : items.at(index)
@@ -101,13 +101,13 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     return (index === undefined || item !== undefined) && other?.done === false ? other : undefined
   }
 
-  /** Where an item begins whose place may be taken, or is missing. */
+  /** The index of a new item: its `output_index`, or the next free one if that is missing or taken. */
   const placeOf = (event: Fields): number => {
     const index = placeIn(event.output_index)
     return index === undefined || items.at(index) !== undefined ? latest + 1 : index
   }
 
-  /** The item that a delta is about; some servers leave out its beginning. */
+  /** The item that a delta belongs to. It is created if the server has not announced it. */
   const itemOf = (event: Fields, type: string, emit: Emit): Item => {
     const started = known(event.item_id, type) ?? find(event, type) ?? closedAt(event, type)
     if (started !== undefined) return started
@@ -116,7 +116,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     return item
   }
 
-  /** The item of a delta that comes too late. */
+  /** The closed item of a late delta. */
   const closedAt = (event: Fields, type: string): Item | undefined => {
     const item = items.at(placeIn(event.output_index) ?? -1)
     return item?.type === type ? item : undefined
@@ -149,7 +149,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     } else if (!item.done) item.fields = fields
   }
 
-  /** The provider's last word on an item. Calls stay open until the answer is whole. */
+  /** Records the final form of an item. Calls stay open until the response is complete. */
   const complete = (item: Item, fields: Fields, emit: Emit) => {
     if (item.done) return
     item.done = true
@@ -166,7 +166,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     complete(item ?? open(placeOf(event), type, fields, emit), fields, emit)
   }
 
-  /** Gives the items of the final response to those that have not ended, and adds the ones that no event announced. */
+  /** Completes the open items with those of the final response, and adds items that no event announced. */
   const reconcile = (output: ReadonlyArray<unknown>, emit: Emit) => {
     const streamed = Map.groupBy(items.all(), (item) => item.type)
     let index = -1
@@ -176,7 +176,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
       if (fields === undefined) continue
       const type = textOf(fields.type) ?? ""
       const item = streamed.get(type)?.shift()
-      // Between the items that were announced, whose places are whole numbers.
+      // A fraction puts a new item between announced ones, which have integer indexes.
       index = item?.index ?? index + 2 ** -20
       complete(item ?? open(index, type, fields, emit), fields, emit)
     }
@@ -243,7 +243,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
       case "in_progress":
         return modelError(
           new InvalidRequest({
-            description: `The provider answers in the background (${textOf(response.id) ?? "without an id"}, ${word}), and such an answer is not waited for: take \`background\` out of the settings.`
+            description: `The provider answers in the background (${textOf(response.id) ?? "without an id"}, ${word}). Fermata does not wait for such an answer: remove \`background\` from the settings.`
           })
         )
       case "cancelled":
@@ -270,7 +270,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     })
     const cutBy = status === "incomplete" ? cutReason(fieldsOf(final.incomplete_details)) : undefined
     if (cutBy === "length" && called.length > 0) return callCut(nameOf(called.at(-1)!))
-    // What a filter cut off is not acted on.
+    // The calls of a filtered response do not run.
     const calls = cutBy === "contentFilter" ? [] : called
     for (const item of calls) {
       const ending = callOf(item, provider)

@@ -1,9 +1,10 @@
 /**
- * The history of a run as the input items of `/responses`, in their original order.
+ * Encodes the history of a run as the input items of `/responses`.
  *
- * A turn's items belong together: OpenAI refuses reasoning without the item that followed it. So the reasoning of a turn goes
- * back only to the provider that wrote it, and only when nothing of the turn is missing or was changed; otherwise the turn goes
- * back as bare text and calls. Ids go back only where the provider keeps its items: elsewhere they lead nowhere.
+ * The items of an assistant message belong together: OpenAI refuses reasoning without the item that followed it. The items are sent back
+ * in their original order, with reasoning, only to the provider that wrote them, and only if all of them have their payload and none
+ * requires a response of the client. Otherwise the message is sent as plain text and calls, the texts first. Item ids are sent only if
+ * the provider stores items.
  */
 import type * as Schema from "effect/Schema"
 import type { ToolCallId } from "../../../domain/Id.ts"
@@ -16,7 +17,7 @@ import { wireIds, wireName } from "../wireNames.ts"
 
 type Ids = ReadonlyMap<ToolCallId, string>
 
-/** The items of a request. */
+/** Returns the input items of a request. */
 export const encodeInput = (
   messages: ReadonlyArray<Message>,
   profile: ModelProfile
@@ -43,7 +44,7 @@ export const encodeInput = (
   return items
 }
 
-/** Text as text, so that servers which know nothing else understand it; parts where there are files. */
+/** Encodes text alone as a string, which every server accepts, and content with files as a list of parts. */
 const contentOf = (content: ReadonlyArray<UserPart>, provider: string): Schema.Json => {
   const parts = content.map((part) => (part._tag === "text" ? textPart(part.text) : filePart(part, provider)))
   return parts.every((part) => part.type === "input_text")
@@ -81,7 +82,7 @@ const answerItems = (
         if (!whole) break
         const item = sent(part.payload, stored)
         if (item.type === "reasoning") {
-          // Neither found by its id nor carrying anything, it says nothing.
+          // An item that is not stored and has no content is useless to the provider.
           if (stored || item.encrypted_content !== undefined || hasContent(item))
             items.push(reasoningItem(item))
         } else items.push(item)
@@ -91,16 +92,16 @@ const answerItems = (
         items.push(messageItem(unavailableFile(part), {}, false))
     }
   }
-  // DeepSeek takes nothing between calls and their results. Where the order binds nothing, texts come first.
+  // DeepSeek accepts nothing between calls and their results. Without reasoning the order is free, so texts come first.
   if (!whole) return items.toSorted((a, b) => Number(isCall(a)) - Number(isCall(b)))
-  // Reasoning that nothing follows: the answer was cut there.
+  // Reasoning without a following item: the response was cut off there.
   while (items.at(-1)?.type === "reasoning") items.pop()
   return items
 }
 
 const isCall = (item: Schema.JsonObject): boolean => item.type === "function_call"
 
-/** Items that the client has to answer, and that cannot be answered by a run. */
+/** Items that require a response of the client that a run cannot give. */
 const waitsForClient = (part: AssistantMessage["content"][number]): boolean =>
   part._tag === "reasoning" && clientItems.has(fieldsOf(part.payload)?.type)
 

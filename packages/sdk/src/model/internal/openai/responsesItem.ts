@@ -1,30 +1,30 @@
 /**
- * The items of an answer of `/responses`: what they come to, and what goes back in their place.
+ * The items of a response of `/responses`: their final parts, and the payloads that are sent back.
  */
 import type * as Schema from "effect/Schema"
 import { isDeeperThan, maxGivenDepth } from "../../../domain/internal/json.ts"
 import { type Fields, fieldsOf, textOf, writtenArguments } from "../fields.ts"
 import type { Ending, Piece } from "../pieces.ts"
 
-/** Where a text of an item belongs: what is said, a summary of the reasoning, or the reasoning itself. */
+/** The kind of a text in an item: `said` is the message, `summary` a summary of the reasoning, `raw` the reasoning itself. */
 export type Channel = "said" | "summary" | "raw"
 
-/** One item of the answer, as far as it has come. */
+/** One item of the response, as received so far. */
 export interface Item extends Piece {
   readonly type: string
-  /** As it was when it began, or as it came whole. */
+  /** The fields at the item's beginning, later those of its final form. */
   fields: Fields
-  /** Whether `fields` is the provider's last word on it. */
+  /** `fields` is the final form. */
   done: boolean
-  /** The channel that is emitted as it grows: the one that spoke first. */
+  /** The channel whose deltas are emitted: the one of the first delta. */
   live: Channel | undefined
   readonly texts: Readonly<Record<Channel, Map<number, string>>>
-  /** Of a call. */
+  /** The arguments of a call, as received so far. */
   arguments: string
   readonly ordinal: number
 }
 
-/** What an item ends with. */
+/** The end of an item that is not a call. */
 export const endingOf = (item: Item): Ending => {
   const { fields, kind, texts, type } = item
   if (kind === "text") {
@@ -43,12 +43,12 @@ export const endingOf = (item: Item): Ending => {
     const source = { _tag: "bytes", base64: fields.result as string } as const
     return { part: { _tag: "file", file: { _tag: "file", mediaType, source } } }
   }
-  // An incomplete item is of no use.
+  // An incomplete item is not sent back.
   if (!item.done || type === "") return {}
   return { payload: payloadOf(fields) }
 }
 
-/** A reasoning item that is known by its deltas alone. What is encrypted in it may be half of it. */
+/** A reasoning item of which only the beginning and deltas arrived. Its encrypted content may be incomplete, so it is omitted. */
 const written = (fields: Fields, raw: string, summary: string): Fields => ({
   ...fields,
   encrypted_content: null,
@@ -57,7 +57,7 @@ const written = (fields: Fields, raw: string, summary: string): Fields => ({
   ...(raw === "" ? {} : { content: [{ type: "reasoning_text", text: raw }] })
 })
 
-/** A call with what goes back with it; `undefined` when it is not whole. */
+/** A call with its payload; `undefined` if it has no name or is marked as incomplete. */
 export const callOf = (item: Item, provider: string): Ending | undefined => {
   const { arguments: _, call_id: callId, name: __, status, ...rest } = item.fields
   const text = status === "incomplete" ? undefined : writtenArguments(argumentsOf(item))
@@ -71,7 +71,7 @@ export const callOf = (item: Item, provider: string): Ending | undefined => {
 const argumentsOf = ({ arguments: streamed, fields: { arguments: last } }: Item): string =>
   textOf(last) ?? (fieldsOf(last) === undefined ? streamed : JSON.stringify(last))
 
-/** What two calls have in common when one repeats the other; `undefined` where nothing shows it. */
+/** A key that is equal for a call and its repetition; `undefined` if the call has no `call_id`. */
 export const callKeyOf = (item: Item): string | undefined => {
   const { call_id: callId, name } = item.fields
   return textOf(callId) === undefined ? undefined : JSON.stringify([callId, name, argumentsOf(item)])
@@ -79,7 +79,7 @@ export const callKeyOf = (item: Item): string | undefined => {
 
 export const nameOf = (item: Item): string => textOf(item.fields.name) ?? "a tool"
 
-/** What goes back unchanged; of what lies too deep to be kept, its type. */
+/** The payload of an item, unchanged. Of an item nested too deeply to be stored, only the type is kept. */
 const payloadOf = (fields: Fields): Schema.Json =>
   isDeeperThan(fields, maxGivenDepth) ? { type: textOf(fields.type) ?? "" } : (fields as Schema.JsonObject)
 
