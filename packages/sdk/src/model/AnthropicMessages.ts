@@ -1,5 +1,5 @@
 /**
- * Models behind `/v1/messages`: Anthropic's, and those of servers that speak the same protocol.
+ * Model clients for Anthropic's `/v1/messages` protocol, and for other servers that speak it.
  *
  * @since 0.1.0
  */
@@ -14,17 +14,21 @@ import { profileWith } from "./internal/profileOptions.ts"
 import { ModelClient } from "./ModelClient.ts"
 import type { ModelProfile } from "./ModelProfile.ts"
 
-/** What is asked, and where. Only `model` has to be said. */
+/** Options of {@link make}: a model profile in which only `model` is required. */
 export interface Options extends Partial<Omit<ModelProfile, "protocol" | "model">> {
   /** The provider's name for the model. */
   readonly model: string
-  /** Default: the environment's `ANTHROPIC_API_KEY`, read at each call. Ignored where `auth` is given. */
+  /** Default: the environment variable `ANTHROPIC_API_KEY`, read at each call. Ignored if `auth` is given. */
   readonly apiKey?: Auth.Secret
 }
 
 /**
- * The profile that these options make: Anthropic's address, the key as `x-api-key`, and the model's name as its own. Throws
- * `OptionsInvalid` for a key that there is not.
+ * Returns the profile that {@link make} uses for these options. Defaults: Anthropic's address, the key in the `x-api-key` header, and
+ * the model's name as the profile's name.
+ *
+ * **Errors**
+ *
+ * Throws `OptionsInvalid` for an unknown option or a value of the wrong type.
  *
  * @category constructors
  * @since 0.1.0
@@ -42,16 +46,16 @@ export const profile = (options: Options): ModelProfile =>
   )
 
 /**
- * A client.
+ * Makes a client for a model that speaks the `/v1/messages` protocol.
  *
  * **Details**
  *
- * Where the provider pauses in the middle of work of its own tools (`pause_turn`), the client sends back what was said and goes on,
- * ten times at most; the answer is one, and its usage that of all requests.
+ * When the provider pauses while it runs its own tools (`pause_turn`), the client sends the content back so that the provider
+ * continues, at most ten times. The caller gets one response, with the usage of all these requests.
  *
  * **Errors**
  *
- * Calls fail with `ModelError`; a missing key is one with the reason `NotAuthorized`.
+ * Throws `OptionsInvalid` as {@link profile} does. Calls fail with `ModelError`; its reason is `NotAuthorized` if there is no key.
  *
  * @category constructors
  * @since 0.1.0
@@ -60,7 +64,7 @@ export const make = (options: Options): Effect.Effect<ModelClient["Service"], ne
   Effect.map(makeClient(messages, profile(options)), continuing)
 
 /**
- * The client as the `ModelClient`.
+ * Provides a client for a model that speaks the `/v1/messages` protocol as the `ModelClient`. See {@link make}.
  *
  * @category layers
  * @since 0.1.0

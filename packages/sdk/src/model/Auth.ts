@@ -1,7 +1,7 @@
 /**
- * Ways to say who asks: a key, a bearer token, or nothing. For a login that has to be renewed see `LoginTokens`.
+ * Authentication of model requests: a key in a header, a bearer token, or none. For a login that is renewed, see `LoginTokens`.
  *
- * A key is read when a call is made and never kept in plain text: it is not in a profile, a state, an error or a span.
+ * A key is read at each call. It does not appear in a profile's text, a run's state, an error or a span.
  *
  * @since 0.1.0
  */
@@ -11,15 +11,17 @@ import * as Redacted from "effect/Redacted"
 import { ModelError, NotAuthorized } from "./ModelError.ts"
 import type { Auth } from "./ModelProfile.ts"
 
-/** A secret, or where to read one when a call is made. */
+/** A secret, or a `Config` that is read at each call. */
 export type Secret = string | Redacted.Redacted<string> | Config.Config<Redacted.Redacted<string>>
 
 /**
- * A key in a header of its own, such as Anthropic's `x-api-key` or Azure's `api-key`.
+ * Sends a key in a header of its own, such as Anthropic's `x-api-key` (the default) or Azure's `api-key`.
  *
  * **Errors**
  *
- * - `NotAuthorized`: there is no key; `missing` says what to set.
+ * Calls fail with a `ModelError`:
+ *
+ * - `NotAuthorized`: there is no key, or it is blank. Its description is `missing`.
  *
  * @category constructors
  * @since 0.1.0
@@ -30,11 +32,13 @@ export const apiKey = (
 ): Auth => inHeader(secret, options.header ?? "x-api-key", "", options.missing)
 
 /**
- * A key or token as `Authorization: Bearer …`.
+ * Sends a key or token as `Authorization: Bearer …`.
  *
  * **Errors**
  *
- * - `NotAuthorized`: there is no key; `missing` says what to set.
+ * Calls fail with a `ModelError`:
+ *
+ * - `NotAuthorized`: there is no key, or it is blank. Its description is `missing`.
  *
  * @category constructors
  * @since 0.1.0
@@ -43,7 +47,7 @@ export const bearer = (secret: Secret, options: { readonly missing?: string } = 
   inHeader(secret, "authorization", "Bearer ", options.missing)
 
 /**
- * Nobody has to say who asks, as with most servers on one's own machine.
+ * No authentication, for servers that require none, such as most local ones.
  *
  * @category constructors
  * @since 0.1.0
@@ -67,7 +71,7 @@ const inHeader = (
     canRefresh: false,
     headers: () =>
       Effect.flatMap(key, (value) => {
-        // Keys that were pasted or read from a file end in a line break.
+        // A pasted key, or one read from a file, often ends in a line break.
         const trimmed = value.trim()
         return trimmed === "" ? absent : Effect.succeed({ [header]: Redacted.make(prefix + trimmed) })
       })

@@ -1,8 +1,8 @@
 /**
- * Between the models of `effect/ai` and those of Fermata, both ways.
+ * Converts between the models of `effect/ai` and those of Fermata.
  *
- * {@link make} lets an agent run on any `LanguageModel`; {@link languageModel} lets a program that is written for `effect/ai` use a
- * `ModelClient`. This module has an entry of its own, `@fermata/sdk/effect-ai`, because `effect/ai` takes longer to load than the
+ * {@link make} lets an agent use any `LanguageModel`. {@link languageModel} lets a program that is written for `effect/ai` use a
+ * `ModelClient`. This module has its own entry point, `@fermata/sdk/effect-ai`, because `effect/ai` takes longer to load than the
  * rest of the SDK.
  *
  * @since 0.1.0
@@ -37,32 +37,32 @@ import type { ModelPart } from "./ModelPart.ts"
 import type { Prices, RetryOptions } from "./ModelProfile.ts"
 import type { ModelRequest, ModelSettings } from "./ModelRequest.ts"
 
-/** How a language model is used. */
+/** Options of {@link make}. */
 export interface Options {
   /**
-   * The name of the model. What it wants back with a history, such as signed reasoning, is given back to a model of the same name
-   * only, so another model needs another name.
+   * The name of the model. Provider data that must be sent back with the history, such as signed reasoning, is sent only to a model of
+   * the same name. Give different models different names.
    */
   readonly name: string
   /**
-   * Services for one call. A language model takes no settings with a call besides the choice of tools; its provider's own references
-   * for them go here. Without this, each of the other settings is left out, with a warning.
+   * Returns the services for one call. A language model accepts no settings per call except the tool choice. Pass the others here, in
+   * its provider's own references. Without this option, they are omitted, and each is logged as a warning.
    */
   readonly context?: (request: ModelRequest) => Context.Context<never>
-  /** Tokens that fit into one call, input and output together, which a language model does not report. */
+  /** The size of the model's context in tokens, input and output together. A language model does not report it. */
   readonly contextTokens?: number
-  /** Make the cost of a call, which a language model does not report. */
+  /** The prices from which the cost of a call is computed. A language model does not report it. */
   readonly prices?: Prices
   readonly retry?: RetryOptions
 }
 
 /**
- * A client that asks a language model.
+ * Makes a client that calls a language model of `effect/ai`.
  *
  * **Details**
  *
- * Tools are declared, and never run, by the language model. Structured output is asked for in words. What the provider itself ran,
- * such as a search, is in its text only.
+ * Tools are declared to the language model, which never runs them. The instructions ask for structured output in words. Tools that the
+ * provider runs itself, such as a search, appear only in the text of the response.
  *
  * @category constructors
  * @since 0.1.0
@@ -79,7 +79,7 @@ export const make = (model: LanguageModel.LanguageModel, options: Options): Mode
   })
   const contextOf = (request: ModelRequest) => options.context?.(request) ?? Context.empty()
   const warn = warnings(options.name)
-  /** Whoever gives services for a call sees the request, and passes on what he likes. */
+  /** No warning if `context` is given: it receives the settings and may pass them on. */
   const warned = ({ settings = {} }: ModelRequest) =>
     options.context === undefined ? warn(settingsLeftOut(settings)) : Effect.void
 
@@ -92,7 +92,7 @@ export const make = (model: LanguageModel.LanguageModel, options: Options): Mode
   const stream = (request: ModelRequest) =>
     Stream.unwrap(
       Effect.map(warned(request), () => {
-        // With deferred validation the parts have no types of their own.
+        // With deferred validation, the types of the parts do not depend on the tools.
         const parts = model.streamText(asked(request)) as Stream.Stream<AnyPart, AiError>
         return read(Stream.provideContext(parts, contextOf(request)))
       })
@@ -116,7 +116,7 @@ export const make = (model: LanguageModel.LanguageModel, options: Options): Mode
 }
 
 /**
- * The language model in the context as the program's model.
+ * Provides the `LanguageModel` of the context as the `ModelClient`. See {@link make}.
  *
  * @category layers
  * @since 0.1.0
@@ -128,12 +128,12 @@ export const layer = (options: Options): Layer.Layer<ModelClient, never, Languag
   )
 
 /**
- * A language model that asks a client.
+ * Makes a language model of `effect/ai` that calls a client.
  *
  * **Details**
  *
- * Approvals and tools are `effect/ai`'s here: this is one model call after another, and no run. Tools that only a certain provider
- * has are declared by name and schema like any other.
+ * Each use is one model call; there is no run. `effect/ai` handles approvals and runs the tools. Tools defined by a provider are
+ * declared by name and schema, like any other tool.
  *
  * @category constructors
  * @since 0.1.0
@@ -157,7 +157,7 @@ export const languageModel = (client: ModelClient["Service"]): Effect.Effect<Lan
   })
 
 /**
- * The `ModelClient` in the context as the program's language model.
+ * Provides the `ModelClient` of the context as the `LanguageModel`. See {@link languageModel}.
  *
  * @category layers
  * @since 0.1.0
@@ -171,14 +171,14 @@ type AnyPart = Response.AnyPart
 
 const kindOf = ({ type }: AnyPart) => (type.startsWith("text") ? "text" : "reasoning")
 
-/** Tells an answer about one part of it. */
+/** Returns a function that adds one part to the answer. It returns the error if the part is one. */
 const addPart =
   (answer: Answer) =>
   (part: AnyPart): ModelError | undefined => {
     switch (part.type) {
       case "text":
       case "reasoning":
-        // A whole block, of an answer that was not streamed.
+        // A whole block of a response that was not streamed.
         answer.delta(part.type, "whole", part.text, part.metadata)
         answer.end(part.type, "whole")
         break
@@ -223,12 +223,12 @@ const addPart =
     return undefined
   }
 
-/** All but the choice of tools, which a language model receives. */
+/** One sentence for each setting except `toolChoice`, which a language model accepts. */
 const settingsLeftOut = (settings: ModelSettings): ReadonlyArray<string> =>
   Object.entries(settings).flatMap(([setting, value]) =>
     value === undefined || setting === "toolChoice"
       ? []
-      : [settingLeftOut(setting, "a language model takes no settings with a call; give them by `context`")]
+      : [settingLeftOut(setting, "a language model accepts no settings per call; pass them in `context`")]
   )
 
 const errorIn = (error: unknown): ModelError => {
@@ -258,7 +258,7 @@ const usageOf = ({ inputTokens, outputTokens }: Response.Usage): ModelUsage => {
   }
 }
 
-/** From our parts to those of a streamed answer, which have an id for each block. */
+/** Converts parts to those of a streamed `effect/ai` response, in which each block has an id. */
 const makeEncoder = () => {
   let block: { readonly kind: "text" | "reasoning"; readonly id: string } | undefined
   let count = 0

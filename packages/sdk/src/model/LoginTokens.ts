@@ -1,12 +1,13 @@
 /**
- * A login instead of a key: an access token that is renewed with a refresh token, as with accounts that log in by a browser.
+ * Authentication with a login instead of a key: an access token that is renewed with a refresh token, as for accounts that log in with
+ * a browser.
  *
- * Refresh tokens can be used once. Whoever uses one that another has just used is logged out, so a renewal happens at one place
- * at a time: among the fibers of a process by sharing it, among processes by the store's lock, inside which the tokens are read
- * again. What another process has renewed is taken over, and nothing is sent. Tokens that cannot be written are used all the
- * same, and written at a later call.
+ * A refresh token can be used once; using it a second time ends the login. Only one renewal is therefore in progress at a time. Fibers
+ * of one process share it. Processes exclude each other by the store's lock, and read the tokens again inside it: if another process has
+ * renewed them, those are used and no request is sent. If renewed tokens cannot be written, they are used all the same, and written
+ * at a later call.
  *
- * Where to renew, and on whose behalf, is configuration: Fermata has no client id of its own.
+ * The token endpoint and the client id are configuration: Fermata has no client id of its own.
  *
  * @since 0.1.0
  */
@@ -31,32 +32,35 @@ import type { Tokens } from "./Tokens.ts"
 
 export type { Tokens } from "./Tokens.ts"
 
-/** Keeps the tokens of one login. What it fails with may be shown. */
+/** Stores the tokens of one login. Its errors may be shown to a user, so they contain no secrets. */
 export interface TokenStore {
-  /** The tokens; `undefined` where there was no login. */
+  /** Reads the tokens; `undefined` if there was no login. */
   readonly read: Effect.Effect<Tokens | undefined, ModelError>
-  /** Replaces the tokens: afterwards either the old or the new ones are there, whole. */
+  /** Replaces the tokens atomically: a crash leaves either the old or the new ones. */
   readonly write: (tokens: Tokens) => Effect.Effect<void, ModelError>
-  /** Runs this exclusively among all that use the same store, in whichever process. */
+  /** Runs the effect under an exclusive lock, across all processes that use the same store. */
   readonly locked: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | ModelError, R>
 }
 
-/** Where to renew a login, and how it is shown to the model's server. */
+/** Options of {@link make}. */
 export interface Options {
-  /** The name of the profile, for a person who has to log in. */
+  /** The name of the profile in error messages. */
   readonly profile: string
   readonly store: TokenStore
   /** The issuer's token endpoint, such as `https://auth.example.com/oauth/token`. */
   readonly tokenUrl: string
   readonly clientId: string
   readonly scope?: string
-  /** How the renewal is written. Default: `form`, as RFC 6749 has it. */
+  /** The encoding of the renewal request. Default: `form`, as in RFC 6749. */
   readonly encoding?: "form" | "json"
-  /** Tokens are renewed this long before they expire, but not in the first half of their life. Default: 5 minutes. */
+  /** How long before their expiry tokens are renewed, but never in the first half of their lifetime. Default: 5 minutes. */
   readonly ahead?: Duration.Input
-  /** A header that names the account, from a claim inside the tokens, such as `["https://api.openai.com/auth", "chatgpt_account_id"]`. */
+  /**
+   * A header with the account's id, and the path of the claim in the tokens that holds the id, such as
+   * `["https://api.openai.com/auth", "chatgpt_account_id"]`.
+   */
   readonly account?: { readonly header: string; readonly claim: ReadonlyArray<string> }
-  /** What a person has to do to log in. Default: `Log in again.` */
+  /** A sentence for the user that describes how to log in. Default: `Log in again.` */
   readonly guidance?: string
 }
 
@@ -73,15 +77,17 @@ const shape = shapeOf<Options>({
 })
 
 /**
- * Headers with an access token that is good.
+ * Makes an authentication that sends a valid access token as `Authorization: Bearer …` and renews it when needed.
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for a key that there is not, and for a value of another kind. Given to the call that asks:
+ * Throws `OptionsInvalid` for an unknown option or a value of the wrong type. Model calls fail with a `ModelError`:
  *
- * - `LoginRequired`: there is no login, the issuer does not take the refresh token any more, or another account has logged in
- *   meanwhile. Nothing is sent again for a token that was refused; after a new login the call can be repeated.
- * - `ConnectionLost`, `ProviderFault`, `RateLimited`: the issuer cannot be reached. Tried again like any model call.
+ * - `LoginRequired`: there is no login, the issuer refuses the refresh token, or another account has logged in meanwhile. A refused
+ *   refresh token is not sent again. Repeat the call after a new login.
+ * - `ConnectionLost`, `ProviderFault`, `InvalidResponse`: the issuer cannot be reached, fails, or returns no token. The client retries
+ *   if `isRetryable` is `true`, as after any other error of a model call.
+ * - An error of the store.
  *
  * @category constructors
  * @since 0.1.0
@@ -92,13 +98,13 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
   return Effect.map(HttpClient.HttpClient, (http): Auth => {
     const { account, guidance = "Log in again.", profile, store } = options
     const aheadMs = Duration.toMillis(options.ahead ?? "5 minutes")
-    /** What was given to calls last. */
+    /** The tokens that the latest call used. */
     let current: Tokens | undefined
-    /** Tokens that could not be written, and what the store holds instead of them. */
+    /** Tokens that could not be written, and the older tokens that the store holds. */
     let unsaved: { readonly tokens: Tokens; readonly over: Tokens } | undefined
-    /** For how long a token is good that was seen when it was new. */
+    /** The lifetime in milliseconds of the latest access token that was seen when it was new. */
     let seen: { readonly accessToken: string; readonly lifetime: number } | undefined
-    /** A refresh token that will never work again. */
+    /** A refresh token that the issuer refused or has replaced. */
     let refused: string | undefined
     let renewal: Deferred.Deferred<Tokens, ModelError> | undefined
 
@@ -116,7 +122,7 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
       seen = { accessToken: tokens.accessToken, lifetime: Math.max(0, expiry - now) }
     }
 
-    /** A login that cannot be written is not lost: the process goes on with it, and tries again at the next call. */
+    /** Writes the tokens. If that fails, the process keeps using them, and the next call tries to write them again. */
     const save = (tokens: Tokens, over: Tokens): Effect.Effect<void> =>
       Effect.flatMap(Effect.exit(store.write(tokens)), (exit) => {
         const isKnown = unsaved !== undefined
@@ -124,27 +130,27 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
         return unsaved === undefined || isKnown
           ? Effect.void
           : Effect.logWarning(
-              sentence`The renewed login of ${profile} cannot be written: it ends with this process.`
+              sentence`The renewed login of ${profile} cannot be written: it is lost when this process ends.`
             )
       })
 
     /**
-     * Runs alone among all who use the store. `stale` is not good any more, or will soon not be, or is not written yet. Where it
-     * was refused, it is renewed in any case.
+     * Returns usable tokens in place of `stale`, which have expired or soon will, were refused, or are not written yet. Runs under the
+     * store's lock. If `forced`, the server refused the tokens: they are renewed even if they have not expired.
      */
     const renewed = (stale: Tokens, forced: boolean): Effect.Effect<Tokens, ModelError> =>
       Effect.gen(function* () {
         const stored = yield* store.read
-        // Whoever has changed the store meanwhile knows better.
+        // If the store has changed since the failed write, its tokens are newer than the unsaved ones.
         if (unsaved !== undefined && !isSame(stored, unsaved.over)) unsaved = undefined
-        if (stored === undefined) return yield* logIn(`Nobody is logged in to ${profile}.`)
+        if (stored === undefined) return yield* logIn(`There is no login to ${profile}.`)
         const kept = unsaved?.tokens ?? stored
         if (unsaved !== undefined) yield* save(kept, stored)
         const inStore = unsaved === undefined ? kept : stored
         const before = accountOf(stale, account?.claim)
         const after = accountOf(kept, account?.claim)
         if (before !== undefined && after !== before) {
-          // The next call goes on with the account that is there now: by then a person knows of it.
+          // Only this call fails, so that the user learns of the change. The next call uses the new account.
           return yield* logIn(`Another account has logged in to ${profile} meanwhile.`)
         }
         const now = yield* Clock.currentTimeMillis
@@ -169,14 +175,14 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
         return tokens
       })
 
-    /** Shared by all who ask meanwhile, and not given up when one of them is: the refresh token may be used already. */
+    /** Concurrent calls share one renewal. Interrupting a call does not interrupt it: the refresh token may already be used up. */
     const shared = (stale: Tokens, forced: boolean): Effect.Effect<Tokens, ModelError> =>
       Effect.uninterruptibleMask((restore) => {
         if (renewal !== undefined) return restore(Deferred.await(renewal))
         const done = Deferred.makeUnsafe<Tokens, ModelError>()
         renewal = done
         const work = Effect.flatMap(Effect.exit(store.locked(renewed(stale, forced))), (exit) => {
-          // After a failure the next call looks into the store: a person may have logged in.
+          // After a failure the next call reads the store again, since the user may have logged in.
           current = Exit.isSuccess(exit) ? exit.value : undefined
           renewal = undefined
           return Deferred.done(done, exit)
@@ -187,20 +193,20 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
     const tokens = (refusedAccess?: string): Effect.Effect<Tokens, ModelError> =>
       Effect.gen(function* () {
         const known = current ?? unsaved?.tokens ?? (yield* store.read)
-        if (known === undefined) return yield* logIn(`Nobody is logged in to ${profile}.`)
+        if (known === undefined) return yield* logIn(`There is no login to ${profile}.`)
         current = known
         const now = yield* Clock.currentTimeMillis
-        // Whoever was refused with an older token than the one that is known now has only to use that.
+        // A call that was refused with an older token needs no renewal: it uses the known one.
         const forced = refusedAccess === known.accessToken
         const fresh = !forced && isFresh(known, now)
         if (fresh && unsaved === undefined) return known
         const got = yield* Effect.catch(shared(known, forced), (error) => {
-          // What is not expired yet is still good when the issuer has a fault, and what is fresh when the store has one.
+          // If the issuer fails, a token that has not expired is still usable; if the store fails, a fresh one is.
           const stillGood = !forced && error.isRetryable && (expiryOf(known) ?? 0) > now
           const storeFault = fresh && error.reason._tag !== "LoginRequired"
           return stillGood || storeFault ? Effect.succeed(known) : Effect.fail(error)
         })
-        // The refused caller may have waited for one that only had to write.
+        // The shared renewal may have been one that only wrote unsaved tokens.
         return forced && got.accessToken === refusedAccess ? yield* shared(got, true) : got
       })
 
@@ -231,15 +237,15 @@ const accessIn = (
   return header === undefined ? undefined : Redacted.value(header).slice(bearer.length)
 }
 
-// What tokens say about themselves. Nothing is verified here: their issuer and their receiver do that.
+// Claims of tokens. Signatures are not verified here: the server that receives a token verifies it.
 
-/** When the access token ends, in milliseconds since 1970, where that is known. */
+/** When the access token expires, in milliseconds since 1970; `undefined` if unknown. */
 const expiryOf = (tokens: Tokens): number | undefined => {
   if (tokens.expiresAt !== undefined) return tokens.expiresAt
   return millisOf(claimsOf(tokens.accessToken)?.exp)
 }
 
-/** For how long the access token is good altogether, in milliseconds, where it says that itself. */
+/** The lifetime of the access token in milliseconds, from its claims; `undefined` if they do not state it. */
 const lifetimeOf = ({ accessToken }: Tokens): number | undefined => {
   const claims = claimsOf(accessToken)
   const from = millisOf(claims?.iat)
@@ -247,7 +253,7 @@ const lifetimeOf = ({ accessToken }: Tokens): number | undefined => {
   return from === undefined || to === undefined || to <= from ? undefined : to - from
 }
 
-/** The account that the tokens are for, by the claim at this path. */
+/** The account's id: the claim at this path. */
 const accountOf = (tokens: Tokens, claim: ReadonlyArray<string> | undefined): string | undefined => {
   if (claim === undefined) return undefined
   for (const token of [tokens.idToken, tokens.accessToken]) {
@@ -258,7 +264,7 @@ const accountOf = (tokens: Tokens, claim: ReadonlyArray<string> | undefined): st
   return undefined
 }
 
-/** An issuer's answer (RFC 6749, section 5.1). What it leaves out stays as it was. */
+/** The tokens of an issuer's response (RFC 6749, section 5.1). A refresh or id token that it omits stays the same. */
 const readTokens = (body: unknown, before: Tokens, now: number): Tokens | undefined => {
   const fields = fieldsOf(body)
   const accessToken = textOf(fields?.access_token)
@@ -266,7 +272,7 @@ const readTokens = (body: unknown, before: Tokens, now: number): Tokens | undefi
   const refreshToken = textOf(fields?.refresh_token) ?? before.refreshToken
   const idToken = textOf(fields?.id_token) ?? before.idToken
   const said = fields?.expires_in
-  // Some issuers write it as a text.
+  // Some issuers write the number as a string.
   const lifetime = millisOf(typeof said === "string" && /^\d+(\.\d+)?$/.test(said) ? Number(said) : said)
   return {
     accessToken,
@@ -275,11 +281,11 @@ const readTokens = (body: unknown, before: Tokens, now: number): Tokens | undefi
   }
 }
 
-/** Seconds as milliseconds, where they are a number that can be calculated with. */
+/** Converts seconds to milliseconds; `undefined` for a value that is not a finite number. */
 const millisOf = (seconds: unknown): number | undefined =>
   typeof seconds === "number" && Number.isFinite(seconds * 1000) ? seconds * 1000 : undefined
 
-/** The middle part of a JSON web token; `undefined` for a token that is none. */
+/** The claims of a JSON web token; `undefined` for any other token. */
 const claimsOf = (token: string): Fields | undefined => {
   const claims = Base64Url.decodeString(token.split(".")[1] ?? "")
   return Result.isFailure(claims) ? undefined : fieldsOf(parseJson(claims.success))

@@ -1,8 +1,8 @@
 /**
- * What a client around another library's model needs, so that its answers mean the same as those of the clients here.
+ * Building blocks for a model client that wraps another library's model.
  *
- * The bridges to `effect/ai` and to the AI SDK are made of it. A bridge maps requests and parts; when a call is whole, what an ending
- * means, which errors may pass and when to ask again is decided here.
+ * The bridges to `effect/ai` and to the AI SDK use them. A bridge converts requests and parts. This module decides the rest, as for the
+ * other clients of this SDK: when a tool call is complete, how a response ended, which errors are retried, and when.
  *
  * @since 0.1.0
  */
@@ -34,12 +34,12 @@ import type { ModelPart } from "./ModelPart.ts"
 import type { Prices, RetryOptions } from "./ModelProfile.ts"
 
 /**
- * The client, asked again after errors that may pass, as long as nothing of an answer is out.
+ * Returns a client that retries retryable errors, as long as no part of the response was emitted.
  *
  * **When to use**
  *
- * Around a bridge to another library whose own retries are off. The clients of this SDK and its bridges do it already, and two
- * layers of retries multiply.
+ * For a bridge to another library whose own retries are turned off. The clients and bridges of this SDK already retry, and nested
+ * retries multiply.
  *
  * @category combinators
  * @since 0.1.0
@@ -48,7 +48,7 @@ export const retrying: (client: ModelClient["Service"], options?: RetryOptions) 
   withRetries
 
 /**
- * Says what of the requests a model does not get: each sentence is logged once, as a warning that names the profile.
+ * Makes a function that logs what a bridge omits from requests. Each sentence is logged once, as a warning that names the profile.
  *
  * @category constructors
  * @since 0.1.0
@@ -56,15 +56,15 @@ export const retrying: (client: ModelClient["Service"], options?: RetryOptions) 
 export const warnings: (profile: string) => (sentences: ReadonlyArray<string>) => Effect.Effect<void> =
   makeWarnings
 
-/** The sentence of a setting that is not passed on, and why. */
+/** Returns the sentence for a setting that is not passed on, with the reason. For {@link warnings}. */
 export const settingLeftOut: (setting: string, why: string) => string = omittedSetting
 
-/** An answer that is being read. Changed in place: one lives for one model call. */
+/** Reads the response of one model call. Mutable. */
 export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
-  /** A call is being written. */
+  /** Begins a tool call that the model is writing. */
   readonly callStart: (id: string, name: string) => void
   readonly callDelta: (id: string, delta: string) => void
-  /** A call is written. `payload` is what the provider wants back with it. */
+  /** Adds a complete tool call. `payload` is provider data that is sent back with the call. */
   readonly call: (call: {
     readonly providerCallId: string
     readonly name: string
@@ -72,33 +72,33 @@ export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
     readonly payload?: Schema.JsonObject
   }) => void
   readonly file: (file: FilePart) => void
-  /** Why the answer ended. */
+  /** Records how the response ended and what it used. */
   readonly finish: (finishReason: FinishReason | "error", usage: ModelUsage) => void
-  /** Ends the answer: emits the calls and the end, or the reason why the answer is not whole. */
+  /** Ends the response: emits the tool calls and the `finish`, or returns an error if the response is incomplete. */
   readonly close: () => ModelError | undefined
-  /** What it used; `undefined` before its end was reported. */
+  /** Returns the usage; `undefined` before {@link Answer.finish}. */
   readonly usage: () => ModelUsage | undefined
-  /** The parts since the last time. */
+  /** Returns the parts that were emitted since the last call of `take`. */
   readonly take: () => ReadonlyArray<ModelPart>
 }
 
-/** Whose answer it is. */
+/** Options of {@link makeAnswer}. */
 export interface AnswerOptions {
-  /** Who may be given back what came with the parts. */
+  /** Identifies the provider to which payloads of this response may be sent back. */
   readonly provider: string
-  /** The name under which the model is known. */
+  /** The name of the model profile. */
   readonly profile: string
-  /** Make the cost, where the provider does not report it. */
+  /** The prices from which the cost is computed if the provider does not report it. */
   readonly prices?: Prices
 }
 
 /**
- * Reads an answer whose parts come in any order.
+ * Makes a reader for a response whose parts arrive in any order.
  *
  * **Details**
  *
- * Calls are emitted at the end, when it is known that the answer is whole: never when it was cut at its limit on tokens, filtered, or
- * broken off.
+ * Tool calls are emitted at the end. If the response was cut off by its token limit, filtered, or ended with an error, no call is
+ * emitted.
  *
  * @category constructors
  * @since 0.1.0
@@ -160,12 +160,16 @@ export const makeAnswer = (options: AnswerOptions): Answer => {
   }
 }
 
-/** How long a provider may take to say what an answer used that it has ended with an error. */
-const farewell = "250 millis"
+/** After an error in a response, how long to wait for each further piece, which may report the usage. */
+const usageWait = "250 millis"
 
 /**
- * The parts of an answer; `add` adds each piece to the answer, and returns an error for one that is one. The answer then ends with that
- * error, and with what it used where the pieces after the error say so.
+ * Reads the pieces of another library's stream into the parts of a response.
+ *
+ * **Details**
+ *
+ * `add` adds each piece to `answer`, and returns an error if the piece is one. The stream then fails with that error. Before that,
+ * it reads on for the usage, as long as each piece arrives within 250 milliseconds, so that the error contains it.
  */
 export const readAnswer = <A>(
   pieces: Stream.Stream<A, ModelError>,
@@ -195,7 +199,7 @@ export const readAnswer = <A>(
           : Effect.timeoutOrElse(
               Effect.catch(upstream, () => Cause.done()),
               {
-                duration: farewell,
+                duration: usageWait,
                 orElse: () => Cause.done()
               }
             )
@@ -221,31 +225,38 @@ export const readAnswer = <A>(
   )
 
 /**
- * The id of each call of a history on the wire: the provider's own where it is well formed and unique, else one made from ours. The
- * same for a call and its result. `length` is for providers that take ids of so many letters and digits only, as Mistral does.
+ * Returns the id on the wire of each call of a history, for the call and its result: the provider's own id if it is well formed and
+ * unique, otherwise one derived from Fermata's id.
+ *
+ * **Details**
+ *
+ * `length` is for providers that accept only ids of that many letters and digits, such as 9 for Mistral.
  */
 export const callIds = (messages: ReadonlyArray<Message>, length?: number): ReadonlyMap<ToolCallId, string> =>
   wireIds(messages, { letters: /^[a-zA-Z0-9_-]+$/, maxLength: 40, length })
 
-/** The name of a tool as every provider takes it: a model may have made one up. */
+/** Returns a tool's name in a form that every provider accepts. A history may contain names that a model made up. */
 export const toolName = (name: string): string => wireName(name)
 
-/** The arguments of a call of the history as a value. What is not an object is wrapped in one. */
+/** Returns the arguments of a call of the history as an object. Text that is not a JSON object becomes `{ malformed: text }`. */
 export const argumentsOf: (text: string) => unknown = argumentsValue
 
-/** What is known of an error. */
+/** Details of a provider's error, for {@link errorOf}. */
 export interface ErrorDetails {
-  /** The body, as a value or as JSON, or a message. */
+  /** The parsed body, or a message. */
   readonly body: unknown
   readonly status?: number
   readonly headers?: Readonly<Record<string, string | undefined>>
-  /** Whether the library thinks that trying again can help. */
+  /** The library's statement if a retry can help. An `x-should-retry` header overrides it. */
   readonly retryable?: boolean
-  /** What must not be shown. */
+  /** Texts that the error must not contain, such as the key. */
   readonly secrets?: ReadonlyArray<string>
 }
 
-/** The error that this means. Its description is the provider's own, on one line, bounded and without the secrets. */
+/**
+ * Returns the `ModelError` for a provider's error. Its description is the provider's message on one line, at most 500 characters, without
+ * the secrets.
+ */
 export const errorOf = (details: ErrorDetails): Effect.Effect<ModelError> =>
   Effect.gen(function* () {
     const { body, headers = {}, secrets = [], status } = details
@@ -259,7 +270,8 @@ export const errorOf = (details: ErrorDetails): Effect.Effect<ModelError> =>
 const keyShapes = /\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk)[-_][\w-]{6,}/gi
 
 /**
- * The error as it may be shown: without these secrets and without what has the shape of a key, bounded, on one line.
+ * Removes the secrets, and anything that looks like a key, from an error's description, which becomes one line of at most 500
+ * characters.
  *
  * @category errors
  * @since 0.1.0

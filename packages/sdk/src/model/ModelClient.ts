@@ -1,8 +1,8 @@
 /**
  * The port to a model.
  *
- * A client turns one {@link ModelRequest} into one answer, streamed or whole. Retries are its business, and only before the
- * first part is out; interrupting the stream closes the connection. It never runs a tool.
+ * A client turns one {@link ModelRequest} into one response, streamed or complete. It retries by itself, but only before it has emitted
+ * the first part. Interrupting the stream closes the connection. A client never runs a tool.
  *
  * @since 0.1.0
  */
@@ -16,7 +16,7 @@ import { type Collector, makeCollector, type ModelPart, type ModelResponse } fro
 import type { ModelRequest } from "./ModelRequest.ts"
 
 /**
- * A model that can be asked.
+ * The port to a model.
  *
  * @category services
  * @since 0.1.0
@@ -24,30 +24,30 @@ import type { ModelRequest } from "./ModelRequest.ts"
 export class ModelClient extends Context.Service<
   ModelClient,
   {
-    /** The answer in parts, ended by a `finish`. A stream that ends without one counts as cut. */
+    /** Streams the response in parts, the last of which is a `finish`. A stream that ends without one counts as cut off. */
     readonly stream: (request: ModelRequest) => Stream.Stream<ModelPart, ModelError>
-    /** The whole answer. */
+    /** Returns the complete response. */
     readonly complete: (request: ModelRequest) => Effect.Effect<ModelResponse, ModelError>
     /**
-     * How many tokens fit into one call, input and output together, for the code that prepares requests; of the profile that a request
-     * without a name gets, if none is named. `undefined`, like a client without this function: not known.
+     * Returns the size of a profile's context in tokens, input and output together, for the code that prepares requests. Default: the
+     * profile that a request without `profile` uses. `undefined` means unknown, as does a client without this function.
      */
     readonly contextTokens?: (profile?: string) => number | undefined
   }
 >()("@fermata/sdk/model/ModelClient") {}
 
 /**
- * The stream of an async iterable of parts, such as what an async generator returns.
+ * Makes a stream from an async iterable of parts, such as an async generator.
  *
  * **When to use**
  *
- * For a client around something that hands out its answer piece by piece. A run reads such a stream at a fraction of what one made
- * with `Stream.fromAsyncIterable` takes for each part.
+ * In a client that gets its response as an async iterable. For a run, a part of such a stream costs a fraction of a part of
+ * `Stream.fromAsyncIterable`.
  *
  * **Details**
  *
- * `open` is called each time that the stream is run. What the iterable throws is a failure of the stream, as `onError` makes it. A run
- * that is stopped calls `return` of the iterator, and waits for it unless a part is being waited for.
+ * Each run of the stream calls `open`. If the iterable throws, the stream fails with the error that `onError` returns. When the stream is
+ * interrupted, it calls the iterator's `return`, and waits for it unless a call of `next` is pending.
  *
  * **Example** (Answering from an async generator)
  *
@@ -81,7 +81,10 @@ const emittingTo = (answer: Collector, onPart: (part: ModelPart) => void) => ({
   }
 })
 
-/** Reads a stream of parts to its end, passing each part to `onPart`. A stream without a `finish` fails as cut. */
+/**
+ * Reads a stream of parts to its end and returns the response. Each part is passed to `onPart`. A stream without a `finish` fails with
+ * `ConnectionLost`.
+ */
 export const collect = <E>(
   stream: Stream.Stream<ModelPart, E>,
   onPart?: (part: ModelPart) => void,

@@ -1,5 +1,5 @@
 /**
- * Why a model did not answer: one error with a reason, so that a caller can act on the reason without knowing the provider.
+ * The error of a model call. Its reason is the same for every provider, so that a caller can act on it.
  *
  * @since 0.1.0
  */
@@ -9,7 +9,7 @@ import { ModelUsage } from "../domain/Usage.ts"
 
 const described = { description: Schema.String }
 
-/** Too many requests; `retryAfterMs` is the provider's own advice. */
+/** The provider limits the rate of requests. `retryAfterMs` is the wait that it asks for. */
 export class RateLimited extends Schema.TaggedError<RateLimited>()("RateLimited", {
   ...described,
   retryAfterMs: Schema.optionalKey(Schema.Finite)
@@ -17,7 +17,7 @@ export class RateLimited extends Schema.TaggedError<RateLimited>()("RateLimited"
   readonly isRetryable = true
 }
 
-/** The provider has a fault or is overloaded; `retryAfterMs` is its own advice. */
+/** The provider has a fault or is overloaded. `retryAfterMs` is the wait that it asks for. */
 export class ProviderFault extends Schema.TaggedError<ProviderFault>()("ProviderFault", {
   ...described,
   retryAfterMs: Schema.optionalKey(Schema.Finite)
@@ -25,12 +25,12 @@ export class ProviderFault extends Schema.TaggedError<ProviderFault>()("Provider
   readonly isRetryable = true
 }
 
-/** No connection, or it was cut; also a stream that ended without its end. */
+/** The connection could not be made or was lost, or a stream ended before the response was complete. */
 export class ConnectionLost extends Schema.TaggedError<ConnectionLost>()("ConnectionLost", described) {
   readonly isRetryable = true
 }
 
-/** No answer within the time limit. */
+/** The provider did not send the response, or its next part, within the time limit. */
 export class TimedOut extends Schema.TaggedError<TimedOut>()("TimedOut", {
   ...described,
   timeoutMs: Schema.Finite
@@ -38,7 +38,7 @@ export class TimedOut extends Schema.TaggedError<TimedOut>()("TimedOut", {
   readonly isRetryable = true
 }
 
-/** This model cannot stream; ask it for a complete answer. */
+/** The model cannot stream. Request a complete response instead. */
 export class StreamUnsupported extends Schema.TaggedError<StreamUnsupported>()(
   "StreamUnsupported",
   described
@@ -46,12 +46,12 @@ export class StreamUnsupported extends Schema.TaggedError<StreamUnsupported>()(
   readonly isRetryable = false
 }
 
-/** What came back is not an answer. */
+/** The provider returned something that is not a valid response. */
 export class InvalidResponse extends Schema.TaggedError<InvalidResponse>()("InvalidResponse", described) {
   readonly isRetryable = true
 }
 
-/** The provider refuses the request as it is. */
+/** The provider refuses the request, or the request cannot be sent. */
 export class InvalidRequest extends Schema.TaggedError<InvalidRequest>()("InvalidRequest", described) {
   readonly isRetryable = false
 }
@@ -61,12 +61,12 @@ export class ContextOverflow extends Schema.TaggedError<ContextOverflow>()("Cont
   readonly isRetryable = false
 }
 
-/** The key is missing, wrong, or not allowed to do this. */
+/** The key is missing, wrong, or lacks the permission. */
 export class NotAuthorized extends Schema.TaggedError<NotAuthorized>()("NotAuthorized", described) {
   readonly isRetryable = false
 }
 
-/** A person has to log in again. */
+/** A person has to log in to `profile` again. */
 export class LoginRequired extends Schema.TaggedError<LoginRequired>()("LoginRequired", {
   ...described,
   profile: Schema.String
@@ -74,7 +74,7 @@ export class LoginRequired extends Schema.TaggedError<LoginRequired>()("LoginReq
   readonly isRetryable = false
 }
 
-/** The account has no quota or money left; `resetsAt` is when it has again, in milliseconds since 1970, where that is known. */
+/** The account's quota or credit is used up. `resetsAt` is when it resets, in milliseconds since 1970, if known. */
 export class QuotaExhausted extends Schema.TaggedError<QuotaExhausted>()("QuotaExhausted", {
   ...described,
   resetsAt: Schema.optionalKey(Schema.Finite)
@@ -82,7 +82,7 @@ export class QuotaExhausted extends Schema.TaggedError<QuotaExhausted>()("QuotaE
   readonly isRetryable = false
 }
 
-/** Why a model did not answer. */
+/** The reason of a {@link ModelError}. Its tag says what a caller can do. */
 export const Reason = Schema.Union([
   RateLimited,
   ProviderFault,
@@ -98,16 +98,21 @@ export const Reason = Schema.Union([
 ])
 export type Reason = typeof Reason.Type
 
-/** A model call failed. Whether trying again can help is the reason's to say; what it cost all the same is in `usage`. */
+/**
+ * The error of a failed model call.
+ *
+ * **Details**
+ *
+ * `isRetryable` states if a retry can help. The clients of this SDK fail only after their own retries.
+ */
 export class ModelError extends Schema.TaggedError<ModelError>()("ModelError", {
   reason: Reason,
-  /** The provider's id of the request, for its support. */
+  /** The provider's id of the request, for the provider's support. */
   requestId: Schema.optionalKey(Schema.String),
-  /** The provider's own word on whether trying again can help, against what the reason says. */
+  /** Overrides the reason's `isRetryable`, for example when the provider states that a retry cannot help. */
   retryable: Schema.optionalKey(Schema.Boolean),
   /**
-   * What the call used all the same, in all of its attempts, as far as the provider had said so by then: at least this much has to
-   * be paid.
+   * The usage that the provider had reported when the call failed, over all attempts. It is a lower bound of what the provider bills.
    */
   usage: Schema.optionalKey(ModelUsage)
 }) {

@@ -1,8 +1,7 @@
 /**
- * The parts in which a model's answer streams in, and how they become one answer.
+ * The parts of a streamed response, and the collector that joins them to one response.
  *
- * Parts are plain objects without a schema: there may be thousands in a second, and none of them is ever stored. The answer
- * that they add up to is.
+ * Parts are plain objects without a schema: a stream may emit thousands a second, and no part is stored. The collected response is.
  *
  * @since 0.1.0
  */
@@ -12,31 +11,30 @@ import type { FilePart, ReasoningPart, TextPart } from "../domain/Message.ts"
 import type { AnsweredPart, FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
 
-/** What a provider wants back with a piece of an answer, and which provider may be sent it. */
+/** Provider data of a part of a response. It is sent back with the history, unchanged, and only to the same `provider`. */
 export interface Replay {
   readonly provider?: string
   readonly payload?: Schema.Json
 }
 
-/** One part of a streamed answer. A stream ends with exactly one `finish`. */
+/** One part of a streamed response. A stream ends with exactly one `finish`. */
 export type ModelPart =
   | { readonly _tag: "text-delta"; readonly delta: string }
   /**
-   * Ends a piece of text; only needed when `payload`, the provider's own item, has to be kept for replay, or when the deltas do
-   * not add up to `text`.
+   * Ends a text. Only needed if the text has a `payload`, if the next text is another one, or if the deltas differ from the final `text`.
    */
   | ({ readonly _tag: "text-end"; readonly text?: string } & Replay)
   | { readonly _tag: "reasoning-delta"; readonly delta: string }
-  /** Ends a piece of reasoning; `payload` is the provider's own item, kept for replay, and `text` is as for a text. */
+  /** Ends a reasoning. `payload` and `text` have the same meaning as in `text-end`. */
   | ({ readonly _tag: "reasoning-end"; readonly text?: string } & Replay)
-  /** A piece of the arguments of a call that is being written; for display only. */
+  /** A piece of the arguments of a call that the model is writing. For display only. */
   | {
       readonly _tag: "tool-call-delta"
       readonly index: number
       readonly name: string
       readonly delta: string
     }
-  /** A whole call, ready to be acted on. */
+  /** A complete call. */
   | ({
       readonly _tag: "tool-call"
       readonly providerCallId: string
@@ -47,40 +45,40 @@ export type ModelPart =
   | { readonly _tag: "file"; readonly file: FilePart }
   | ({ readonly _tag: "finish" } & Ending)
 
-/** How an answer ended, and what it took. */
+/** How a response ended, and what it used. */
 export interface Ending {
   readonly finishReason: FinishReason
-  /** Of all requests that were made for the answer. */
+  /** The usage of all requests that the response took. */
   readonly usage: ModelUsage
-  /** The input of the last request alone, where `usage` is of several. */
+  /** The input tokens of the last request alone, if `usage` covers several requests. */
   readonly lastInputTokens?: number
-  /** The name of the model profile that answered. */
+  /** The name of the model profile that responded. */
   readonly profile?: string
   /**
-   * The provider stopped in the middle of work of its own, and goes on when it is sent back what it has said, together with these
-   * fields. The clients of this SDK see to that themselves.
+   * Set if the provider paused while it ran its own tools. It continues when it receives its content back, with these fields in the
+   * request. `AnthropicMessages` does that itself, so that its responses do not have this field.
    */
   readonly paused?: Schema.JsonObject
 }
 
-/** The last part of a stream. */
+/** The last part of a stream, a `finish`. */
 export type Finish = Extract<ModelPart, { readonly _tag: "finish" }>
 
-/** A whole answer. */
+/** A complete response. */
 export interface ModelResponse extends Ending {
   readonly content: ReadonlyArray<AnsweredPart>
 }
 
-/** Adds parts up to an answer. Changed in place: one lives for one model call. */
+/** Joins the parts of one model call to a response. Mutable. */
 export interface Collector {
   readonly add: (part: ModelPart) => void
-  /** Whether anything that a person would see has arrived. */
+  /** Returns `true` once a part with content was added. */
   readonly hasContent: () => boolean
-  /** The answer; `undefined` while no `finish` has arrived. */
+  /** Returns the response, or `undefined` before the `finish` was added. */
   readonly response: () => ModelResponse | undefined
 }
 
-/** An empty collector. */
+/** Makes an empty collector. */
 export const makeCollector = (): Collector => new PartCollector()
 
 class PartCollector implements Collector {
@@ -150,7 +148,7 @@ class PartCollector implements Collector {
     return { content: this.content ?? [], ...ending }
   }
 
-  /** Most answers have one part, and an empty array that grows makes room for many. */
+  /** Most responses have one part. An array literal of one part takes less memory than an empty array that grows. */
   private push(part: AnsweredPart): void {
     if (this.content === undefined) this.content = [part]
     else this.content.push(part)
@@ -173,7 +171,7 @@ class PartCollector implements Collector {
 
 const replayOf = (end: Replay | undefined) => defined({ provider: end?.provider, payload: end?.payload })
 
-/** The parts of a whole answer, as a stream would have brought them. */
+/** Returns the parts of a complete response, as a stream emits them. */
 export const partsOf = (response: ModelResponse): ReadonlyArray<ModelPart> => {
   const parts: Array<ModelPart> = []
   for (const part of response.content) {

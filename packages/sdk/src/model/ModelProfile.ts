@@ -1,8 +1,8 @@
 /**
- * A named model: where it is, how it is spoken to, who pays, and what it can hold.
+ * A named model: its address, protocol, authentication, prices and limits.
  *
- * A profile is a plain value. Agents ask for it by name; the router finds the client behind it, so that a run can go on with
- * another model at its next turn.
+ * A profile is a plain value. Agents refer to it by name. A router selects the client of that name for each turn, so that a run can
+ * continue with another model.
  *
  * @since 0.1.0
  */
@@ -12,114 +12,122 @@ import type * as Redacted from "effect/Redacted"
 import type { ModelError } from "./ModelError.ts"
 import type { ModelSettings } from "./ModelRequest.ts"
 
-/** `chat` is `/chat/completions`, `responses` is `/responses`, `messages` is `/v1/messages`. */
+/** The wire format: `chat` is `/chat/completions`, `responses` is `/responses`, `messages` is `/v1/messages`. */
 export type ProtocolName = "chat" | "responses" | "messages"
 
-/** Headers that say who asks. */
+/** Supplies the headers that authenticate a request. */
 export interface Auth {
-  /** Asked before each request. `forced` after a 401: what was given last time, `given`, is not good any more. */
+  /** Called before each request. `forced` is `true` after a 401; `given` then contains the headers that were refused. */
   readonly headers: (options: {
     readonly forced: boolean
     readonly given?: Readonly<Record<string, Redacted.Redacted<string>>>
   }) => Effect.Effect<Readonly<Record<string, Redacted.Redacted<string>>>, ModelError>
-  /** Whether a 401 may be answered with other headers. */
+  /** If `true`, a request that fails with 401 is sent once more, with new headers. */
   readonly canRefresh: boolean
 }
 
-/** US dollars for a million tokens. */
+/** Prices in US dollars per million tokens. */
 export interface Rates {
   readonly input: number
-  /** Input that the provider had cached. Default: as `input`. */
+  /** Input that the provider read from its cache. Default: `input`. */
   readonly cachedInput?: number
-  /** Input that the provider is asked to cache. Default: as `input`. */
+  /** Input that the provider wrote to its cache. Default: `input`. */
   readonly cacheWrite?: number
   readonly output: number
 }
 
-/** What a model's tokens cost. Without prices the cost of a call is unknown, unless the provider reports it. */
+/** The prices of a model. Without them, the cost of a call is unknown unless the provider reports it. */
 export interface Prices extends Rates {
-  /** Other rates, for all tokens of a call whose input is longer than `above` tokens; the shortest first. */
+  /** Rates for all tokens of a call whose input has more than `above` tokens, sorted by `above`, lowest first. */
   readonly tiers?: ReadonlyArray<Rates & { readonly above: number }>
 }
 
-/** What differs between servers that speak one protocol. Every field has a default that suits the protocol's own provider. */
+/** Differences between servers that speak the same protocol. The defaults suit the protocol's own provider, OpenAI or Anthropic. */
 export interface Compatibility {
-  /** `chat`: how the bound on output is called. Default: `max_completion_tokens`. */
+  /** `chat`: the field that limits the output tokens. Default: `max_completion_tokens`. */
   readonly maxTokensField?: "max_completion_tokens" | "max_tokens"
-  /** `chat`: who says the instructions. Default: `system`. */
+  /** `chat`: the role of the instructions. Default: `system`. */
   readonly systemRole?: "system" | "developer" | "user"
-  /** `chat`: whether usage has to be asked for in a stream. Default: yes. */
+  /** `chat`: if `true`, a streamed request asks for the usage (`stream_options`). Default: `true`. */
   readonly streamUsage?: boolean
-  /** Whether tools and outputs may be marked as strict, where their schemas allow it. Default: no. */
+  /** `chat`, `responses`: if `true`, tools and outputs whose schemas allow it are marked as strict. Default: `false`. */
   readonly strict?: boolean
-  /** Whether parallel calls can be switched. Default: yes. */
+  /** If `false`, the setting `parallelToolCalls` is not sent. Default: `true`. */
   readonly parallelToolCalls?: boolean
-  /** How structured output is asked for. Default: `jsonSchema`. */
+  /**
+   * How the request asks for structured output. Default: `jsonSchema`. Otherwise the instructions contain the schema; with `jsonObject`,
+   * `chat` and `responses` also request JSON.
+   */
   readonly structuredOutput?: "jsonSchema" | "jsonObject" | "none"
-  /** Whether reasoning effort can be set. Default: yes. */
+  /** If `false`, the setting `reasoningEffort` is not sent. Default: `true`. */
   readonly reasoningEffort?: boolean
-  /** `chat`: how reasoning goes back. Default: the way it came. */
+  /** `chat`: the field in which reasoning is sent back, or `none`. Default: the field in which it arrived. */
   readonly reasoningReplay?: "none" | "reasoning_content" | "reasoning" | "reasoning_details"
   /**
-   * `chat`: how many letters and digits the id of a call has to have, and nothing else: 9 for Mistral. Ids of other forms are mapped to
-   * such ones, each to the same every time. Default: as they came.
+   * `chat`: the exact length of a call's id, which then has only letters and digits: 9 for Mistral. Other ids are mapped to ids of this
+   * form, always in the same way. Default: any length up to 40.
    */
   readonly callIdLength?: number
-  /** `responses`: whether the provider keeps what is said. Default: no; reasoning then goes back encrypted. */
+  /** `responses`: if `true`, the provider stores responses. Default: `false`; reasoning is then sent back encrypted. */
   readonly store?: boolean
-  /** `responses`: whether the bound on output may be sent. Default: yes. */
+  /** `responses`: if `false`, the setting `maxOutputTokens` is not sent. Default: `true`. */
   readonly maxOutputTokens?: boolean
-  /** Whether an answer can only be streamed. Default: no. */
+  /** If `true`, the server only streams: complete responses are collected from a stream. Default: `false`. */
   readonly streamOnly?: boolean
 }
 
-/** How often and how long a request is tried again, before anything of its answer is out. */
+/** How a client retries a request. It retries only before it has emitted the first part of the response. */
 export interface RetryOptions {
-  /** Attempts after the first. Default 4. */
+  /** Attempts after the first. Default: 4. */
   readonly times?: number
-  /** The longest first wait; doubled each time, and taken at random below. Default 1 second. */
+  /** The upper bound of the first wait, doubled for each further one. Each wait is random below its bound. Default: 1 second. */
   readonly base?: Duration.Input
-  /** The longest wait. A provider that asks for more ends the call, with that time in the error. Default 60 seconds. */
+  /** The upper bound of every wait. If the provider asks for a longer one, the call fails, and the error states it. Default: 60 seconds. */
   readonly cap?: Duration.Input
 }
 
 /**
- * How long to wait for what.
+ * Time limits of a request. A request that exceeds one fails with `TimedOut`.
  *
- * Node's own `fetch` gives up after 5 minutes without a head, and without a part of the body, whatever is set here; for longer
- * waits provide another `HttpClient`.
+ * **Gotchas**
+ *
+ * Node's own `fetch` has fixed limits of 5 minutes for the head and between two parts of the body. For longer ones, provide another
+ * `HttpClient`.
  */
 export interface Timeouts {
-  /** For the head of the response, where it is streamed. Default 60 seconds. */
+  /** For the head of a streamed response. Default: 60 seconds. */
   readonly response?: Duration.Input
-  /** For the first part of the body; for a whole answer, which is written first, also for the head. Default 5 minutes. */
+  /**
+   * For the first part of the body. Of a response that is not streamed also for the head, which the server sends when it has finished
+   * the response; `response` counts if it is longer. Default: 5 minutes.
+   */
   readonly firstByte?: Duration.Input
-  /** Between two parts of the body, whatever is in them. Default 5 minutes. */
+  /** Between two parts of the body, including blank ones. Default: 5 minutes. */
   readonly idle?: Duration.Input
 }
 
 /** A named model. */
 export interface ModelProfile {
-  /** By which agents ask for it. */
+  /** The name by which agents refer to the profile. */
   readonly name: string
   readonly protocol: ProtocolName
-  /** Up to where the protocol's own path begins, such as `https://api.openai.com/v1`. */
+  /** The address without the protocol's own path, such as `https://api.openai.com/v1`. */
   readonly baseUrl: string
   /** The provider's name for the model. */
   readonly model: string
   readonly auth?: Auth
-  /** Added to every request. */
+  /** Headers that are added to every request. */
   readonly headers?: Readonly<Record<string, string>>
   /**
-   * Tokens that fit into one call, input and output together. A bound on output that is asked for is lowered to what is left beside
-   * the input, as far as that can be counted, but not below 1024.
+   * The size of the context in tokens, input and output together. A requested `maxOutputTokens` is lowered to the space that the
+   * estimated input leaves, but not below 1024.
    */
   readonly contextTokens?: number
-  /** Tokens that the model can write. A bound on output that is asked for is lowered to it. */
+  /** The most tokens that the model can write. A requested `maxOutputTokens` is lowered to it. */
   readonly maxOutputTokens?: number
   readonly prices?: Prices
   readonly compatibility?: Compatibility
-  /** Used where the request does not say otherwise. */
+  /** Default settings. Those of a request override them. */
   readonly settings?: ModelSettings
   readonly retry?: RetryOptions
   readonly timeouts?: Timeouts

@@ -1,5 +1,5 @@
 /**
- * What a model is asked, the same for every provider.
+ * The request of a model call, the same for every provider.
  *
  * @since 0.1.0
  */
@@ -15,7 +15,10 @@ export interface ToolDefinition {
   readonly parameters: Schema.JsonObject
 }
 
-/** Settings that most providers know; the rest goes through `extra`, as it is. What a model does not take is warned of in the log. */
+/**
+ * Settings of a model call that most providers support; `extra` is for all others. A setting that the request cannot express is omitted,
+ * and a warning is logged.
+ */
 export interface ModelSettings {
   readonly temperature?: number
   readonly topP?: number
@@ -25,7 +28,7 @@ export interface ModelSettings {
   readonly reasoningEffort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max"
   readonly toolChoice?: "auto" | "none" | "required" | { readonly tool: string }
   readonly parallelToolCalls?: boolean
-  /** Added to the provider's request body, unchanged. */
+  /** Fields that are added to the provider's request body, unchanged. They override the fields that Fermata sets. */
   readonly extra?: Schema.JsonObject
 }
 
@@ -33,25 +36,25 @@ export interface ModelSettings {
 export interface ModelRequest {
   readonly runId: RunId
   readonly sessionId: SessionId
-  /** Names of the agents from the root to the one that asks. */
+  /** The names of the agents from the root to the one that makes the call. */
   readonly agentPath: ReadonlyArray<string>
-  /** From 1. */
+  /** The number of the turn, from 1. */
   readonly turn: number
   /** The system instructions; "" for none. */
   readonly instructions: string
-  /** A valid history: every tool call has exactly one result, directly after the answer that made it. */
+  /** A valid history: every tool call has exactly one result, directly after the assistant message that contains the call. */
   readonly messages: ReadonlyArray<Message>
   readonly tools: ReadonlyArray<ToolDefinition>
-  /** The JSON Schema that the final answer must fit. */
+  /** The JSON Schema of the final response. */
   readonly output?: { readonly name: string; readonly schema: Schema.JsonObject }
-  /** The model profile to use; left out for the client's default. */
+  /** The name of the model profile. Default: the client's own. */
   readonly profile?: string
   readonly settings?: ModelSettings
   /** Called when the client is about to retry, before it waits. */
   readonly onRetry?: (retry: ModelRetry) => void
 }
 
-/** A request that failed and will be tried again. */
+/** A request that failed and that the client will retry. */
 export interface ModelRetry {
   /** The attempt that failed, from 1. */
   readonly attempt: number

@@ -1,9 +1,9 @@
 /**
- * Several models behind one client: a request names a profile, and may fall back to others.
+ * A model client that selects another client by the request's profile, and can fall back to others.
  *
- * The router is asked anew for every turn, so that a run goes on with another model when its agent, or its caller, names
- * another profile. It falls back only while nothing of an answer is out, and only where another model can help: when a provider is
- * overloaded, away or out of quota, not when the request itself is refused.
+ * Each request is routed by itself, so that a run continues with another model when its agent or its caller selects another profile. The
+ * router falls back only before it has emitted a part, and only if another model can help: when a provider is overloaded, unreachable,
+ * out of quota or refuses the key, but not when it refuses the request.
  *
  * @since 0.1.0
  */
@@ -19,15 +19,15 @@ import type { ModelRequest } from "./ModelRequest.ts"
 
 type Client = ModelClient["Service"]
 
-/** The models of a router. */
+/** Options of {@link make}. */
 export interface RouterOptions {
-  /** Clients by the names of their profiles. */
+  /** The clients, by the names of their profiles. */
   readonly clients: Readonly<Record<string, Client>>
-  /** The profile of requests that name none. Default: the first of `clients`. */
+  /** The profile for requests without one. Default: the first of `clients`. */
   readonly default?: string
-  /** Which profiles to try, in this order, when the named one cannot answer. */
+  /** For each profile, the profiles to try in this order if it fails. */
   readonly fallbacks?: Readonly<Record<string, ReadonlyArray<string>>>
-  /** Called when one profile could not answer and the next is tried. */
+  /** Called when a profile failed, before the next one is tried. */
   readonly onFallback?: (fallback: {
     readonly from: string
     readonly to: string
@@ -35,13 +35,13 @@ export interface RouterOptions {
   }) => void
 }
 
-/** A router. */
+/** A model client that routes requests by profile. */
 export interface ModelRouter extends Client {
-  /** The profile of requests that name none. */
+  /** Returns the profile for requests without one. */
   readonly current: () => string
   /**
-   * Uses another profile for requests that name none, from the next turn on. Returns whether there is such a profile; if not,
-   * nothing changes.
+   * Sets the profile for requests without one, from the next request on. Returns `false`, and changes nothing, if there is no such
+   * profile.
    */
   readonly use: (profile: string) => boolean
   /** The names of the profiles. */
@@ -49,11 +49,12 @@ export interface ModelRouter extends Client {
 }
 
 /**
- * Makes a router.
+ * Makes a router over several clients.
  *
  * **Errors**
  *
- * A request for a profile that is not there fails with `InvalidRequest`, which names those that are.
+ * Calls fail with the `ModelError` of the last client tried. The reason is `InvalidRequest` if the router has no such profile; its
+ * description lists the profiles.
  *
  * @category constructors
  * @since 0.1.0
@@ -64,7 +65,7 @@ export const make = (options: RouterOptions): ModelRouter => {
   const profiles = [...clients.keys()]
   let current = options.default ?? profiles[0] ?? ""
 
-  /** The clients to ask, in order, with their names. */
+  /** The client of a profile, then its fallbacks, with their names. */
   const chain = (name: string): ReadonlyArray<readonly [string, Client]> =>
     [name, ...(fallbacks.get(name) ?? [])].flatMap((name) => {
       const client = clients.get(name)
@@ -78,7 +79,7 @@ export const make = (options: RouterOptions): ModelRouter => {
       })
     })
 
-  /** Asks the clients of this request, one after the other, until one answers. */
+  /** Returns the attempt with the profile's client, followed by those with its fallbacks. */
   const first = <Answer>(
     request: ModelRequest,
     ask: (client: Client, asked: ModelRequest) => Answer,
@@ -147,7 +148,7 @@ export const make = (options: RouterOptions): ModelRouter => {
 }
 
 /**
- * A router as the program's model.
+ * Provides a router as the `ModelClient`. See {@link make}.
  *
  * @category layers
  * @since 0.1.0
@@ -155,11 +156,11 @@ export const make = (options: RouterOptions): ModelRouter => {
 export const layer = (options: RouterOptions): Layer.Layer<ModelClient> =>
   Layer.sync(ModelClient, () => ModelClient.of(make(options)))
 
-/** The answer says who gave it. */
+/** Adds the profile's name to a response that has none. */
 const named = <A extends Ending>(answer: A, { profile }: ModelRequest): A =>
   answer.profile === undefined && profile !== undefined ? { ...answer, profile } : answer
 
-/** Whether another model may answer where this one could not. What is wrong with the request is wrong everywhere. */
+/** Returns `true` if another model may succeed. An error in the request fails with every model. */
 const canHelp = (error: ModelError): boolean => {
   switch (error.reason._tag) {
     case "RateLimited":

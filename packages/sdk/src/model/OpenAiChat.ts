@@ -1,7 +1,7 @@
 /**
- * Models behind `/chat/completions`: OpenAI's, and those of the many servers that speak the same protocol.
+ * Model clients for OpenAI's `/chat/completions` protocol, and for the many other servers that speak it.
  *
- * For another server give `baseUrl`, its key, and in `compatibility` what it does differently.
+ * For another server, set `baseUrl`, `apiKey`, and in `compatibility` how it differs from OpenAI.
  *
  * @since 0.1.0
  */
@@ -15,17 +15,21 @@ import { openAi, profileWith } from "./internal/profileOptions.ts"
 import { ModelClient } from "./ModelClient.ts"
 import type { ModelProfile } from "./ModelProfile.ts"
 
-/** What is asked, and where. Only `model` has to be said. */
+/** Options of {@link make}: a model profile in which only `model` is required. */
 export interface Options extends Partial<Omit<ModelProfile, "protocol" | "model">> {
   /** The provider's name for the model. */
   readonly model: string
-  /** Default: the environment's `OPENAI_API_KEY`, read at each call. Ignored where `auth` is given. */
+  /** Default: the environment variable `OPENAI_API_KEY`, read at each call. Ignored if `auth` is given. */
   readonly apiKey?: Auth.Secret
 }
 
 /**
- * The profile that these options make: OpenAI's address, the key as a bearer token, and the model's name as its own. Throws
- * `OptionsInvalid` for a key that there is not.
+ * Returns the profile that {@link make} uses for these options. Defaults: OpenAI's address, the key as a bearer token, and the model's
+ * name as the profile's name.
+ *
+ * **Errors**
+ *
+ * Throws `OptionsInvalid` for an unknown option or a value of the wrong type.
  *
  * @category constructors
  * @since 0.1.0
@@ -34,11 +38,11 @@ export const profile = (options: Options): ModelProfile =>
   profileWith({ ...openAi, of: "OpenAiChat", protocol: "chat" }, options)
 
 /**
- * A client.
+ * Makes a client for a model that speaks the `/chat/completions` protocol.
  *
  * **Errors**
  *
- * Calls fail with `ModelError`; a missing key is one with the reason `NotAuthorized`.
+ * Throws `OptionsInvalid` as {@link profile} does. Calls fail with `ModelError`; its reason is `NotAuthorized` if there is no key.
  *
  * @category constructors
  * @since 0.1.0
@@ -47,7 +51,7 @@ export const make = (options: Options): Effect.Effect<ModelClient["Service"], ne
   makeClient(chat, profile(options))
 
 /**
- * The client as the `ModelClient`.
+ * Provides a client for a model that speaks the `/chat/completions` protocol as the `ModelClient`. See {@link make}.
  *
  * @category layers
  * @since 0.1.0

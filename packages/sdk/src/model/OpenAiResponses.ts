@@ -1,7 +1,7 @@
 /**
- * Models behind `/responses`: OpenAI's, and those of servers that speak the same protocol.
+ * Model clients for OpenAI's `/responses` protocol, and for other servers that speak it.
  *
- * Nothing is kept by the provider unless `compatibility.store` says so: the history goes along with every call.
+ * Every call sends the whole history. The provider stores responses only if `compatibility.store` is set.
  *
  * @since 0.1.0
  */
@@ -18,8 +18,12 @@ import type { Options } from "./OpenAiChat.ts"
 export type { Options } from "./OpenAiChat.ts"
 
 /**
- * The profile that these options make: OpenAI's address, the key as a bearer token, and the model's name as its own. Throws
- * `OptionsInvalid` for a key that there is not.
+ * Returns the profile that {@link make} uses for these options. Defaults: OpenAI's address, the key as a bearer token, and the model's
+ * name as the profile's name.
+ *
+ * **Errors**
+ *
+ * Throws `OptionsInvalid` for an unknown option or a value of the wrong type.
  *
  * @category constructors
  * @since 0.1.0
@@ -28,11 +32,11 @@ export const profile = (options: Options): ModelProfile =>
   profileWith({ ...openAi, of: "OpenAiResponses", protocol: "responses" }, options)
 
 /**
- * A client.
+ * Makes a client for a model that speaks the `/responses` protocol.
  *
  * **Errors**
  *
- * Calls fail with `ModelError`; a missing key is one with the reason `NotAuthorized`.
+ * Throws `OptionsInvalid` as {@link profile} does. Calls fail with `ModelError`; its reason is `NotAuthorized` if there is no key.
  *
  * @category constructors
  * @since 0.1.0
@@ -41,7 +45,7 @@ export const make = (options: Options): Effect.Effect<ModelClient["Service"], ne
   makeClient(responses, profile(options))
 
 /**
- * The client as the `ModelClient`.
+ * Provides a client for a model that speaks the `/responses` protocol as the `ModelClient`. See {@link make}.
  *
  * @category layers
  * @since 0.1.0

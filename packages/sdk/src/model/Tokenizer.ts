@@ -1,9 +1,9 @@
 /**
- * How many tokens a request will take, before a provider says so.
+ * Counts the tokens of a request before it is sent.
  *
- * Only a provider knows for sure: it wraps messages and tools in text of its own, and every model cuts text in its own way. A
- * count is therefore taken from the last usage that a provider reported, where there is one, and estimates only what was added
- * since; keep 10 to 20 % of a context free all the same. Counts of messages are kept, so that a long history is counted once.
+ * The count is an estimate: providers wrap messages and tools in text of their own, and each model has its own tokenizer. A count starts
+ * from the last usage that a provider reported for the same history, if there is one, and estimates only what was added since. Keep 10 to
+ * 20 % of a context free all the same. Counts of messages are cached, so that a long history is counted once.
  *
  * @since 0.1.0
  */
@@ -12,16 +12,18 @@ import type { AssistantPart, FilePart, Message } from "../domain/Message.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
 import type { ModelRequest, ToolDefinition } from "./ModelRequest.ts"
 
-/** Counts the tokens of a text. It never fails, whatever the text. */
+/** Counts the tokens of a text. `count` must not throw. */
 export interface Tokenizer {
   readonly count: (text: string) => number
 }
 
 /**
- * Counts without a table: one token for three ASCII characters, and one for every other UTF-16 unit.
+ * Estimates without a vocabulary: one token per three ASCII characters, and one per other UTF-16 unit.
  *
- * That is a quarter too many for English prose, about right for code and JSON, up to twice too many for other scripts, and too few
- * for base64 and other noise.
+ * **Details**
+ *
+ * The estimate is about 25 % too high for English prose, about right for code and JSON, up to twice too high for other scripts, and too
+ * low for base64 and other noise.
  */
 export const estimate: Tokenizer = {
   count: (text) => {
@@ -32,7 +34,7 @@ export const estimate: Tokenizer = {
 }
 
 /**
- * The tokenizer in force; {@link estimate} unless another is provided, such as `GptTokenizer` of `@fermata/node`.
+ * The tokenizer that runs and clients use. Default: {@link estimate}. `@fermata/node` provides `GptTokenizer`.
  *
  * @category services
  * @since 0.1.0
@@ -41,32 +43,32 @@ export const Tokenizer = Context.Reference<Tokenizer>("@fermata/sdk/model/Tokeni
   defaultValue: () => estimate
 })
 
-/** What counts of a request. */
+/** The fields of a request that are counted. */
 export type Counted = Pick<ModelRequest, "instructions" | "messages" | "tools">
 
-/** What a provider counted, and for what. */
+/** The input tokens that a provider reported, and the request that it counted. */
 interface ProviderCount extends Pick<Counted, "instructions" | "tools"> {
   readonly first: Message | undefined
   readonly count: number
   readonly inputTokens: number
 }
 
-/** By the last message of the counted request. */
+/** Keyed by the last message of the counted request. */
 const providerCounts = new WeakMap<Message, ProviderCount>()
 
 /**
- * Keeps what a provider counted for a request. Later requests that begin with the same messages, and have the same instructions and
- * tools, are counted from there.
+ * Stores the input tokens that a provider reported for a request. {@link countRequest} then counts requests that begin with the same
+ * messages, and have the same instructions and tools, from there.
  */
 export const remember = (request: Counted, { inputTokens }: ModelUsage): void => {
   const last = request.messages.at(-1)
   if (last === undefined || inputTokens <= 0) return
   const { instructions, messages, tools } = request
-  // Not the request itself: it holds a list of all messages, and what the run has passed along.
+  // The request itself is not stored: it would keep the list of all messages in memory.
   providerCounts.set(last, { first: messages[0], count: messages.length, instructions, tools, inputTokens })
 }
 
-/** The tokens of a request: what a provider counted for its beginning, and a count of the rest. */
+/** Counts the tokens of a request: what a provider reported for its beginning, and an estimate of the rest. */
 export const countRequest = (tokenizer: Tokenizer, request: Counted): number => {
   const { instructions, messages, tools } = request
   for (let index = messages.length - 1; index >= 0; index -= 1) {
@@ -80,14 +82,14 @@ export const countRequest = (tokenizer: Tokenizer, request: Counted): number => 
   )
 }
 
-/** Messages never change, so the same ones at both ends, and as many, are the same beginning. */
+/** Messages are immutable: the same first and last message, and the same number, mean the same beginning. */
 const isBeginning = (before: ProviderCount, request: Counted, last: number): boolean =>
   before.count === last + 1 &&
   before.first === request.messages[0] &&
   before.tools === request.tools &&
   before.instructions === request.instructions
 
-/** The tokens of messages, from one of them on. */
+/** Counts the tokens of messages, starting at index `from`. */
 export const countMessages = (tokenizer: Tokenizer, messages: ReadonlyArray<Message>, from = 0): number => {
   let tokens = 0
   for (let index = from; index < messages.length; index += 1)
@@ -95,13 +97,13 @@ export const countMessages = (tokenizer: Tokenizer, messages: ReadonlyArray<Mess
   return tokens
 }
 
-/** What a provider puts around a message: its role, its beginning and its end. */
+/** The tokens that a provider adds to each message: its role, its beginning and its end. */
 const tokensAroundMessage = 4
 
-/** What an image or a document takes is its provider's secret; most take about this much. */
+/** The tokens of an image or a document depend on the provider. Most take about this many. */
 const tokensOfFile = 1500
 
-/** Counts of what does not change any more, by tokenizer. */
+/** Counts of immutable values, by tokenizer. */
 const countCache = new WeakMap<Tokenizer, WeakMap<object, number>>()
 
 const cachedCount = (tokenizer: Tokenizer, value: object, count: () => number): number => {
@@ -112,7 +114,7 @@ const cachedCount = (tokenizer: Tokenizer, value: object, count: () => number): 
   return tokens
 }
 
-/** Throws where a tokenizer of a program without types has answered something else than a number. */
+/** Throws if a tokenizer, perhaps written without types, did not return a number. */
 const countText = (tokenizer: Tokenizer, text: string): number => {
   const count: unknown = tokenizer.count(text)
   if (typeof count === "number" && count >= 0 && count <= Number.MAX_SAFE_INTEGER) return count
@@ -138,7 +140,7 @@ const countPart = (tokenizer: Tokenizer, part: AssistantPart): number => {
   }
 }
 
-/** Text goes to the model as it is: four characters of base64 are three bytes, which are about a token. */
+/** Text files are sent as text: four base64 characters are three bytes, which are about one token. */
 const countFile = ({ mediaType, source }: FilePart): number =>
   source._tag === "bytes" && (mediaType.startsWith("text/") || mediaType === "application/json")
     ? Math.ceil(source.base64.length / 4)

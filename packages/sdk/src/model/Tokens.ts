@@ -1,13 +1,13 @@
 /**
- * The tokens of a login.
+ * The tokens of a login, as a `TokenStore` of `LoginTokens` stores them.
  *
  * @since 0.1.0
  */
-/** What a login left behind. Plain JSON: a store keeps it where no other user can read it. */
+/** The tokens of one login, as plain JSON. They are secrets: a store keeps them where no other user can read them. */
 export interface Tokens {
   readonly accessToken: string
   readonly refreshToken?: string
   readonly idToken?: string
-  /** Milliseconds since 1970. Left out: as the access token says itself, if it does. */
+  /** When the access token expires, in milliseconds since 1970. Default: the `exp` claim of the access token, if it has one. */
   readonly expiresAt?: number
 }
