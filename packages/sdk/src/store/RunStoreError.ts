@@ -26,7 +26,7 @@ export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound"
     }
     const { path, root } = lineOf(this.runId)
     if (path.length > 0) {
-      return sentence`There is no run ${this.runId} in this store: the id is that of a sub-agent's run inside ${root}. Pass the id of ${root}, or check this one.`
+      return sentence`There is no run ${this.runId} in this store: an id of this form names a sub-agent's run inside ${root}. Pass the id of ${root}, or check this one.`
     }
     return sentence`There is no run ${this.runId} in this store: check the id, and that this is the store it was started with.`
   }

@@ -271,7 +271,7 @@ describe("the cancellation of a sub-agent's run", () => {
         yield* team()
         const error = yield* Effect.flip(cancelRun("run.t1.9" as RunId, "?"))
         assert.deepInclude({ ...error }, { _tag: "RunNotFound", runId: "run.t1.9" })
-        assert.include(error.message, "a sub-agent's run, which lies in that of run")
+        assert.include(error.message, "names a sub-agent's run inside run")
       })
     )
   )

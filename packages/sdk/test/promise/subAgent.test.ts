@@ -124,17 +124,18 @@ describe("a sub-agent of a Fermata", () => {
   it("cannot be resumed, forked, exported or removed by its own run id, and the error names its root", async () => {
     await using fermata = await open()
     await fermata.runPrompt("lead", "go", { runId: "run" })
-    for (const refused of [
-      fermata.resume("run.t1.1"),
-      fermata.fork("run.t1.1", "or else"),
-      fermata.exportRun("run.t1.1"),
-      fermata.remove("run.t1.1"),
-      fermata.rewindPoints("run.t1.1"),
-      fermata.checkResume("run.t1.1")
-    ]) {
-      const error = await rejected(refused)
+    const calls: ReadonlyArray<() => Promise<unknown>> = [
+      () => fermata.resume("run.t1.1"),
+      () => fermata.fork("run.t1.1", "or else"),
+      () => fermata.exportRun("run.t1.1"),
+      () => fermata.remove("run.t1.1"),
+      () => fermata.rewindPoints("run.t1.1"),
+      () => fermata.checkResume("run.t1.1")
+    ]
+    for (const call of calls) {
+      const error = await rejected(call())
       assert.isTrue(isRunNotFound(error))
-      assert.include(String(error), "lies in that of run; pass that id")
+      assert.include(String(error), "Pass the id of run")
     }
     assert.strictEqual((await fermata.state("run")).status, "held")
   })
