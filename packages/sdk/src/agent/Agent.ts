@@ -1,8 +1,8 @@
 /**
- * The definition of an agent: what it is called, what it is told, what it can do, and how far it may go.
+ * The definition of an agent: its name, instructions, tools, sub-agents, handoffs, limits and approval policy.
  *
- * A definition is a value without state. It becomes able to run when a `Runtime` binds it to a model; a run that was held is
- * bound again by the agent's name, so that a definition may change while runs are parked.
+ * A definition is a value without state. It can run once a `Runtime` binds it to a model. A held run is bound again by the agent's name
+ * or alias, so a definition may change while its runs are held.
  *
  * @since 0.1.0
  */
@@ -17,7 +17,7 @@ export type { Agent, AgentOptions, Any, InstructionsContext } from "./AgentDefin
 type ToolServices<T> = T extends Tool<infer R> ? R : never
 type AgentServices<A> = A extends Agent<infer R, infer _Output> ? R : never
 
-/** The services that an agent and the agents that it can reach need. */
+/** The services that an agent needs, and those of its sub-agents and handoffs. */
 type Needs<
   Tools extends ReadonlyArray<AnyTool>,
   SubAgents extends ReadonlyArray<Any>,
@@ -28,10 +28,15 @@ type Needs<
 /**
  * Defines an agent.
  *
+ * **When to use**
+ *
+ * For every agent that a program prompts, uses as a sub-agent or hands over to. All options are optional: `Agent.make("ops")` is an agent
+ * without instructions and tools.
+ *
  * **Errors**
  *
- * Throws `AgentDefinitionError` for a key that there is not, for a value of another kind, and for a policy that is none; everything else
- * that can be wrong with an agent is found when it is bound to a runtime.
+ * Throws `AgentDefinitionError` for an unknown option, for a value of the wrong type and for an invalid policy. Every other problem of a
+ * definition is reported when the agent is bound to a runtime.
  *
  * @category constructors
  * @since 0.1.0

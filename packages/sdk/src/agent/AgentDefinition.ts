@@ -1,5 +1,5 @@
 /**
- * The types of an agent: what it is defined with, and what it is.
+ * The types of an agent: its options, and the definition that `Agent.make` returns. `Agent` is the module to use.
  *
  * @since 0.1.0
  */
@@ -11,52 +11,55 @@ import type { DataSchema } from "../tool/DataSchema.ts"
 import type { Tool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
 
-/** What computed instructions are told. */
+/** The argument of a function that computes instructions. */
 export interface InstructionsContext {
   readonly state: RunState
-  /** From 1. */
+  /** The number of the turn, from 1. */
   readonly turn: number
 }
 
 /**
- * The definition of an agent. `R` are the services that its instructions, its tools, its sub-agents and those that it hands over to need, `Output` what
- * its answers are decoded to.
+ * The options of an agent. `R` are the services that its instructions, tools, sub-agents and handoffs need; `Output` is the type that its
+ * output schema decodes to.
  */
 export interface AgentOptions<R, Output> {
-  /** What it is told before everything else: text, or a function that is asked before each model call. */
+  /** The system instructions: a text, or a function that is called before each model call. Default: none. */
   readonly instructions?: string | ((context: InstructionsContext) => Awaitable<string, R>)
+  /** The tools that the model may call. Default: none. */
   readonly tools?: ReadonlyArray<Tool<R>>
-  /** Agents that it can give work to. Their requests surface in its runs. */
+  /** Agents that this agent can call. Their requests open in its runs. Default: none. */
   readonly subAgents?: ReadonlyArray<Agent<R, unknown>>
   /**
-   * How it does so. `tools` (the default): each is a tool of its name that takes a prompt, and the call waits for the answer.
-   * `delegate`: one tool, `delegate`, names the agent, and can leave it at work in the background; `list_agents`,
-   * `wait_for_agent`, `message_agent` and `cancel_agent` are about those that are.
+   * How it calls its sub-agents. With `tools` (the default), each sub-agent is a tool of its own name that takes a prompt, and the call
+   * waits for the sub-agent's answer. With `delegate`, one tool `delegate` takes the sub-agent's name and can run it in the background;
+   * the tools `list_agents`, `wait_for_agent`, `message_agent` and `cancel_agent` then act on the background sub-agents.
    */
   readonly delegation?: "tools" | "delegate"
   /**
-   * Agents that it can give the conversation to, by a tool `transfer_to_<name>`: the run goes on with that agent's
-   * instructions, tools, approval policy and output, within its own limits, and so does the session's next prompt, with that agent's
-   * limits. A function where agents hand over to each other.
+   * Agents that it can hand the conversation over to, each by a tool `transfer_to_<name>`. The run continues with the other agent's
+   * instructions, tools, approval policy and output schema, and keeps its own limits. That agent also answers the next prompt of the
+   * session, with its own limits. Pass a function if agents hand over to each other.
    */
   readonly handoffs?: ReadonlyArray<Agent<R, unknown>> | (() => ReadonlyArray<Agent<R, unknown>>)
-  /** What its answers must fit. */
+  /** The output schema, with which the final answer is decoded. Default: the answer is text. */
   readonly output?: DataSchema<Output>
   /** Changes to the default limits (`maxTurns` 8). */
   readonly limits?: Partial<Limits>
-  /** What happens to calls that need approval. Default: they are asked about. */
+  /** What happens to calls that need approval. Default: each one opens a request. */
   readonly policy?: ApprovalPolicy
-  /** What it is good at, for the agent that has it as a sub-agent. */
+  /** What this agent is for, shown to the model of an agent that can call it or hand over to it. */
   readonly description?: string
-  /** The model profile to use; left out for the model client's default. */
+  /** The name of the model profile to use. Default: the model client's default profile. */
   readonly profile?: string
+  /** Settings of the agent's model calls, such as `temperature`. */
   readonly settings?: ModelSettings
-  /** Earlier names, so that runs that were held under them still find it. */
+  /** Earlier names of the agent, by which stored runs find it after a rename. */
   readonly aliases?: ReadonlyArray<string>
 }
 
 /**
- * An agent. `R` are the services that it and the agents that it can reach need, `Output` what its answers are decoded to.
+ * The definition of an agent, made by `Agent.make`. `R` are the services that it, its sub-agents and its handoffs need; `Output` is the
+ * type that its output schema decodes to.
  *
  * @category models
  * @since 0.1.0
@@ -65,9 +68,9 @@ export interface Agent<R = never, Output = undefined> {
   readonly name: string
   readonly options: AgentOptions<R, Output>
   readonly policy: ApprovalPolicy
-  /** The services that it needs; a type only. */
+  /** Carries the type `R`; has no value. */
   readonly "~services"?: (_: never) => R
 }
 
-/** An agent, whatever it needs and its answers are. `any`, as in `AnyTool`: declare an `Agent` where the services are to be checked. */
+/** An agent with any services and any output. Use `Agent` where the compiler has to check the services. */
 export type Any = Agent<any, unknown>

@@ -1,8 +1,8 @@
 /**
  * An agent whose definition was checked and whose tools can be looked up by name.
  *
- * Everything that can be wrong with a definition is found here, before anything runs: two tools with one name, a schema that
- * cannot be shown to a model, a name that providers refuse.
+ * Binding reports every problem of a definition before anything runs, such as two tools with one name, a schema without a JSON Schema, or
+ * a name that providers refuse.
  *
  * @since 0.1.0
  */
@@ -20,31 +20,31 @@ import { AgentDefinitionError, type ToolDefinitionError, ToolNameTaken } from ".
 import type * as Agent from "./Agent.ts"
 import type { BoundAgent, Entry, SubAgent } from "./Entry.ts"
 import { extensions } from "./internal/agentTools.ts"
-import { checkTool, toolName } from "./internal/checkTool.ts"
+import { checkTool, toolName, toolNameRule } from "./internal/checkTool.ts"
 import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
 
 export type { BoundAgent, Entry, SubAgent } from "./Entry.ts"
 
-/** What can be wrong with a definition. */
+/** The errors of a definition. */
 export type DefinitionError = ToolNameTaken | ToolDefinitionError | AgentDefinitionError
 
 const agentName = /^[A-Za-z0-9_.-]{1,64}$/
 
 const decodeLimits = Schema.decodeUnknownResult(Limits_.Limits)
 
-/** A short text that changes when the value does; for telling people what changed, not for security. */
+/** A short hash of a text, to report that the text has changed. Not for security. */
 export const fingerprint = (text: string): string => (Hash.string(text) >>> 0).toString(36)
 
-/** Identifies a tool beside its name: by its argument schema, and by its identity where it has one. */
+/** Identifies a tool in addition to its name: a hash of its argument schema, then its `identity` if it declares one. */
 const toolFingerprint = (parameters: Schema.JsonObject, identity: string | undefined): string =>
   `${fingerprint(canonicalJson(parameters))}${identity === undefined ? "" : ` ${identity}`}`
 
 /**
- * Checks a definition.
+ * Checks the definition of an agent, of its sub-agents and of the agents that it hands over to, and binds their tools by name.
  *
  * **Errors**
  *
- * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
+ * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition.
  */
 export const make = (
   agent: Agent.Any,
@@ -52,7 +52,7 @@ export const make = (
   peers: ReadonlyArray<string> = []
 ): Effect.Effect<BoundAgent, DefinitionError> => bindUnder(agent, [], peers)
 
-/** The names that an agent's own must not be taken for: see `AgentIdentity`. */
+/** The names of the agents beside an agent, and beside the agent that starts it: see `AgentIdentity`. */
 interface PeerNames {
   readonly peers: ReadonlyArray<string>
   readonly starterPeers?: ReadonlyArray<string>
@@ -60,20 +60,20 @@ interface PeerNames {
 
 const bindUnder = (
   agent: Agent.Any,
-  /** The agents that it works for, the innermost last. */
-  supervisors: ReadonlyArray<Agent.Any>,
+  /** The agents that this agent works for, the innermost last. */
+  leads: ReadonlyArray<Agent.Any>,
   otherPeers: ReadonlyArray<string>,
   starterPeers: ReadonlyArray<string> = []
 ): Effect.Effect<BoundAgent, DefinitionError> =>
   Effect.suspend(() => {
     const peers = [...new Set([...teamNames(agent), ...otherPeers])]
-    return bind(agent, supervisors, new Map(), {
+    return bind(agent, leads, new Map(), {
       peers,
       ...(starterPeers.length > 0 ? { starterPeers } : {})
     })
   })
 
-/** The names of an agent and of those that the conversation can go to from it. */
+/** The names of an agent and of the agents that it hands over to, directly or through others. */
 export const teamNames = (agent: Agent.Any, found = new Set<string>()): ReadonlySet<string> => {
   if (found.has(agent.name)) return found
   found.add(agent.name)
@@ -84,40 +84,39 @@ export const teamNames = (agent: Agent.Any, found = new Set<string>()): Readonly
 const successorsOf = ({ options: { handoffs = [] } }: Agent.Any): ReadonlyArray<Agent.Any> =>
   typeof handoffs === "function" ? handoffs() : handoffs
 
-/** Binds an agent and those that it hands over to, each once. */
+/** Binds an agent and the agents that it hands over to, each once. */
 const bind = (
   agent: Agent.Any,
-  supervisors: ReadonlyArray<Agent.Any>,
+  leads: ReadonlyArray<Agent.Any>,
   team: Map<string, BoundAgent>,
   peerNames: PeerNames
 ): Effect.Effect<BoundAgent, DefinitionError> =>
   Effect.gen(function* () {
     const invalid = (problem: string) => new AgentDefinitionError({ agent: agent.name, problem })
-    if (supervisors.includes(agent)) {
-      // By way of those that hand over to it.
+    if (leads.includes(agent)) {
+      // The cycle may lead through handoffs.
       const handing = new Set([...team.values()].map((other) => other.agent))
-      const line = [...supervisors.slice(supervisors.indexOf(agent)), ...handing, agent].map(
-        ({ name }) => name
-      )
+      const line = [...leads.slice(leads.indexOf(agent)), ...handing, agent].map(({ name }) => name)
       return yield* invalid(
-        `it works for itself (${line.join(" > ")}); give the work to another agent, or hand over`
+        `it is a sub-agent of itself (${line.join(" > ")}); use another agent, or a handoff`
       )
     }
     if (!agentName.test(agent.name)) {
       return yield* invalid("its name must be 1 to 64 letters, digits, '_', '.' or '-'")
     }
-    // It need not have been made by `Agent.make`.
+    // The definition may not come from `Agent.make`.
     const problem = definitionProblem(agent.name, agent.options)
     if (problem !== undefined) return yield* problem
     yield* Effect.fromResult(definedPolicy(agent.name, agent.policy))
     const limits = { ...Limits_.defaults, ...agent.options.limits }
     if (agent.options.limits !== undefined) {
       const checked = decodeLimits(limits)
-      if (Result.isFailure(checked)) return yield* invalid(`its limits are none: ${checked.failure.message}`)
+      if (Result.isFailure(checked))
+        return yield* invalid(`its limits are invalid: ${checked.failure.message}`)
     }
     const entries = new Map<string, Entry>()
     const definitions: Array<ToolDefinition> = []
-    /** Registers a tool under its names, and shows it to the model. */
+    /** Registers a tool under its name and aliases, and inserts its definition for the model at `place`. */
     const register = Effect.fnUntraced(function* (
       entry: Entry,
       {
@@ -147,7 +146,7 @@ const bind = (
       }
       return register({ target, name: tool.name, tool, decoder, definition }, tool, place)
     }
-    // Tools that go by another name where theirs is taken: after all others, in their own place.
+    // Tools with `otherNames` get their name after all others, because they give way to them, and keep their place in the definitions.
     const yielding: Array<{
       readonly tool: AnyTool
       readonly decoder: Decoder<unknown>
@@ -163,9 +162,11 @@ const bind = (
     const siblings = given.map(({ name }) => name)
     const peers = peerNames.peers.filter((name) => name !== agent.name)
     for (const subAgent of given) {
-      const bound = yield* bindUnder(subAgent, [...supervisors, agent], siblings, peers)
+      const bound = yield* bindUnder(subAgent, [...leads, agent], siblings, peers)
       if (!toolName.test(subAgent.name)) {
-        return yield* invalid(`the sub-agent "${subAgent.name}" must have a name that can be a tool's`)
+        return yield* invalid(
+          `the name of the sub-agent "${subAgent.name}" must also be valid for a tool: ${toolNameRule}`
+        )
       }
       const found = { name: subAgent.name, bound }
       for (const name of namesOf(subAgent)) {
@@ -179,7 +180,7 @@ const bind = (
         const { entry } = tool
         if (entry.target === "handoff" && !toolName.test(entry.name)) {
           return yield* invalid(
-            `it cannot hand over to "${entry.to}", whose name must be one that can be a tool's`
+            `it cannot hand over to "${entry.to}": the name of the tool "${entry.name}" must be ${toolNameRule}`
           )
         }
         yield* register(entry, tool)
@@ -188,7 +189,7 @@ const bind = (
     for (const { decoder, place, tool } of yielding) {
       const isFree = (name: string) => ![name, ...tool.aliases].some((one) => entries.has(one))
       const { identity, otherNames = [] } = tool.options
-      // Two tools of one identity are told apart by the names that the program gives them, and never by the order of its tools.
+      // Tools with one identity keep the names that the program gave them. Otherwise the order of the tools would decide which is which.
       const isTwin = identity !== undefined && Object.values(identities).includes(identity)
       const name = [tool.name, ...(isTwin ? [] : otherNames)].find(isFree) ?? tool.name
       yield* registerTool({ ...tool, name }, decoder, place)
@@ -217,14 +218,15 @@ const bind = (
       team
     }
     for (const name of namesOf(agent)) {
-      if (team.has(name)) return yield* invalid(`two agents that hand over to each other answer to "${name}"`)
+      if (team.has(name))
+        return yield* invalid(`two agents connected by handoffs have the name or alias "${name}"`)
       team.set(name, bound)
     }
     for (const successor of successors) {
       const known = team.get(successor.name)
-      if (known === undefined) yield* bind(successor, supervisors, team, peerNames)
+      if (known === undefined) yield* bind(successor, leads, team, peerNames)
       else if (known.agent !== successor) {
-        return yield* invalid(`two agents that hand over to each other answer to "${successor.name}"`)
+        return yield* invalid(`two agents connected by handoffs have the name or alias "${successor.name}"`)
       }
     }
     return bound
@@ -232,7 +234,7 @@ const bind = (
 
 const namesOf = ({ name, options }: Agent.Any): ReadonlyArray<string> => [name, ...(options.aliases ?? [])]
 
-/** The agent of this name that an agent gives work to, by a tool of its own or by `delegate`. */
+/** The sub-agent with this name or alias, which is a tool of its own or an argument of `delegate`. */
 export const subAgentOf = (bound: BoundAgent, name: string): SubAgent | undefined => {
   const entry = bound.entries.get(name)
   if (entry?.target === "agent") return entry
@@ -240,7 +242,7 @@ export const subAgentOf = (bound: BoundAgent, name: string): SubAgent | undefine
   return delegate?.target === "delegate" ? delegate.agents.get(name) : undefined
 }
 
-/** The sub-agent that a call is about, or none. */
+/** The sub-agent that a call starts; `undefined` if the call starts none. */
 export const calledAgent = (
   bound: BoundAgent,
   call: { readonly name: string; readonly arguments?: Schema.Json }
@@ -253,12 +255,12 @@ export const calledAgent = (
   return typeof args.agent === "string" ? entry.agents.get(args.agent) : undefined
 }
 
-/** The agent of this name that a conversation can be with: the one that began it, or one that it can go to. */
+/** The agent with this name or alias among a bound agent and those that it hands over to, directly or through others. */
 export const memberOf = (bound: BoundAgent, name: string): BoundAgent | undefined => bound.team.get(name)
 
 /**
- * Who has the conversation of a run now: the agent that began it, or one that took it over. An alias leads to no agent that was there
- * beside it under a name of its own.
+ * The agent that has the conversation of a run: the agent that began it, or one that took it over. An alias never leads to an agent that
+ * existed beside it (`peers`).
  */
 export const holderOf = (
   bound: BoundAgent,
@@ -268,17 +270,17 @@ export const holderOf = (
   return found === undefined || isOtherAgent(found.agent, name, peers) ? undefined : found
 }
 
-/** Whether an agent that answers to a name is another one than had the name, by the agents that were there then. */
+/** Whether an agent found by a recorded name is not the one that was recorded. `peers` are the names of the agents that existed then. */
 export const isOtherAgent = (
   agent: Agent.Any,
   name: string,
   peers: ReadonlyArray<string> | undefined
 ): boolean => isOther(name, agent.name, agent.options.aliases ?? [], peers)
 
-/** Whether a name that was recorded means this agent. */
+/** Whether a recorded name refers to this agent, by its name or an alias. `peers` are the names of the agents that existed then. */
 export const isAgent = (agent: Agent.Any, name: string, peers: ReadonlyArray<string> | undefined): boolean =>
   isSame(name, agent.name, agent.options.aliases ?? [], peers)
 
-/** The agent with this name or alias among an agent and its sub-agents. */
+/** Whether an agent has this name or alias. */
 export const answersTo = (agent: Agent.Any, name: string): boolean =>
   agent.name === name || (agent.options.aliases ?? []).includes(name)

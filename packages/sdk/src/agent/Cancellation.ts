@@ -1,36 +1,39 @@
 /**
- * Cancelling, as a value that can be passed around.
+ * Cancellation tokens, which cancel runs with a reason.
  *
- * A token is cancelled once, with a reason; a token made from another is cancelled with it. A run that is given a token stops
- * its work in flight, gives every open call a result that says what is known, and ends as `cancelled`. Interrupting the fiber
- * that runs a prompt does the same.
+ * A token is cancelled once; a token made from another is cancelled with it. When its token is cancelled, a run interrupts its running
+ * operations, gives every open call a result that states what is known about it, and ends as `cancelled`. Interrupting the fiber that
+ * runs a prompt has the same effect.
  *
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
 
 /**
- * Something that can be cancelled once.
+ * An object that can be cancelled once, with a reason. Made by {@link make} and {@link fromSignal}.
  *
  * @category models
  * @since 0.1.0
  */
 export interface CancellationToken {
-  /** Why it was cancelled; `undefined` while it was not. */
+  /** Returns the reason of the cancellation; `undefined` before it. */
   readonly reason: () => string | undefined
-  /** Cancels it. The first reason stays. */
+  /**
+   * Cancels the token and calls its listeners. The first reason wins; later calls do nothing. Throws the first error of a listener after
+   * all listeners were called.
+   */
   readonly cancel: (reason: string) => void
-  /** Calls `listener` with the reason, at once if it was cancelled already. Returns how to stop listening. */
+  /** Calls `listener` with the reason, at once if the token is already cancelled. Returns a function that removes the listener. */
   readonly onCancel: (listener: (reason: string) => void) => () => void
-  /** The token as an `AbortSignal`, made when first asked for. */
+  /** Returns the token as an `AbortSignal`, created by the first call. */
   readonly signal: () => AbortSignal
-  /** Stops listening to the token that it was made from: nothing will be cancelled any more, and nothing has to be remembered. */
+  /** Stops listening to the parent token or signal. Call it when the token is no longer needed and its parent lives longer. */
   readonly release: () => void
 }
 
 type Listener = (reason: string) => void
 
-/** One lives as long as its run waits, and most have one listener: made to be small. */
+/** Lives as long as its run waits, and usually has one listener; keep it small (decision 24). */
 class Token implements CancellationToken {
   private why: string | undefined = undefined
   private controller: AbortController | undefined = undefined
@@ -41,7 +44,7 @@ class Token implements CancellationToken {
     if (parent !== undefined) this.unlink = parent.onCancel(this.cancel)
   }
 
-  /** A function of its own, which is made when somebody wants it: most are never cancelled. */
+  /** A bound function, created when it is read: most tokens are never cancelled. */
   get cancel(): (why: string) => void {
     return (why) => this.cancelWith(why)
   }
@@ -53,7 +56,7 @@ class Token implements CancellationToken {
     this.controller?.abort(new Error(why))
     const { listeners } = this
     const failures: Array<unknown> = []
-    // One that is called off meanwhile is not told; one that throws keeps nobody from being told.
+    // A listener that another one removes is not called. One that throws does not keep the others from being called.
     for (const listener of typeof listeners === "function" ? [listeners] : (listeners ?? [])) {
       try {
         listener(why)
@@ -96,10 +99,10 @@ class Token implements CancellationToken {
   }
 }
 
-/** A token; with a parent, one that is cancelled with it. */
+/** Makes a token. With a parent, it is cancelled when the parent is, until `release`. */
 export const make = (parent?: CancellationToken): CancellationToken => new Token(parent)
 
-/** Listens to its signal only while somebody listens to it: the signal may outlive many runs. */
+/** Listens to its signal only while it has listeners itself, because the signal may outlive many runs. */
 class OfSignal extends Token {
   private readonly source: AbortSignal
   private listening = 0
@@ -137,7 +140,7 @@ class OfSignal extends Token {
     const { source } = this
     this.listening += 1
     this.unlink ??= () => source.removeEventListener("abort", this.abort)
-    // Once, however often it is added.
+    // Adding the same listener again has no effect.
     source.addEventListener("abort", this.abort, { once: true })
   }
 
@@ -148,17 +151,18 @@ class OfSignal extends Token {
 }
 
 /**
- * A token that is cancelled when a signal is aborted.
+ * Makes a token that is cancelled when a signal is aborted. Its reason is the message of the signal's reason if that is an `Error`,
+ * otherwise `"aborted"`.
  *
  * **Details**
  *
- * It listens to the signal while somebody listens to it, as a run does until it is over: one signal may be used for any number of runs.
- * What `signal()` returns listens until `release`.
+ * The token listens to the signal only while it has listeners, and a run removes its listener when it ends. One signal may therefore be
+ * used for any number of runs. The result of `signal()` is linked to the signal until `release`.
  */
 export const fromSignal = (signal: AbortSignal): CancellationToken => new OfSignal(signal)
 
 /**
- * The token of whatever is going on; runs that are started link themselves to it.
+ * The cancellation token in the context of an effect. Default: `undefined`. Runs and runtimes link their own token to it when they start.
  *
  * @category services
  * @since 0.1.0
@@ -168,11 +172,11 @@ export const CancellationToken = Context.Reference<CancellationToken | undefined
   { defaultValue: () => undefined }
 )
 
-/** Suspends stored runs when their program ends, so that another program can resume them. */
+/** Two tokens that suspend stored runs at shutdown, so that another process can resume them. */
 export interface Suspension {
-  /** Begin nothing new. */
+  /** When it is cancelled, runs start no further operation. */
   readonly soon: CancellationToken
-  /** Stop what is going on, too. */
+  /** When it is cancelled, running operations are interrupted, too. */
   readonly now: CancellationToken
 }
 

@@ -1,9 +1,9 @@
 /**
- * A capability profile: under a name, what an agent may do for the time being, as data.
+ * A capability profile: a named restriction of what an agent may do, as data.
  *
- * An agent's definition says what it can do; a profile takes from that, for the whole tree of agents: a sub-agent, or an agent that
- * takes the conversation over, can do no more than the profile allows either. Profiles are registered with a runtime, which begins
- * with one and may be switched to another between turns.
+ * An agent's definition lists its tools and sub-agents; a profile selects from them. The selection applies to the whole tree of agents,
+ * so that neither a sub-agent nor an agent that takes the conversation over can do more than the profile permits. A runtime has a list of
+ * profiles, starts with one, and can change to another between turns (`reconfigureRuntime`).
  *
  * @since 0.1.0
  */
@@ -16,54 +16,54 @@ import { LimitChanges } from "../domain/Limits.ts"
 const patterns = Schema.Array(Schema.NonEmptyString)
 
 const byName = {
-  /** Patterns of names or aliases, in which `*` stands for any characters. Default: all. */
+  /** Patterns of the names or aliases to select; `*` matches any characters. Default: all. */
   names: Schema.optionalKey(patterns),
-  /** Patterns of those that are left out of them. Default: none. */
+  /** Patterns of the names or aliases to exclude from these. Default: none. */
   except: Schema.optionalKey(patterns)
 }
 
-/** Which tools: those that every condition lets through. */
+/** Selects tools. A tool must meet every condition. */
 export const ToolSelection = Schema.Struct({
   ...byName,
-  /** What the tools may do, such as `["readOnly"]`. Default: anything. */
+  /** The safety that a selected tool may have, such as `["readOnly"]`. Default: any. */
   safety: Schema.optionalKey(Schema.Array(Safety))
 })
 export type ToolSelection = typeof ToolSelection.Type
 
-/** Which other agents. */
+/** Selects sub-agents and handoffs. */
 export const AgentSelection = Schema.Struct(byName)
 export type AgentSelection = typeof AgentSelection.Type
 
-/** What an agent may do for the time being. What is left out is as the agent's definition says. */
+/** A named restriction of an agent. A field that is left out keeps what the agent's definition says. */
 export const CapabilityProfile = Schema.Struct({
-  /** By which it is chosen: 1 to 64 letters, digits, `_`, `.` or `-`. */
+  /** The name that selects the profile: 1 to 64 letters, digits, `_`, `.` or `-`. */
   name: Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_.-]{1,64}$/)),
-  /** What it is for, for whoever chooses. */
+  /** What the profile is for, for the person or program that selects one. */
   description: Schema.optionalKey(Schema.String),
-  /** The tools that the models are shown, at any depth. Default: all. */
+  /** The tools that the agents of the tree have, at any depth. Default: all. */
   tools: Schema.optionalKey(ToolSelection),
-  /** The agents that work, or the conversation, can be given to, at any depth. Default: all. */
+  /** The agents that can be called as sub-agents or handed over to, at any depth. Default: all. */
   subAgents: Schema.optionalKey(AgentSelection),
   /**
-   * Replaces the approval policies of all agents of the tree while it is in force. It binds the runs that start under it also afterwards:
-   * an agent that takes one of them over under another profile is bound by both.
+   * Replaces the approval policies of all agents of the tree. A run keeps the policy of the profile under which it started: an agent that
+   * takes it over under another profile is bound by both.
    */
   policy: Schema.optionalKey(ApprovalPolicy),
-  /** Changes to the limits of the agent that is prompted, for runs that start under it. */
+  /** Changes to the limits of the prompted agent, for runs that start under the profile. */
   limits: Schema.optionalKey(LimitChanges),
-  /** The model profile that the agent asks for, and its sub-agents that ask for none themselves. */
+  /** The model profile of the prompted agent and its handoffs, and of those sub-agents that select none themselves. */
   model: Schema.optionalKey(Schema.NonEmptyString),
-  /** A word for how the agent works under it, such as `plan` or `act`, for extensions and front ends. */
+  /** The mode under this profile, such as `plan` or `act`, for extensions and front ends. Default: the profile's name. */
   mode: Schema.optionalKey(Schema.NonEmptyString),
-  /** Said to the agent after its own instructions. */
+  /** Text that is appended to the agent's own instructions. */
   instructions: Schema.optionalKey(Schema.NonEmptyString)
 })
 export type CapabilityProfile = typeof CapabilityProfile.Type
 
-/** All that the agent's definition says: what a runtime begins with unless it is told otherwise. */
+/** The profile `default`, which restricts nothing. A runtime starts with it unless its options name another. */
 export const everything: CapabilityProfile = { name: "default" }
 
-/** Whether a tool is among those selected. */
+/** Whether a selection includes a tool. Without a selection, every tool is included. */
 export const allowsTool = (
   selection: ToolSelection | undefined,
   tool: { readonly name: string; readonly aliases: ReadonlyArray<string>; readonly safety: Safety }
@@ -72,13 +72,13 @@ export const allowsTool = (
   (selects(selection, [tool.name, ...tool.aliases]) &&
     (selection.safety === undefined || selection.safety.includes(tool.safety)))
 
-/** Whether an agent is among those selected. */
+/** Whether a selection includes an agent. Without a selection, every agent is included. */
 export const allowsAgent = (
   selection: AgentSelection | undefined,
   agent: { readonly name: string; readonly options: { readonly aliases?: ReadonlyArray<string> } }
 ): boolean => selection === undefined || selects(selection, [agent.name, ...(agent.options.aliases ?? [])])
 
-/** Aliases count, so that renaming a tool does not let it slip in or out. */
+/** Patterns match aliases too, so that a rename does not change what a profile selects. */
 const selects = ({ except, names }: AgentSelection, known: ReadonlyArray<string>): boolean => {
   const isOneOf = (patterns: ReadonlyArray<string>) =>
     patterns.some((pattern) => known.some((name) => matchesGlob(pattern, name)))

@@ -1,5 +1,5 @@
 /**
- * What the names that a model knows lead to, in an agent that was checked.
+ * The types of a bound agent: the agent, its tools by name, and its sub-agents.
  *
  * @since 0.1.0
  */
@@ -11,14 +11,14 @@ import type { Decoder } from "../tool/DataSchema.ts"
 import type { AnyTool } from "../tool/Tool.ts"
 import type * as Agent from "./AgentDefinition.ts"
 
-/** What a tool's name leads to. */
+/** What a tool name refers to: a tool, a sub-agent, or one of the tools that the loop handles itself. */
 export type Entry =
   | {
       readonly target: "tool" | "question"
       readonly name: string
       readonly tool: AnyTool
       readonly decoder: Decoder<unknown>
-      /** What approvals and grants are bound to. */
+      /** The tool's identity, to which approvals and grants are bound. */
       readonly definition: Definition
     }
   | {
@@ -38,30 +38,30 @@ export type Entry =
   | {
       readonly target: "handoff"
       readonly name: string
-      /** Name of the agent that takes over. */
+      /** The name of the agent that takes over. */
       readonly to: string
       readonly decoder: Decoder<unknown>
     }
 
-/** An agent that another one gives work to. */
+/** An agent that another agent can call. */
 export interface SubAgent {
   readonly name: string
   readonly bound: BoundAgent
 }
 
-/** An agent that can run. */
+/** An agent whose definition was checked, with its tools and those of the agents that it can call or hand over to. */
 export interface BoundAgent {
   readonly agent: Agent.Any
   /** Tools and sub-agents by name and by alias. */
   readonly entries: ReadonlyMap<string, Entry>
-  /** What the model is shown, in the order of the definition. */
+  /** The tool definitions that the model receives, in the order of the agent's definition. */
   readonly definitions: ReadonlyArray<ToolDefinition>
   readonly identity: AgentIdentity
-  /** The path of a run of its own: one for all of them. */
+  /** The agent path of a run in which this agent is the root; one array for all of them. */
   readonly path: ReadonlyArray<string>
   readonly limits: Limits
   readonly output: Decoder<unknown> | undefined
-  /** The agents that can take a conversation over that this one has begun, by name and by alias, and itself. */
+  /** This agent and the agents that it hands over to, directly or through others, by name and by alias. */
   readonly team: ReadonlyMap<string, BoundAgent>
 }
 

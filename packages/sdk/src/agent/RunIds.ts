@@ -1,12 +1,12 @@
 /**
- * Where the ids of runs and sessions come from: 48 bits of time and 80 of chance, in 26 characters that sort by time.
+ * Generates the ids of runs and sessions: 48 bits of time and 80 random bits, in 26 characters that sort by time.
  *
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import type { RunId, SessionId } from "../domain/Id.ts"
 
-/** Makes ids. `now` is in milliseconds. */
+/** Makes the ids of runs and sessions. `now` is the time in milliseconds since 1970. */
 export interface RunIds {
   readonly runId: (now: number) => RunId
   readonly sessionId: (now: number) => SessionId
@@ -15,14 +15,14 @@ export interface RunIds {
 /** Crockford's base 32: no I, L, O, U. See https://www.crockford.com/base32.html */
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-/** Random bytes, drawn many at a time: each draw costs more than an id. */
+/** Random bytes, drawn many at a time, because a draw costs more than an id. */
 const pool = new Uint8Array(1024)
 let used = pool.length
 
-/** Where an id is put together. */
+/** The character codes of the id in progress. */
 const codes: Array<number> = Array.from({ length: 30 }, () => 0)
 
-/** An id as one piece of text: one that is put together from pieces keeps them all. */
+/** Makes an id as one flat string. A concatenated string would keep its parts in memory. */
 const unique = (prefix: "run_" | "ses_", now: number): string => {
   for (let i = 0; i < 4; i++) codes[i] = prefix.charCodeAt(i)
   for (let i = 9, rest = now; i >= 0; i--, rest = Math.floor(rest / 32)) {
@@ -33,14 +33,14 @@ const unique = (prefix: "run_" | "ses_", now: number): string => {
     used = 0
   }
   for (let i = 0; i < 16; i++) codes[14 + i] = alphabet.charCodeAt(pool[used + i]! % 32)
-  // What an id was made of is not kept.
+  // Bytes that became part of an id do not stay in the pool.
   pool.fill(0, used, used + 16)
   used += 16
   return String.fromCharCode(...codes)
 }
 
 /**
- * Makes the ids of runs and sessions; replace it to have ids that a test can name.
+ * Makes the ids of runs and sessions. Replace it in tests that need predictable ids.
  *
  * @category services
  * @since 0.1.0

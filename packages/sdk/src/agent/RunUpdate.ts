@@ -1,5 +1,5 @@
 /**
- * What somebody who watches a run gets to see: its events, and what passes by without being kept.
+ * The updates of a run, as its subscribers receive them: the events of its journal, and transient parts that are not stored.
  *
  * @since 0.1.0
  */
@@ -7,39 +7,39 @@ import type { RunId, ToolCallId } from "../domain/Id.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { ModelPart } from "../model/ModelPart.ts"
 
-/** Whose run it is about, where that may be a sub-agent's. Of two with one name the runs are told supervisor. */
+/** The run that an update belongs to: the root's or a sub-agent's. Two sub-agents may have one name; the run ids differ. */
 interface Whose {
-  /** The run that is watched: the root's. */
+  /** The id of the root's run. */
   readonly runId: RunId
-  /** The run that it happens in: that one, or a sub-agent's inside it. */
+  /** The id of the run itself: the root's, or that of a sub-agent's run inside it. */
   readonly agentRunId: RunId
-  /** Names of the agents from the root to the one whose run that is. */
+  /** The names of the agents from the root to the agent of that run. */
   readonly agentPath: ReadonlyArray<string>
 }
 
-/** Something that passes by. A reader that is too slow for all of it gets the latest. */
-interface Passing extends Whose {
-  /** Characters right before this one that were left out, because the reader was too slow. */
+/** A transient part, which is not stored. A slow reader receives only the latest ones. */
+interface Transient extends Whose {
+  /** The number of characters before this part that a slow reader missed. */
   readonly omitted?: number
 }
 
-/** An event of the run, or something that is shown and not kept. */
+/** One update of a run: an event of its journal, or a transient part. */
 export type RunUpdate =
-  /** A fact. With a store, requests, decisions and ends are told after they were committed. */
+  /** An event of the run. With a store, requests, decisions and ends are published after they were committed. */
   | {
       readonly _tag: "event"
       readonly runId: RunId
-      /** The number of events of the run, this one included. */
+      /** The number of events in the journal, including this one. */
       readonly revision: number
       readonly event: RunEvent
     }
-  /** A part of an answer as it streams in. */
-  | (Passing & { readonly _tag: "delta"; readonly turn: number; readonly part: ModelPart })
-  /** A tool says how far it is. */
-  | (Passing & { readonly _tag: "progress"; readonly callId: ToolCallId; readonly message: string })
-  /** A tool streams some output. */
-  | (Passing & { readonly _tag: "output"; readonly callId: ToolCallId; readonly chunk: string })
-  /** The model could not be reached, and will be asked again. */
+  /** A part of a streamed response. */
+  | (Transient & { readonly _tag: "delta"; readonly turn: number; readonly part: ModelPart })
+  /** A progress message of a tool. */
+  | (Transient & { readonly _tag: "progress"; readonly callId: ToolCallId; readonly message: string })
+  /** A part of a tool's streamed output. */
+  | (Transient & { readonly _tag: "output"; readonly callId: ToolCallId; readonly chunk: string })
+  /** A model call failed and is retried after `waitMs` milliseconds. */
   | (Whose & {
       readonly _tag: "retry"
       readonly turn: number
@@ -47,5 +47,5 @@ export type RunUpdate =
       readonly waitMs: number
       readonly reason: string
     })
-  /** A stream failed before it brought anything; the model is asked for a whole answer instead. */
+  /** A stream failed before its first part; the model is called again without streaming. */
   | (Whose & { readonly _tag: "fallback"; readonly turn: number; readonly reason: string })

@@ -1,10 +1,10 @@
 /**
- * An agent that can run: its definition checked, narrowed to a capability profile, and bound to a model and to whatever its tools
- * need.
+ * A runtime: an agent whose definition was checked, restricted to a capability profile, and bound to a model and to the services that its
+ * tools need.
  *
- * A runtime holds no run. The same one can run any number of prompts at the same time, and continue runs that another process
- * has started, as long as the agent has the same name. It is a live object: what a turn is run with may be replaced between turns, see
- * `reconfigureRuntime`; each turn reads it anew.
+ * A runtime has no state of a run. It can run any number of prompts at the same time, and continue runs that another process started, if
+ * the agent has the same name. It is a live object: `reconfigureRuntime` changes its profile, tools, model and mode between turns, and each
+ * turn reads them anew.
  *
  * @since 0.1.0
  */
@@ -21,7 +21,7 @@ import { check } from "./RuntimeOptions.ts"
 export type { Choice, LiveRun, RuntimeOptions } from "./RuntimeDefinition.ts"
 
 /**
- * An agent that can run.
+ * An agent that can run. Pass it to `runPrompt` and `dispatchPrompt`.
  *
  * @category models
  * @since 0.1.0
@@ -29,7 +29,7 @@ export type { Choice, LiveRun, RuntimeOptions } from "./RuntimeDefinition.ts"
 export type Runtime<Output = unknown> = Definition<Output>
 
 /**
- * A runtime as a service.
+ * A runtime as a service, for programs that create their runtime in a layer.
  *
  * **Example** (Creating it with the program)
  *
@@ -52,20 +52,23 @@ export type Runtime<Output = unknown> = Definition<Output>
  */
 export const Runtime = Context.Service<Runtime>("@fermata/sdk/agent/Runtime")
 
-/** What {@link make} takes: options that need no building, starting or closing. */
+/** The options of {@link make}: those that need no start and no close. */
 export type BindOptions<R, Output> = Pick<
   RuntimeOptions<R, Output>,
   "agent" | "peers" | "approvalCallback" | "interactive" | "owner" | "leaseTtl" | "cancelGrace"
 >
 
 /**
- * Binds an agent to the model and the services at hand, with all that its definition says. For profiles, extensions and a beginning and
- * an end, see `createRuntime`.
+ * Binds an agent to the model and the services in the context.
+ *
+ * **When to use**
+ *
+ * For a runtime without profiles, extensions and hooks. It needs no scope and no close; `createRuntime` makes one with all options.
  *
  * **Errors**
  *
- * - `RuntimeOptionsInvalid` — names every option that is wrong or unknown, and what it takes.
- * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
+ * - `RuntimeOptionsInvalid` — names every invalid or unknown option, and what it takes.
+ * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition.
  */
 export const make = <R, Output, Callback = never>(
   options: Omit<BindOptions<R, Output>, "approvalCallback"> &
@@ -77,7 +80,7 @@ export const make = <R, Output, Callback = never>(
 > =>
   Effect.gen(function* () {
     const checked = yield* check(options as BindOptions<R | Inferred<Callback>, Output>)
-    // Nothing that could bring these about is among the options.
+    // The options name no profile and no extension, so these errors cannot occur.
     return yield* Effect.catchTag(
       assemble(checked),
       ["CapabilityProfileNotFound", "ModelProfileNotFound", "ExtensionFailed"],
@@ -86,7 +89,7 @@ export const make = <R, Output, Callback = never>(
   })
 
 /**
- * Whether a runtime still takes runs.
+ * Fails if the runtime was closed.
  *
  * **Errors**
  *

@@ -1,7 +1,7 @@
 /**
- * The types of a runtime: what it is created from, what extends it, and what it is.
+ * The types of a runtime, of its options and of its extensions.
  *
- * They are in one file because each knows the others. `Runtime`, `RuntimeOptions` and `RuntimeExtension` are the modules to use.
+ * They are in one file because each refers to the others. `Runtime`, `RuntimeOptions` and `RuntimeExtension` are the modules to use.
  *
  * @since 0.1.0
  */
@@ -24,120 +24,122 @@ import type { CloseStatus, ExtensionFailed, RuntimeClosed } from "./RuntimeError
 import type { RuntimeHooks } from "./RuntimeHooks.ts"
 import type { RuntimeSettings } from "./RuntimeSettings.ts"
 
-/** What a runtime is told when it is created. `R` are the services that its agent and its callbacks need. */
+/** The options of a runtime. `R` are the services that its agent and its callbacks need. */
 export interface RuntimeOptions<R, Output> extends RuntimeSettings {
+  /** The agent to run. */
   readonly agent: Agent<R, Output>
   /**
-   * Decides requests as they come up, without holding the run: return a decision, or `undefined` to hold. A callback that fails
-   * holds the run, and so does a decision about another request than the one it was asked about. It is asked about what is open
-   * whenever somebody goes on with a run. Default: every request holds the run.
+   * Decides requests when they are opened, so that the run is not held. Return a decision, or `undefined` to leave the request open. A
+   * callback that fails, or whose decision names another request, leaves the request open, too. Each time a run is resumed, the callback
+   * is called for its open requests. Default: every request holds the run.
    */
   readonly approvalCallback?: (request: Interruption) => Awaitable<DecisionInput | undefined, R>
-  /** Adds tools that need to know the runtime, and what is opened and closed with it. Default: none. */
+  /** Extensions, which add tools that use the runtime, and code that runs at its start and close. Default: none. */
   readonly extensions?: ReadonlyArray<RuntimeExtension<R>>
-  /** Told what happens in the runs. Default: nobody. */
+  /** Callbacks that observe the runs. Default: none. */
   readonly hooks?: RuntimeHooks
-  /** Cancels all runs of the runtime. Default: the token of whatever is going on where it is created. */
+  /** Cancels all runs of the runtime. Default: the `CancellationToken` in the context in which it is created. */
   readonly cancellation?: CancellationToken
 }
 
-/** What an extension is told about the runtime that it is in. */
+/** The runtime that an extension belongs to, as the argument of its functions. */
 export interface RuntimeContext {
-  /** As it was defined, whatever the profile leaves of it. */
+  /** The agent as it was defined, without the restrictions of the profile. */
   readonly agent: Any
   readonly profile: CapabilityProfile
   readonly mode: string
-  /** The services that user code runs with, as they were when the runtime was made. What the context of a run has wins. */
+  /** The services that user code runs with, captured when the runtime was made. The context of a run takes precedence. */
   readonly services: AnyServices
   /** Cancelled when the runtime is closed. */
   readonly cancellation: CancellationToken
   /**
-   * The runtime itself, to run or dispatch something on it. Ask for it in a handler or in `onStart`: while the tools of a new runtime
-   * are being made, there is none yet.
+   * Returns the runtime, to run or dispatch a prompt on it. Call it in a handler or in `onStart`; it throws while the tools of a new
+   * runtime are being made.
    */
   readonly runtime: () => Runtime
 }
 
-/** An extension, whatever its tools need. */
+/** An extension with any services. */
 export type AnyExtension = RuntimeExtension<unknown>
 
-/** Adds tools to a runtime. `R` are the services that these, and opening and closing, need. */
+/** Adds tools to a runtime. `R` are the services that the tools, `onStart` and `onClose` need. */
 export interface RuntimeExtension<R = never> {
-  /** For errors and logs; no two extensions of a runtime have the same. */
+  /** The name in errors and logs, unique among the extensions of a runtime. */
   readonly name: string
-  /** Its tools. Asked when the runtime is created and whenever it is reconfigured; it must do nothing else. */
+  /** Returns its tools. Called when the runtime is created and at each reconfiguration; it must have no other effect. */
   readonly tools?: (context: RuntimeContext) => ReadonlyArray<Tool<R>>
-  /** Opens what its tools need; once, in the order of the extensions. */
+  /** Acquires what its tools need. Called once, in the order of the extensions. */
   readonly onStart?: (context: RuntimeContext) => Awaitable<void, R>
-  /** Closes it; once, after the runs have ended, in the opposite order, and only what was opened. */
+  /** Releases it. Called once, after the runs have ended, in reverse order, and only if `onStart` succeeded. */
   readonly onClose?: (status: CloseStatus, context: RuntimeContext) => Awaitable<void, R>
 }
 
-/** What somebody has chosen for a runtime. What is left out follows from the profile, or from the agent. */
+/** The current selection of a runtime. A field that is left out follows from the profile or the agent. */
 export interface Choice {
   /** The name of the capability profile. */
   readonly profile: string
   readonly mode?: string
   /** The name of the model profile. */
   readonly model?: string
-  /** In the place of the agent's own. */
+  /** Tools that replace the agent's own. */
   readonly tools?: ReadonlyArray<AnyTool>
 }
 
-/** A run that is being driven. */
+/** A run that this process drives. */
 export interface LiveRun {
   readonly runId: string
-  /** Whether a call of it is open, or a model is being asked. */
+  /** Whether a call of the run is open or a model call is running. */
   readonly isMidTurn: () => boolean
-  /** Stops it, with a reason. */
+  /** Cancels the run. */
   readonly cancel: (reason: string) => void
 }
 
 /**
- * An agent that can run.
+ * An agent that can run: bound to a model, a capability profile and services.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Runtime<Output = unknown> {
-  /** Where its tools act: in this program, or in a remote sandbox. */
+  /** Where the tools act: in this program, or in a remote sandbox. */
   readonly kind: "local" | "remote"
-  /** What it was created with, defaults filled in. */
+  /** The options that it was created with, with defaults. */
   readonly options: RuntimeOptions<unknown, Output>
-  /** As it was defined, whatever the profile leaves of it. */
+  /** The agent as it was defined, without the restrictions of the profile. */
   readonly agent: Agent<unknown, Output>
-  /** What the agent can do now. May change between turns. */
+  /** The agent with the current profile and tools. May change between turns. */
   readonly bound: BoundAgent.BoundAgent
-  /** May change between turns. */
+  /** The model client. May change between turns. */
   readonly model: ModelClient["Service"]
-  /** The name of the capability profile in force. May change between turns. */
+  /** The name of the current capability profile. May change between turns. */
   readonly profileName: string
-  /** A word for how the agent works now. May change between turns. */
+  /** The current mode. May change between turns. */
   readonly mode: string
-  /** What was chosen, of which the rest follows. May change between turns. */
+  /** The selection from which `bound`, `model`, `profileName` and `mode` follow. May change between turns. */
   readonly choice: Choice
-  /** The capability profiles to choose from, by name. */
+  /** All capability profiles, by name. */
   readonly profiles: ReadonlyMap<string, CapabilityProfile>
-  /** The services that user code runs with, as they were when the runtime was made. What the context of a run has wins. */
+  /** The services that user code runs with, captured when the runtime was made. The context of a run takes precedence. */
   readonly services: AnyServices
   readonly contextPolicy: ContextPolicy
   readonly tokenizer: Tokenizer
   readonly scrubber: Scrubber
   readonly ids: RunIds
+  /** The name under which it claims stored runs. */
   readonly owner: string
-  /** The runs that are being driven right now. */
+  /** The runs that this runtime drives now. */
   readonly runs: Set<LiveRun>
-  /** Cancelled when it is closed; the runs on it are cancelled with it. */
+  /** Cancels the runs of this runtime. It is cancelled when the runtime is closed. */
   readonly cancellation: CancellationToken
-  /** Opens what the extensions need; once, however often it is asked for. One that fails closes the runtime. */
+  /** Starts the extensions, once; later calls wait for the same start. If an extension fails, the runtime is closed. */
   readonly start: Effect.Effect<void, RuntimeClosed | ExtensionFailed>
   /**
-   * Cancels the runs on it, waits for them to end, and closes what the extensions have opened; once, however often it is asked for,
-   * with the status of the first time. Runs are refused afterwards.
+   * Closes the runtime: refuses new runs, cancels the running ones, waits for them, and closes the extensions, each wait up to
+   * `closeTimeout`. It happens once, with the first status; later calls wait for the same close.
    */
   readonly close: (status: CloseStatus) => Effect.Effect<void>
-  /** How it was closed; `undefined` while it was not. */
+  /** Returns the status with which it was closed; `undefined` before. */
   readonly closed: () => CloseStatus | undefined
-  /** One reconfiguration at a time. */
+  /** Serializes reconfigurations. */
   readonly "~changing": Semaphore.Semaphore
 }

@@ -1,25 +1,26 @@
 /**
- * What can be wrong with a runtime, and with what is asked of it. None of these changed anything.
+ * The errors of creating, reconfiguring and closing runtimes. An operation that fails with one of them has changed nothing, except that
+ * `ExtensionFailed` at the start closes the runtime.
  *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import { lines, sentence } from "../domain/Display.ts"
 
-/** What a runtime was told does not fit. Every knob that is wrong is named, with what it takes. */
+/** The options of a runtime, or of a function of the Promise API, are invalid. `problems` lists every one, with what it takes. */
 export class RuntimeOptionsInvalid extends Schema.TaggedError<RuntimeOptionsInvalid>()(
   "RuntimeOptionsInvalid",
   {
-    /** Each knob that is wrong, once or more, and what is wrong with it. */
+    /** Each invalid option by its key (`knob`), once for each problem. */
     problems: Schema.Array(Schema.Struct({ knob: Schema.String, problem: Schema.String }))
   }
 ) {
   override get message() {
-    return sentence`The runtime cannot be used like this: ${lines(this.problems.map(({ problem }) => problem).join("; "))}.`
+    return sentence`The options are invalid: ${lines(this.problems.map(({ problem }) => problem).join("; "))}.`
   }
 }
 
-/** No capability profile has this name. */
+/** The runtime has no capability profile of this name. */
 export class CapabilityProfileNotFound extends Schema.TaggedError<CapabilityProfileNotFound>()(
   "CapabilityProfileNotFound",
   { profile: Schema.String, known: Schema.Array(Schema.String) }
@@ -39,7 +40,7 @@ export class ModelProfileNotFound extends Schema.TaggedError<ModelProfileNotFoun
   }
 }
 
-/** An extension could not make its tools, or could not start. */
+/** An extension failed to make its tools or to start. */
 export class ExtensionFailed extends Schema.TaggedError<ExtensionFailed>()("ExtensionFailed", {
   extension: Schema.String,
   during: Schema.Literals(["tools", "start"]),
@@ -51,9 +52,9 @@ export class ExtensionFailed extends Schema.TaggedError<ExtensionFailed>()("Exte
   }
 }
 
-/** Runs are in the middle of a turn: a call is open, or a model is being asked. */
+/** Runs are in the middle of a turn: a call is open or a model call is running. Retry between turns. */
 export class RuntimeBusy extends Schema.TaggedError<RuntimeBusy>()("RuntimeBusy", {
-  /** The ids of those runs. */
+  /** The ids of these runs. */
   runs: Schema.Array(Schema.String)
 }) {
   readonly isRetryable = true
@@ -67,11 +68,11 @@ export class RuntimeBusy extends Schema.TaggedError<RuntimeBusy>()("RuntimeBusy"
   }
 }
 
-/** How a runtime was closed: its work was done, was called off, or went wrong. */
+/** How a runtime was closed: its scope succeeded, was interrupted, or failed. */
 export const CloseStatus = Schema.Literals(["completed", "cancelled", "error"])
 export type CloseStatus = typeof CloseStatus.Type
 
-/** The runtime was closed. */
+/** The runtime was closed and takes no more runs. */
 export class RuntimeClosed extends Schema.TaggedError<RuntimeClosed>()("RuntimeClosed", {
   agent: Schema.String,
   status: CloseStatus
@@ -81,9 +82,9 @@ export class RuntimeClosed extends Schema.TaggedError<RuntimeClosed>()("RuntimeC
   }
 }
 
-/** This runtime cannot be reconfigured at all. */
+/** The runtime cannot be reconfigured. */
 export class ReconfigureRefused extends Schema.TaggedError<ReconfigureRefused>()("ReconfigureRefused", {
-  /** `remote`: its tools act in a remote sandbox, which was set up for the profile that it has. */
+  /** `remote`: its tools act in a remote sandbox, which was set up for its current profile. */
   reason: Schema.Literals(["remote"])
 }) {
   override get message() {
@@ -91,7 +92,7 @@ export class ReconfigureRefused extends Schema.TaggedError<ReconfigureRefused>()
   }
 }
 
-/** The text is not what `captureState` made. */
+/** The text was not made by `captureState`, or was changed. */
 export class CaptureMalformed extends Schema.TaggedError<CaptureMalformed>()("CaptureMalformed", {
   issues: Schema.String
 }) {
@@ -100,12 +101,12 @@ export class CaptureMalformed extends Schema.TaggedError<CaptureMalformed>()("Ca
   }
 }
 
-/** The capture was made by a newer Fermata. */
+/** The capture was made by a newer version of Fermata. */
 export class CaptureTooNew extends Schema.TaggedError<CaptureTooNew>()("CaptureTooNew", {
   version: Schema.Finite,
   supported: Schema.Finite
 }) {
   override get message() {
-    return sentence`This capture has version ${this.version}, and this Fermata reads up to ${this.supported}: update Fermata to go on with it.`
+    return sentence`This capture has version ${this.version}, and this Fermata reads up to ${this.supported}: update Fermata to restore it.`
   }
 }

@@ -1,9 +1,8 @@
 /**
- * An extension of a runtime: tools that need to know the runtime that they act in, and what has to be opened and closed with it.
+ * An extension of a runtime: tools that use the runtime that they run in, with code that runs at its start and close.
  *
- * A tool that stands in an agent's definition knows nothing but its call. An extension's tools are made when the runtime is created,
- * and again whenever it is reconfigured, from the profile and the mode then in force. They are subject to the profile like any other
- * tool.
+ * A tool of an agent's definition has access to its call only. An extension's tools are made when the runtime is created, and again at
+ * each reconfiguration, from the current profile and mode. The profile restricts them like any other tool.
  *
  * @since 0.1.0
  */
@@ -15,7 +14,7 @@ import type { CloseStatus } from "./RuntimeError.ts"
 export type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
 
 /**
- * Defines an extension; knows the services that it needs by what its functions return.
+ * Defines an extension. The services that it needs are inferred from what its functions return.
  *
  * **Example** (A tool that knows the mode)
  *

@@ -1,8 +1,8 @@
 /**
- * Hooks: callbacks of the program about the runs of a runtime, for metrics, logs and progress.
+ * Hooks: callbacks that observe the runs of a runtime, for metrics, logs and progress.
  *
- * All of it is derived from the updates of a run by {@link observe}. A hook is called when something is over, not for every piece of an
- * answer. One that fails breaks nothing: that is logged.
+ * {@link observe} derives the calls from the updates of a run. Hooks are not called for the parts of a streamed response. A failing hook
+ * does not fail the run; the failure is logged.
  *
  * @since 0.1.0
  */
@@ -38,42 +38,51 @@ export type {
 } from "./internal/notices.ts"
 
 /**
- * Callbacks about the runs of a runtime. A hook may return a promise, or an effect: it is run in the context of the run, with the services of the
- * runtime, and not waited for.
+ * Callbacks that observe the runs of a runtime. A hook may return a promise or an effect, which the run does not wait for. An effect runs in
+ * the context of the run with the services of the runtime.
  */
 export interface RuntimeHooks {
-  /** Told between two turns of that run: a place to reconfigure, if no other run is in the middle of one. */
+  /** Called when a turn of a run has ended. The runtime can be reconfigured here if no other run is in the middle of a turn. */
   readonly onTurn?: (turn: TurnNotice) => unknown
+  /** Called when a model call was answered, failed, is retried or falls back to another way of calling. */
   readonly onModelCall?: (call: ModelCallNotice) => unknown
+  /** Called when a call starts and when it has its result. */
   readonly onToolCall?: (call: ToolCallNotice) => unknown
+  /** Called when a request is opened, decided, superseded or about to expire. */
   readonly onRequest?: (request: RequestNotice) => unknown
+  /** Called when a run, or a sub-agent's run, has ended. A held run has not ended. */
   readonly onRunEnd?: (end: RunEndNotice) => unknown
+  /** Called when the runtime was reconfigured. */
   readonly onReconfigured?: (change: ReconfiguredNotice) => unknown
 }
 
-/** The services that effects of hooks need, by what the hooks return. */
+/** The services that the effects returned by hooks need. */
 export type HookServices<Hooks> = {
   [Name in keyof Hooks]-?: Hooks[Name] extends ((value: never) => infer Out) | undefined
     ? Services<Out>
     : never
 }[keyof Hooks]
 
-/** How a hook of a name is called. */
+/** Calls a hook. `name` is its key in {@link RuntimeHooks}, for spans and logs. */
 export type CallHook = (name: string, hook: ((value: never) => unknown) | undefined, value: object) => void
 
-/** Tells a hook something. */
+/** Calls the hook of this name with a notice. */
 type Call = <Name extends keyof RuntimeHooks>(
   name: Name,
   value: Parameters<NonNullable<RuntimeHooks[Name]>>[0]
 ) => void
 
 /**
- * Turns the updates of one run into calls of hooks; fits where a run takes `onUpdate`.
+ * Makes an `onUpdate` function that calls hooks for the updates of one run.
+ *
+ * **When to use**
+ *
+ * To observe a single run, or a run of a runtime without hooks. The option `hooks` of `createRuntime` observes all runs of a runtime.
  *
  * **Details**
  *
- * `before` is the state that a run is continued from: calls and requests are known by it. Without it, hooks are called for a run from its start
- * on, and nothing of a run that is continued.
+ * `before` is the state from which a run is continued; the observer finds calls and requests in it. Without it, hooks are called only for
+ * a run that starts under the observer, and not for a continued one, except for retries and fallbacks of model calls.
  *
  * **Example** (Logging what tools do)
  *
@@ -95,7 +104,7 @@ type Call = <Name extends keyof RuntimeHooks>(
 export const observe = (
   hooks: RuntimeHooks,
   before?: RunState,
-  /** Calls a hook. Default: without services. */
+  /** How a hook is called. Default: without services. */
   call: CallHook = callHook()
 ): ((update: RunUpdate) => void) => {
   const notifyHook: Call = (name, value) => call(name, hooks[name], value)
@@ -104,7 +113,7 @@ export const observe = (
   const fold = (run: RunState | undefined, event: RunEvent): RunState => {
     if (event._tag === "child.advanced") {
       const child = run === undefined ? undefined : findChild(run, event.callId)
-      // What a run does that has ended means nothing any more.
+      // Events of a sub-agent that has already ended and left the state are ignored.
       if (child !== undefined || event.event._tag === "run.started") fold(child, event.event)
     }
     const after = evolve(run, event)
@@ -133,7 +142,7 @@ export const observe = (
   }
 }
 
-/** `onUpdate` with the hooks called first; `onUpdate` itself where no hook is about runs. */
+/** Returns an `onUpdate` that calls the hooks first; the given `onUpdate` if no hook observes runs. */
 export const observed = (
   hooks: RuntimeHooks | undefined,
   onUpdate: ((update: RunUpdate) => void) | undefined,
@@ -151,12 +160,12 @@ export const observed = (
   }
 }
 
-/** One event of one run of the tree, and what it has made of that run. */
+/** One event of one run of the tree, with the state of that run before and after it. */
 interface Change {
   readonly before: RunState | undefined
   readonly after: RunState
   readonly event: RunEvent
-  /** When the event before happened. */
+  /** The time of the run's previous event. */
   readonly since: Timestamp | undefined
 }
 
@@ -195,7 +204,7 @@ const callHooks = (notifyHook: Call, change: Change): void => {
   notifyEnd(notifyHook, change, whose)
 }
 
-/** Tells what became of the calls of the turn, and returns all of them when the turn is over. */
+/** Notifies the start and the result of calls. Returns all calls of the turn when it has ended. */
 const notifyCalls = (
   notifyHook: Call,
   { after, before, event }: Change,
@@ -230,7 +239,7 @@ const notifyCalls = (
 const elapsed = ({ attempt, startedAt }: ToolCall, at: Timestamp): { readonly ms?: number } =>
   attempt === 0 || startedAt === undefined ? {} : { ms: at - startedAt }
 
-/** How the calls of a turn that was closed have ended: that is in the history now. */
+/** The outcomes of the calls of a turn that has ended, from the messages that it added to the history. */
 const outcomesIn = (before: RunState, after: RunState): ReadonlyMap<ToolCallId, ToolOutcome> => {
   const outcomes = new Map<ToolCallId, ToolOutcome>()
   const { chunks, tail } = after.history

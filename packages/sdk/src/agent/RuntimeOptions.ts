@@ -1,8 +1,7 @@
 /**
- * What a runtime is told when it is created. What is plain data is a schema, so that it can come from a file; the rest are values.
+ * The options of a runtime, and their checks. `RuntimeSettings` is the schema of those that are plain data, which can come from a file.
  *
- * Everything is checked before anything is made: an option that nobody knows is refused rather than ignored, and what is wrong is
- * told with what the option takes.
+ * All options are checked before anything is created. Unknown options are refused, not ignored, and an error names what an option takes.
  *
  * @since 0.1.0
  */
@@ -24,7 +23,7 @@ export type { RuntimeOptions } from "./RuntimeDefinition.ts"
 /** @deprecated Use `RuntimeSettings`. */
 export { RuntimeSettings as Knobs } from "./RuntimeSettings.ts"
 
-/** What each option takes, for people. */
+/** What each option takes, in words. */
 const takes = {
   agent: "an agent, as Agent.make returns it",
   profile: 'the name of a capability profile, such as "plan" (default: "default")',
@@ -32,8 +31,8 @@ const takes = {
   mode: 'a word such as "plan" or "act" (default: the profile\'s)',
   model: "the name of a model profile (default: the capability profile's, or the agent's)",
   interactive: "true or false (default: true)",
-  peers: "a list of names of agents (default: those that the agent hands over to)",
-  owner: "a name that is not empty (default: one made of chance)",
+  peers: "a list of names of agents (default: none, besides those that the agent hands over to)",
+  owner: "a name that is not empty (default: a random one)",
   leaseTtl: 'a duration of a millisecond or more, such as "15 seconds" (the default) or 15000',
   cancelGrace: 'a duration, such as "2 seconds" (the default) or 2000',
   closeTimeout: 'a duration, such as "5 seconds" (the default) or 5000',
@@ -57,7 +56,7 @@ const invalid = (knob: string): Problems => [
   }
 ]
 
-/** What is wrong inside a knob, such as `profiles.0.tools.safety`. */
+/** The problem of a value inside an option, such as `profiles.0.tools.safety`. */
 const invalidInside = (knob: string, path: ReadonlyArray<string>, message: string): Problems => [
   {
     knob,
@@ -67,7 +66,7 @@ const invalidInside = (knob: string, path: ReadonlyArray<string>, message: strin
   }
 ]
 
-/** A name that two profiles have. */
+/** The problem of two profiles with one name. */
 const invalidTwice = (profiles: ReadonlyArray<CapabilityProfile> = []): Problems => {
   const names = profiles.map(({ name }) => name)
   const twice = names.find((name, index) => names.indexOf(name) !== index)
@@ -82,7 +81,7 @@ const profileShape = keysOf(Object.keys(CapabilityProfile.fields), {
   limits: limitsShape
 })
 
-/** What is wrong in a profile beside what its schema says. */
+/** The problems of profiles that their schema does not report: unknown keys, and policies. */
 const invalidIn = (profiles: unknown): Problems =>
   Array.isArray(profiles)
     ? profiles.flatMap((profile: unknown, index) => {
@@ -120,7 +119,7 @@ const isExtension = (value: unknown): value is { readonly name: string } => {
   if (!isObject(value)) return false
   const { name, ...rest } = value
   if (typeof name !== "string" || name === "") return false
-  // An instance of a class may keep what it likes.
+  // An instance of a class may have other fields.
   const isPlain = Object.getPrototypeOf(value) === Object.prototype
   return !isPlain || hasOnly(rest, ["tools", "onStart", "onClose"], isFunction)
 }
@@ -132,7 +131,7 @@ const hasOnly = (
 ): boolean =>
   Object.entries(object).every(([name, value]) => value === undefined || (names.includes(name) && is(value)))
 
-/** The options that are not data, and whether a value can be one. */
+/** The options that are not data, each with a predicate for its values. */
 const values: Readonly<Record<string, (value: unknown) => boolean>> = {
   agent: (value) => isObject(value) && typeof value["name"] === "string" && isObject(value["options"]),
   approvalCallback: isFunction,
@@ -145,16 +144,16 @@ const values: Readonly<Record<string, (value: unknown) => boolean>> = {
 }
 
 /**
- * Reads the options that are data, as from a file.
+ * Decodes the options that are plain data, for example from a file.
  *
  * **Errors**
  *
- * - `RuntimeOptionsInvalid` — names every knob that is wrong or unknown, and what it takes.
+ * - `RuntimeOptionsInvalid` — names every invalid or unknown option, and what it takes.
  */
 export const decode = (given: unknown): Result.Result<RuntimeSettings, RuntimeOptionsInvalid> => {
   if (!isObject(given)) {
     return Result.fail(
-      new RuntimeOptionsInvalid({ problems: [{ knob: "", problem: "the options are an object" }] })
+      new RuntimeOptionsInvalid({ problems: [{ knob: "", problem: "the options have to be an object" }] })
     )
   }
   const own = readOnce(given)
@@ -174,7 +173,7 @@ export const decode = (given: unknown): Result.Result<RuntimeSettings, RuntimeOp
     : Result.succeed(decoded.success)
 }
 
-/** The options without what is `undefined`, checked. */
+/** Checks options. Returns them without the keys whose value is `undefined`. */
 export const check = <R, Output>(
   given: RuntimeOptions<R, Output>
 ): Effect.Effect<RuntimeOptions<R, Output>, RuntimeOptionsInvalid> =>

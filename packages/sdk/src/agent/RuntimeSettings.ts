@@ -1,5 +1,5 @@
 /**
- * What of the options of a runtime is plain data: a schema, so that it can come from a file.
+ * The runtime options that are plain data, as a schema, so that they can come from a file.
  *
  * @since 0.1.0
  */
@@ -14,42 +14,44 @@ const durationFrom = (least: number) =>
     return ms !== undefined && Number.isFinite(ms) && ms >= least
   })
 
-/** A duration of a millisecond or more; and one that may also be nothing. */
-const someTime = durationFrom(1)
-const anyTime = durationFrom(0)
+/** A duration of a millisecond or more. */
+const positiveDuration = durationFrom(1)
 
-/** The options that are data. */
+/** A duration of 0 or more. */
+const anyDuration = durationFrom(0)
+
+/** The schema of the runtime options that are plain data. */
 export const RuntimeSettings = Schema.Struct({
-  /** The name of the capability profile to begin with. Default: `default`, which leaves all that the agent's definition says. */
+  /** The name of the first capability profile. Default: `default`, which restricts nothing. */
   profile: Schema.optionalKey(Schema.NonEmptyString),
-  /** The capability profiles to choose from, besides `default`; one of that name replaces it. Default: none. */
+  /** The capability profiles besides `default`; one of that name replaces it. Default: none. */
   profiles: Schema.optionalKey(Schema.Array(CapabilityProfile)),
-  /** A word for how the agent works, such as `plan` or `act`, for extensions and front ends. Default: the profile's, or its name. */
+  /** The mode, such as `plan` or `act`, for extensions and front ends. Default: the profile's mode, or its name. */
   mode: Schema.optionalKey(Schema.NonEmptyString),
-  /** The model profile that the agent asks for. Default: the capability profile's, the agent's, or the model client's, in this order. */
+  /** The name of the model profile. Default: that of the capability profile, the agent or the model client, in this order. */
   model: Schema.optionalKey(Schema.NonEmptyString),
   /**
-   * Whether somebody can be asked. Default: yes. With `false`, a call that needs approval is denied, and a question, a used-up
-   * budget or a login ends as an error instead of holding the run.
+   * Whether a person or program decides requests. Default: `true`. With `false`, a call that needs approval is denied, and a question, an
+   * exhausted budget or a missing login is an error; the run is not held for them.
    */
   interactive: Schema.optionalKey(Schema.Boolean),
   /**
-   * Names of the program's agents. An alias that names an agent which was there when a run was stored does not take its place. Default:
-   * those that the agent hands over to.
+   * Names of the program's other agents, which are stored with each run. An agent that existed when a run was stored does not take that
+   * run over by an alias. Default: none, besides the agents that the agent hands over to.
    */
   peers: Schema.optionalKey(Schema.Array(Schema.NonEmptyString)),
-  /** Who drives the stored runs, for whoever finds them busy. Default: a name made of chance. */
+  /** The name under which this process claims stored runs; `RunBusy` names it to other processes. Default: a random name. */
   owner: Schema.optionalKey(Schema.NonEmptyString),
-  /** How long a stored run stays claimed without a sign of life. At least a millisecond. Default: 15 seconds. */
-  leaseTtl: Schema.optionalKey(someTime),
+  /** How long a lease lasts without renewal. At least a millisecond. Default: 15 seconds. */
+  leaseTtl: Schema.optionalKey(positiveDuration),
   /**
-   * How long a tool, a model or a callback that was told to stop may take to do so, be it a promise or an effect. Default: 2 seconds. What
-   * takes longer is left behind, and what it comes to is not heard any more.
+   * The grace period: how long a tool, a model client or a callback may take to return after it was interrupted, as a promise or an
+   * effect. After it, the code is abandoned and its result is ignored. Default: 2 seconds.
    */
-  cancelGrace: Schema.optionalKey(anyTime),
-  /** How long closing waits for runs to end, and then for each extension to close. Default: 5 seconds. */
-  closeTimeout: Schema.optionalKey(anyTime)
+  cancelGrace: Schema.optionalKey(anyDuration),
+  /** How long a close waits for the runs to end, and then for each extension's `onClose`. Default: 5 seconds. */
+  closeTimeout: Schema.optionalKey(anyDuration)
 })
 
-/** The options that are data. */
+/** The runtime options that are plain data. */
 export interface RuntimeSettings extends Schema.Schema.Type<typeof RuntimeSettings> {}

@@ -1,5 +1,5 @@
 /**
- * The tools that a turn is run with: what a capability profile leaves of an agent, and what extensions add, checked and bound.
+ * Builds the registry of a runtime: the agent's tools that a capability profile permits and the tools of extensions, checked and bound.
  *
  * @since 0.1.0
  */
@@ -17,33 +17,36 @@ import { isPromise } from "./internal/userCode.ts"
 import type { AnyExtension, RuntimeContext } from "./RuntimeDefinition.ts"
 import { ExtensionFailed } from "./RuntimeError.ts"
 
-/** What keeps the tools of a runtime from being built. */
+/** The errors of {@link buildRuntimeRegistry}. */
 export type RegistryError = DefinitionError | ExtensionFailed
 
-/** What a runtime that is there already adds. */
+/** What an existing runtime adds to the registry. */
 export interface RegistryOptions {
-  /** What the extensions are told. Default: the agent and the profile, and no runtime. */
+  /** The argument of the extensions' functions. Default: a context with the agent and the profile, and without a runtime. */
   readonly context?: RuntimeContext
-  /** Tools in the place of the agent's own. */
+  /** Tools that replace the agent's own. */
   readonly tools?: ReadonlyArray<AnyTool>
-  /** Names of the program's other agents. */
+  /** Names of the program's other agents. Default: none. */
   readonly peers?: ReadonlyArray<string>
 }
 
 /**
- * Builds what a runtime works with when it is created, and when it is reconfigured; by itself, it tells what a profile leaves of an
- * agent.
+ * Restricts an agent to a capability profile, adds the tools of extensions, and binds the result.
+ *
+ * **When to use**
+ *
+ * To find out, without a runtime, which tools and sub-agents a profile permits. `createRuntime` and `reconfigureRuntime` call it themselves.
  *
  * **Details**
  *
- * The profile's tools, sub-agents and policy hold for the whole tree; its limits, its instructions and the extensions' tools are for the
- * agent that is prompted, and for those that it hands the conversation over to. A model is not shown what the profile leaves out; a call
- * of that which a held run waits for keeps the run held, with `ToolUnavailable` or `AgentNotFound`.
+ * The profile's tools, sub-agents and policy apply to the whole tree of agents. Its limits, its instructions and the extensions' tools apply
+ * to the prompted agent and the agents that it hands over to. Models do not see what the profile excludes. A held run that waits for an
+ * excluded tool or sub-agent stays held and fails to resume with `ToolUnavailable` or `AgentNotFound`.
  *
  * **Errors**
  *
- * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition; extensions' tools count.
- * - `ExtensionFailed` — an extension could not make its tools.
+ * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition of the agent or of an extension's tool.
+ * - `ExtensionFailed` — an extension failed to make its tools.
  */
 export const buildRuntimeRegistry = (
   agent: Any,
@@ -55,12 +58,12 @@ export const buildRuntimeRegistry = (
     const { context = contextOf(agent, profile), peers = [], tools } = options
     const added: Array<AnyTool> = []
     for (const extension of extensions) added.push(...(yield* toolsOf(extension, context)))
-    // Also those that the profile leaves out: they are other agents all the same.
+    // Includes the agents that the profile excludes: an alias must not lead to them either.
     const allPeers = [...BoundAgent_.teamNames(agent), ...peers]
     return yield* BoundAgent_.make(narrow(agent, profile, added, tools), allPeers)
   })
 
-/** The context where there is no runtime. */
+/** The context of extensions without a runtime. */
 const contextOf = (agent: Any, profile: CapabilityProfile): RuntimeContext => ({
   agent,
   profile,
@@ -83,7 +86,7 @@ const toolsOf = (extension: AnyExtension, context: RuntimeContext) =>
       })
   })
 
-/** What a profile leaves of an agent and of those under it; the agent itself where that is everything. */
+/** Restricts an agent, its sub-agents and its handoffs to a profile. Returns the agent itself if nothing changes. */
 const narrow = (
   root: Any,
   profile: CapabilityProfile,
@@ -95,40 +98,40 @@ const narrow = (
     (part) => part === undefined
   )
   if (changesNothing && added.length === 0) return root
-  // Agents that hand over to each other form a ring: each is narrowed once, for each of its two parts.
-  const leading = new Map<Any, Any>()
-  const serving = new Map<Any, Any>()
-  const narrowed = (agent: Any, leads: boolean, supervisors: ReadonlyArray<Any>): Any => {
-    const known = leads ? leading : serving
+  // Agents may hand over to each other, so each is narrowed once in each of its two roles.
+  const inConversation = new Map<Any, Any>()
+  const asSubAgent = new Map<Any, Any>()
+  const narrowed = (agent: Any, isInConversation: boolean, leads: ReadonlyArray<Any>): Any => {
+    const known = isInConversation ? inConversation : asSubAgent
     const done = known.get(agent)
     if (done !== undefined) return done
-    // One that works for itself is refused when it is bound.
-    if (supervisors.includes(agent)) return agent
+    // An agent that is a sub-agent of itself is refused when it is bound.
+    if (leads.includes(agent)) return agent
     const { options } = agent
     const { handoffs } = options
-    const own = (agent === root && leads ? replaced : undefined) ?? options.tools ?? []
-    const chosen = leads ? (model ?? options.profile) : (options.profile ?? model)
+    const own = (agent === root && isInConversation ? replaced : undefined) ?? options.tools ?? []
+    const chosen = isInConversation ? (model ?? options.profile) : (options.profile ?? model)
     const copy: Any = {
       ...agent,
       policy: policy ?? agent.policy,
       options: {
         ...options,
-        tools: [...own, ...(leads ? added : [])].filter((tool) => allowsTool(tools, tool)),
+        tools: [...own, ...(isInConversation ? added : [])].filter((tool) => allowsTool(tools, tool)),
         subAgents: (options.subAgents ?? [])
           .filter((other) => allowsAgent(subAgents, other))
-          .map((other) => narrowed(other, false, [...supervisors, agent])),
+          .map((other) => narrowed(other, false, [...leads, agent])),
         ...(handoffs === undefined
           ? {}
           : {
               handoffs: () =>
                 (typeof handoffs === "function" ? handoffs() : handoffs)
                   .filter((other) => allowsAgent(subAgents, other))
-                  .map((other) => narrowed(other, leads, supervisors))
+                  .map((other) => narrowed(other, isInConversation, leads))
             }),
         ...(chosen === undefined ? {} : { profile: chosen }),
         ...(policy === undefined ? {} : { policy }),
-        ...(leads && limits !== undefined ? { limits: { ...options.limits, ...limits } } : {}),
-        ...(leads && instructions !== undefined
+        ...(isInConversation && limits !== undefined ? { limits: { ...options.limits, ...limits } } : {}),
+        ...(isInConversation && instructions !== undefined
           ? { instructions: instructed(options.instructions, instructions) }
           : {})
       }
@@ -141,7 +144,7 @@ const narrow = (
 
 type Instructions = NonNullable<Any["options"]["instructions"]>
 
-/** An agent's own instructions and, after them, the profile's. */
+/** An agent's own instructions, followed by the profile's. */
 const instructed = (own: Instructions | undefined, more: string): Instructions => {
   const join = (text: string) => (text === "" ? more : `${text}\n\n${more}`)
   if (typeof own !== "function") return join(own ?? "")

@@ -1,5 +1,5 @@
 /**
- * Making a runtime for as long as a scope lasts.
+ * Creates a runtime that is closed with its scope.
  *
  * @since 0.1.0
  */
@@ -24,7 +24,7 @@ import type { ExtensionServices } from "./RuntimeExtension.ts"
 import type { HookServices, RuntimeHooks } from "./RuntimeHooks.ts"
 import { check } from "./RuntimeOptions.ts"
 
-/** What keeps a runtime from being created. */
+/** The errors of {@link createRuntime}. */
 export type CreateRuntimeError =
   | RuntimeOptionsInvalid
   | CapabilityProfileNotFound
@@ -33,22 +33,26 @@ export type CreateRuntimeError =
   | RuntimeClosed
 
 /**
- * Makes a runtime, starts it, and closes it with the scope.
+ * Creates a runtime, starts its extensions, and closes it with the scope.
+ *
+ * **When to use**
+ *
+ * For a runtime with capability profiles, extensions or hooks, or whose runs must end with a scope. `Runtime.make` needs no scope.
  *
  * **Details**
  *
- * The options are checked, the tools are built from the capability profile and the extensions, the extensions are started. When the
- * scope closes, the runs on it are cancelled, and the extensions are closed: as `completed`, `cancelled` or `error`, as the scope was.
+ * When the scope closes, the runs of the runtime are cancelled and the extensions are closed with the status `completed`, `cancelled` or
+ * `error`, according to the exit of the scope.
  *
  * **Errors**
  *
- * - `RuntimeOptionsInvalid` — names every option that is wrong or unknown, and what it takes.
- * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the ones there are.
- * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
- * - `ExtensionFailed` — an extension could not make its tools or start; those that had started were closed again.
- * - `RuntimeClosed` — an extension has closed it while it was being started.
+ * - `RuntimeOptionsInvalid` — names every invalid or unknown option, and what it takes.
+ * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the existing profiles.
+ * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition.
+ * - `ExtensionFailed` — an extension failed to make its tools or to start; the extensions that had started were closed again.
+ * - `RuntimeClosed` — an extension closed the runtime while it was starting.
  *
- * **Example** (An agent that begins by planning)
+ * **Example** (Planning under a profile, then acting)
  *
  * ```ts run
  * import { Agent, createRuntime, reconfigureRuntime, runPrompt, Tool } from "@fermata/sdk"

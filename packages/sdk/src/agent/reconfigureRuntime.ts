@@ -1,5 +1,5 @@
 /**
- * Changing what a live runtime works with, between turns: its capability profile, tools, model and mode.
+ * Reconfigures a live runtime between turns: its capability profile, tools, model and mode.
  *
  * @since 0.1.0
  */
@@ -23,19 +23,22 @@ import {
 import type { ToolServices } from "./RuntimeExtension.ts"
 import type { Configuration } from "./RuntimeHooks.ts"
 
-/** What to change. What is left out stays as it is. */
+/** The changes to a runtime. What is left out stays as it is. */
 export interface RuntimeChange<R = never> {
-  /** The name of another capability profile. The mode becomes that profile's; so does the model, if the profile names one. */
+  /** The name of the new capability profile. The mode becomes that profile's; so does the model, if the profile names one. */
   readonly profile?: string
-  /** Tools in the place of the agent's own. The profile in force applies to them. */
+  /** Tools that replace the agent's own. The profile restricts them, too. */
   readonly tools?: ReadonlyArray<Tool<R>>
-  /** The name of another model profile; or another model client, which is then asked for its default or for the profile's. */
+  /**
+   * The name of a model profile, or another model client. A new client is called with the model profile of the capability profile or the
+   * agent; an earlier choice by name is dropped.
+   */
   readonly model?: string | ModelClient["Service"]
-  /** Another word for how the agent works. */
+  /** The new mode. */
   readonly mode?: string
 }
 
-/** What keeps a runtime as it is. */
+/** The errors of {@link reconfigureRuntime}. */
 export type ReconfigureError =
   | RuntimeBusy
   | RuntimeClosed
@@ -46,22 +49,22 @@ export type ReconfigureError =
   | RegistryError
 
 /**
- * Changes what a runtime works with, all of it or nothing, and returns what it works with now.
+ * Changes a runtime's profile, tools, model and mode atomically, and returns the new configuration.
  *
  * **Details**
  *
- * The next turn of every run on it is run with what is new: the runs that are between two turns, that are held, that are not begun.
- * A profile's policy and limits are those of the runs that start under it. A run that is held on a call of a tool which is gone now stays
- * held, with `ToolUnavailable`, until the tool is back or the call is denied.
+ * Every run of the runtime uses the new configuration from its next turn on. A run keeps the policy and limits of the profile under which it
+ * started. A run that is held at a call of a tool that was removed stays held, with `ToolUnavailable`, until the tool is available again or
+ * the call is denied.
  *
  * **Errors**
  *
- * - `RuntimeBusy` — runs are in the middle of a turn; try again between turns.
+ * - `RuntimeBusy` — runs are in the middle of a turn; retry between turns.
  * - `RuntimeClosed` — create another one.
  * - `ReconfigureRefused` — its tools act in a remote sandbox: create another runtime.
- * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the ones there are.
- * - `RuntimeOptionsInvalid` — a change that there is not, or that takes something else.
- * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError`, `ExtensionFailed` — mend the tools.
+ * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the existing profiles.
+ * - `RuntimeOptionsInvalid` — a change is unknown or has an invalid value.
+ * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError`, `ExtensionFailed` — correct the tools.
  *
  * @category running
  * @since 0.1.0
@@ -73,7 +76,7 @@ export const reconfigureRuntime = <const Tools extends ReadonlyArray<AnyTool> = 
   Effect.gen(function* () {
     yield* checkChange(change)
     const { mode, model, profile, tools } = change
-    // What the tools that are there have been given stays theirs.
+    // The services of the earlier tools take precedence over those of the new ones.
     const services =
       tools === undefined
         ? runtime.services
@@ -112,13 +115,13 @@ const fits: { readonly [K in keyof typeof takes]: (value: unknown) => boolean } 
   model: (value) => isName(value) || (typeof value === "object" && value !== null && "stream" in value)
 }
 
-/** A change that nobody knows would change nothing, in silence. */
+/** Refuses unknown keys, which would otherwise be ignored. */
 const checkChange = (change: object): Effect.Effect<void, RuntimeOptionsInvalid> => {
   const problems = Object.entries(change).flatMap(([knob, value]) => {
     if (value === undefined) return []
     if (!Object.hasOwn(takes, knob)) {
       const known = Object.keys(takes).join(", ")
-      return [{ knob, problem: `there is nothing called "${knob}" to change (there are ${known})` }]
+      return [{ knob, problem: `there is no option "${knob}" (there are ${known})` }]
     }
     const known = knob as keyof typeof takes
     return fits[known](value) ? [] : [{ knob, problem: `"${knob}" takes ${takes[known]}` }]

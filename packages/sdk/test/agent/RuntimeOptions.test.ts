@@ -172,6 +172,6 @@ describe("RuntimeOptions", () => {
 
   it("form a complete sentence of their problems in the error", () => {
     const error = new RuntimeOptionsInvalid({ problems: [{ knob: "mode", problem: '"mode" takes a word' }] })
-    assert.strictEqual(error.message, 'The runtime cannot be used like this: "mode" takes a word.')
+    assert.strictEqual(error.message, 'The options are invalid: "mode" takes a word.')
   })
 })

@@ -78,7 +78,7 @@ describe("the definition of an agent is refused before anything runs", () => {
         assert.strictEqual((yield* refused(Agent.make(name)))._tag, "AgentDefinitionError")
       }
       const dotted = yield* refused(Agent.make("a", { subAgents: [Agent.make("b.c")] }))
-      assert.include(dotted.message, "must have a name that can be a tool's")
+      assert.include(dotted.message, "must also be valid for a tool")
     })
   )
 
@@ -115,7 +115,7 @@ describe("the definition of an agent is refused before anything runs", () => {
         for (const profile of [{ name: "all" }, { name: "fewer", policy: { mode: "all" } }] as const) {
           const error = yield* Effect.flip(buildRuntimeRegistry(agent, profile))
           assert.strictEqual(error._tag, "AgentDefinitionError")
-          assert.include(error.message, `it works for itself (${line})`)
+          assert.include(error.message, `it is a sub-agent of itself (${line})`)
         }
       }
       // A cycle of handoffs is allowed.

@@ -1,10 +1,10 @@
 /**
- * The runs that a runtime is working on right now: who fills it is the loop, who waits for its end is the runtime that closes.
+ * The runs that a runtime drives now. The loop adds and removes them; closing the runtime waits until none is left.
  */
 import * as Effect from "effect/Effect"
 import type { LiveRun } from "../RuntimeDefinition.ts"
 
-/** A set that tells when it is empty. */
+/** A set of runs that can be awaited until it is empty. */
 export class LiveRuns extends Set<LiveRun> {
   private readonly waiting = new Set<() => void>()
 

@@ -1,6 +1,6 @@
 /**
- * The tools with which a model works with other agents: what they take, and what the model is told about them. The loop answers
- * their calls itself. They are registered as extensions, like the tools that a program adds.
+ * The tools by which a model calls other agents: their names, parameters and descriptions. The loop handles their calls itself. They are
+ * registered by extensions, like the tools that a program adds.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -9,14 +9,14 @@ import { type Decoder, decoder } from "../../tool/DataSchema.ts"
 import type { Any } from "../AgentDefinition.ts"
 import type { Delegate, Entry, SubAgent } from "../Entry.ts"
 
-/** A tool of the loop's own: what its name leads to, and what the model is shown. */
+/** A tool that the loop handles: its entry in the registry, and its description for the model. */
 interface AgentTool {
   readonly entry: Entry
   readonly aliases?: ReadonlyArray<string>
   readonly description: string
 }
 
-/** What such an extension is told: an agent that is being bound, and whom it may give work, or the conversation, to. */
+/** The argument of these extensions: the agent that is being bound, its sub-agents and its handoffs. */
 interface AgentContext {
   readonly agent: Any
   /** By name and by alias. */
@@ -25,22 +25,21 @@ interface AgentContext {
 }
 
 /**
- * Adds tools to every agent of a tree, as a `RuntimeExtension` does to the one that is prompted, and by the same registry. It can name
- * what no tool of a program can be: a call that starts a run inside the run, or that the loop answers from its state.
+ * Adds tools to every agent of a tree, as a `RuntimeExtension` does to the prompted agent. Unlike a program's tools, these may start a run
+ * inside the run, or be answered by the loop from the run's state.
  */
 type AgentExtension = (context: AgentContext) => ReadonlyArray<AgentTool>
 
-/** Made where they are used: most programs have none. */
+/** Decoders are made when an agent is bound, not at import: most programs have none. */
 const decode = <A>(parameters: Schema.Codec<A, unknown>): Decoder<A> => Result.getOrThrow(decoder(parameters))
 
 const prompt = Schema.String.annotate({ description: "What the agent is to do, complete in itself" })
 const agentRun = Schema.String.annotate({ description: "The run, as `delegate` has named it" })
 
-/** The tools about agents in the background, by name, in the order in which a model is shown them. */
+/** The tools for background sub-agents by name, in the order in which the model receives them. */
 const backgroundTools = {
   [waitName]: {
-    description:
-      "Waits until agents in the background have ended; what they have come to is then told in messages.",
+    description: "Waits until agents in the background have ended; their results then arrive as messages.",
     parameters: Schema.Struct({
       agentRuns: Schema.optionalKey(
         Schema.Array(Schema.String).annotate({
@@ -66,7 +65,7 @@ const backgroundTools = {
   }
 } as const
 
-/** The arguments of each tool about agents in the background. */
+/** The arguments of each tool for background sub-agents. */
 export type BackgroundArguments = {
   readonly [Name in keyof typeof backgroundTools]: (typeof backgroundTools)[Name]["parameters"]["Type"]
 }
@@ -74,10 +73,10 @@ export type BackgroundArguments = {
 const isDelegating = ({ agent, subAgents }: AgentContext): boolean =>
   agent.options.delegation === "delegate" && subAgents.size > 0
 
-/** Each agent that work can be given to, once. */
+/** Each sub-agent once, without its aliases. */
 const distinct = (context: AgentContext): ReadonlyArray<SubAgent> => [...new Set(context.subAgents.values())]
 
-/** Sub-agents, each as a tool of its own. */
+/** A tool for each sub-agent. */
 const asTools: AgentExtension = (context) =>
   context.agent.options.delegation === "delegate"
     ? []
@@ -87,7 +86,7 @@ const asTools: AgentExtension = (context) =>
         return { entry, aliases, description }
       })
 
-/** One tool that gives work to any of them, and goes on or waits. */
+/** One tool that calls any sub-agent, attached or in the background. */
 const delegate: AgentExtension = (context) => {
   if (!isDelegating(context)) return []
   const agents = distinct(context)
@@ -108,14 +107,14 @@ const delegate: AgentExtension = (context) => {
     {
       entry: { target: "delegate", name: "delegate", agents: context.subAgents, decoder },
       description: [
-        "Gives work to another agent. With `background` it goes on by itself: you get its run's name at once, and what it comes to in a message.",
+        "Gives work to another agent. With `background` it works on its own: you get its run's name at once, and its result as a message.",
         ...lines
       ].join("\n")
     }
   ]
 }
 
-/** What can be done about those that go on by themselves. */
+/** The tools that wait for, list, message and cancel background sub-agents. */
 const background: AgentExtension = (context) =>
   isDelegating(context)
     ? Object.entries(backgroundTools).map(([name, { description, parameters }]): AgentTool => ({
@@ -124,7 +123,7 @@ const background: AgentExtension = (context) =>
       }))
     : []
 
-/** The tools that give the conversation to other agents. */
+/** The tools that hand the conversation over to other agents. */
 const handoffs: AgentExtension = ({ handoffs }) =>
   handoffs.map(({ name: to, options: { description } }): AgentTool => {
     const decoder = decode(
@@ -140,5 +139,5 @@ const handoffs: AgentExtension = ({ handoffs }) =>
     }
   })
 
-/** The extensions that every agent has, in the order in which a model is shown their tools. */
+/** The extensions of every agent, in the order in which the model receives their tools. */
 export const extensions: ReadonlyArray<AgentExtension> = [asTools, delegate, background, handoffs]

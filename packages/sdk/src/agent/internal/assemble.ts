@@ -1,5 +1,5 @@
 /**
- * Puts a runtime together from options that were checked.
+ * Creates a runtime from checked options.
  */
 import * as Effect from "effect/Effect"
 import * as Semaphore from "effect/Semaphore"
@@ -17,7 +17,7 @@ import { makeLifecycle } from "./lifecycle.ts"
 import { LiveRuns } from "./LiveRuns.ts"
 import { servicesOf } from "./userCode.ts"
 
-/** What is filled in; the rest follows from the profile, the agent, or chance. */
+/** The constant defaults. The others follow from the profile and the agent, or are random. */
 const defaults = {
   profile: everything.name,
   interactive: true,
@@ -37,7 +37,7 @@ export const assemble = <R, Output>(
     )
     const cancellation = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
     const runs = new LiveRuns()
-    // One listener for all runs: there may be many.
+    // One listener for all runs, since there may be many.
     cancellation.onCancel((reason) => {
       for (const run of runs) run.cancel(reason)
     })

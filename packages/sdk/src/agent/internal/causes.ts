@@ -1,5 +1,5 @@
 /**
- * How user code has failed, beside the event that says so and not in it: an event is stored, and sent to whoever watches.
+ * The causes of failed user code, kept outside the events that record the failures: events are stored and published, causes are not.
  */
 import type * as Cause from "effect/Cause"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
@@ -10,5 +10,5 @@ const causes = new WeakMap<RunEvent, Cause.Cause<unknown>>()
 export const keepCause = (event: RunEvent, cause: Cause.Cause<unknown>): void =>
   void causes.set(unwrap(event).event, cause)
 
-/** The cause of an event, where it is a failure of user code in this process. */
+/** The cause of an event that records a failure of user code in this process. */
 export const causeOf = (event: RunEvent): Cause.Cause<unknown> | undefined => causes.get(event)

@@ -1,5 +1,5 @@
 /**
- * Whether the definition of a tool can work.
+ * The check of a tool's definition, made when its agent is bound.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -10,10 +10,13 @@ import { definitionMisfits } from "../../tool/internal/definitionOptions.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { ToolDefinitionError } from "../../tool/ToolError.ts"
 
-/** What OpenAI's and Anthropic's APIs both take as a tool's name. */
+/** The tool names that both OpenAI's and Anthropic's APIs accept. */
 export const toolName = /^[a-zA-Z0-9_-]{1,64}$/
 
-/** What reads the arguments of a tool, if the tool can work. */
+/** {@link toolName} in words. */
+export const toolNameRule = "1 to 64 letters, digits, '_' or '-'"
+
+/** Checks a tool's definition. Returns the decoder of its arguments. */
 export const checkTool = (
   agent: string,
   tool: AnyTool
@@ -21,7 +24,7 @@ export const checkTool = (
   const invalid = (problem: string) =>
     Effect.fail(new ToolDefinitionError({ agent, tool: tool.name, problem }))
   if (![tool.name, ...(tool.options.otherNames ?? [])].every((name) => toolName.test(name))) {
-    return invalid("its name must be 1 to 64 letters, digits, '_' or '-'")
+    return invalid(`its name must be ${toolNameRule}`)
   }
   const misfits = definitionMisfits(tool.options)
   if (misfits.length > 0) {
@@ -46,7 +49,7 @@ export const checkTool = (
   }
   const expiresIn = tool.options.approval?.expiresIn
   if (expiresIn !== undefined && !((millisOf(expiresIn) ?? 0) > 0)) {
-    return invalid("its approval expires before anybody can give it: expiresIn must be longer than nothing")
+    return invalid('its approval would expire at once: "expiresIn" must be a duration longer than 0')
   }
   return Effect.succeed(parameters.success)
 }

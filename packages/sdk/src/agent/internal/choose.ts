@@ -1,5 +1,5 @@
 /**
- * Makes another choice the one that a live runtime works by: built first, put in force in one go.
+ * Replaces the configuration of a live runtime: the new one is built first, then swapped in atomically.
  */
 import * as Effect from "effect/Effect"
 import type { ModelClient } from "../../model/ModelClient.ts"
@@ -11,7 +11,7 @@ import type { Configuration } from "../RuntimeHooks.ts"
 import { configure, type ConfigureError, type Configured, describeConfiguration } from "./configuration.ts"
 import { callHook } from "./userCode.ts"
 
-/** Makes a choice the one in force. */
+/** Builds the configuration for a new choice and replaces the current one. */
 export const choose = (
   runtime: Runtime,
   next: {
@@ -39,7 +39,7 @@ export const choose = (
     return yield* swap(runtime, configured)
   }).pipe(runtime["~changing"].withPermit)
 
-/** In one go: no turn may begin between the look and the change. */
+/** Checks and replaces synchronously, so that no turn begins in between. */
 const swap = (runtime: Runtime, configured: Configured): Effect.Effect<Configuration, RuntimeBusy> =>
   Effect.withFiber(({ context }) => {
     const busy = [...runtime.runs].filter((run) => run.isMidTurn())

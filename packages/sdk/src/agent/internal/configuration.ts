@@ -1,5 +1,5 @@
 /**
- * What a runtime works with: chosen when it is created, chosen anew when it is reconfigured, and built in the same way both times.
+ * The configuration of a runtime, built from a choice in the same way when it is created and when it is reconfigured.
  */
 import * as Effect from "effect/Effect"
 import type { ModelClient } from "../../model/ModelClient.ts"
@@ -15,7 +15,7 @@ import type { Configuration } from "../RuntimeHooks.ts"
 
 type Client = ModelClient["Service"]
 
-/** What follows from a choice: the part of a runtime that may change between turns. */
+/** The part of a runtime that follows from a choice and may change between turns. */
 export interface Configured {
   readonly choice: Choice
   readonly bound: BoundAgent
@@ -25,10 +25,10 @@ export interface Configured {
   readonly mode: string
 }
 
-/** What keeps a choice from being one. */
+/** The errors of {@link configure}. */
 export type ConfigureError = CapabilityProfileNotFound | ModelProfileNotFound | RegistryError
 
-/** What does not change. */
+/** The part of a runtime that never changes. */
 interface Fixed {
   readonly agent: Any
   readonly peers?: ReadonlyArray<string> | undefined
@@ -38,7 +38,7 @@ interface Fixed {
   readonly runtime: () => Runtime
 }
 
-/** Builds what follows from a choice. Changes nothing. */
+/** Builds a configuration from a choice. Has no side effects. */
 export const configure = Effect.fnUntraced(function* (
   { agent, cancellation, extensions, peers, profiles, runtime }: Fixed,
   choice: Choice,
@@ -68,18 +68,18 @@ export const configure = Effect.fnUntraced(function* (
   return { choice, bound, model, services, profileName: profile.name, mode }
 })
 
-/** What extensions are told of a runtime as it is now. */
+/** The context of the extensions of a runtime, with its current profile and mode. */
 export const contextOf = (runtime: Runtime): RuntimeContext => {
   const { agent, cancellation, mode, profileName, profiles, services } = runtime
   const profile = profiles.get(profileName) ?? everything
   return { agent, profile, mode, services, cancellation, runtime: () => runtime }
 }
 
-/** The names of a client's model profiles, where it says them, as a router does. */
+/** The names of a client's model profiles; `undefined` if it does not list them, as a router does. */
 const profilesOf = (client: Client): ReadonlyArray<string> | undefined =>
   "profiles" in client && Array.isArray(client.profiles) ? (client.profiles as Array<string>) : undefined
 
-/** What a runtime works with, in words. */
+/** The configuration as data, for hooks and for the result of a reconfiguration. */
 export const describeConfiguration = ({
   bound,
   mode,

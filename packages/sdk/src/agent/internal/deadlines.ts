@@ -1,34 +1,34 @@
 /**
- * Timers that cost next to nothing: one sleeper for all that wait with the same clock, however many they are.
+ * Cheap timers: all timers of a clock share one sleeping fiber.
  *
- * A timeout of its own would cost every waiting model call two fibers and a timer.
+ * With `Effect.timeout`, every waiting model call would need two fibers and a timer of its own.
  */
 import type * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 
-/** Something that waits for a time. */
+/** A timer, as {@link setTimed} takes it. */
 export interface Timed {
-  /** When, in milliseconds of the clock that only goes forward. Written here. */
+  /** The time at which it is due, in milliseconds of the monotonic clock. Written by `setTimed`. */
   dueAt: number
-  /** How far off that was. Written here. */
+  /** The delay that it was set with. Written by `setTimed`. */
   dueAfter: number
-  /** Called when it is there. */
+  /** Called when the timer is due. */
   readonly due: () => void
 }
 
-/** What waits for a time of one clock, by how far off it was when it was set: each list is in order then. */
+/** The timers of one clock, grouped by delay. Within a group, insertion order is the order of their times. */
 interface Deadlines {
   readonly clock: Clock.Clock
   readonly byLength: Map<number, Set<Timed>>
   count: number
-  /** Whether somebody is about to look whether anybody still waits. */
+  /** Whether a check for remaining timers is scheduled. */
   isClosing: boolean
   sleeper: { readonly until: number; readonly fiber: Fiber.Fiber<void> } | undefined
 }
 
-/** Milliseconds since some moment. The time of day may be set back, or forth; what waits is not to notice. */
+/** The time of the monotonic clock in milliseconds. Changes of the system time do not affect timers. */
 const elapsed = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
 
 const all = new WeakMap<Clock.Clock, Deadlines>()
@@ -42,17 +42,17 @@ const of = (clock: Clock.Clock): Deadlines => {
   return deadlines
 }
 
-/** Calls `fire` in so many milliseconds by the clock. Returns how to call it off. */
+/** Calls `fire` after `ms` milliseconds of the clock. Returns a function that cancels the timer. */
 export const setDeadline = (clock: Clock.Clock, ms: number, fire: () => void): (() => void) => {
   const timed: Timed = { dueAt: 0, dueAfter: 0, due: fire }
   setTimed(clock, ms, timed)
   return () => unsetTimed(clock, timed)
 }
 
-/** Makes something due in so many milliseconds by the clock. */
+/** Sets a timer that is due after `ms` milliseconds of the clock. */
 export const setTimed = (clock: Clock.Clock, ms: number, timed: Timed): void => {
   const deadlines = of(clock)
-  // A whole number takes no place of its own.
+  // A small integer is stored without an allocation of its own.
   timed.dueAt = Math.ceil(elapsed(clock) + ms)
   timed.dueAfter = ms
   const list = deadlines.byLength.get(ms) ?? new Set()
@@ -61,7 +61,7 @@ export const setTimed = (clock: Clock.Clock, ms: number, timed: Timed): void => 
   if (deadlines.sleeper === undefined || deadlines.sleeper.until > timed.dueAt) sleep(deadlines, timed.dueAt)
 }
 
-/** Calls it off, unless it has been due. */
+/** Cancels a timer, unless it was already due. */
 export const unsetTimed = (clock: Clock.Clock, timed: Timed): void => {
   const deadlines = of(clock)
   const list = deadlines.byLength.get(timed.dueAfter)
@@ -70,7 +70,10 @@ export const unsetTimed = (clock: Clock.Clock, timed: Timed): void => {
   if (deadlines.count === 0) close(deadlines)
 }
 
-/** Nothing that waits for nobody keeps a program alive; whoever waits again at once finds the sleeper still there. */
+/**
+ * Stops the sleeping fiber when no timer is left, because it would keep the process alive. The check is deferred, so that a timer that is
+ * set right afterwards reuses the fiber.
+ */
 const close = (deadlines: Deadlines): void => {
   if (deadlines.isClosing) return
   deadlines.isClosing = true
@@ -98,7 +101,7 @@ const sleep = (deadlines: Deadlines, until: number): void => {
     deadlines.sleeper = undefined
     fireDue(deadlines)
   })
-  // What is due at once is due when the caller has its way to call it off.
+  // A timer of 0 ms fires after its caller has received the function that cancels it.
   const pause = ms === 0 ? Effect.yieldNow : clock.sleep(Duration.millis(ms))
   deadlines.sleeper = { until, fiber: Effect.runFork(Effect.andThen(pause, due)) }
 }

@@ -1,5 +1,5 @@
 /**
- * Decoding with a schema of the program: what it throws is a failure, and what takes too long is abandoned.
+ * Decoding with schemas of the program. A schema that throws fails the decoding, and one that takes too long is abandoned.
  */
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
@@ -12,7 +12,7 @@ import type { Decoder } from "../../tool/DataSchema.ts"
 import type { Entry } from "../Entry.ts"
 import { withTimeout } from "./userCode.ts"
 
-/** Decodes the arguments of a call, within the time that the tool has for a call. */
+/** Decodes the arguments of a call within the tool's timeout. */
 export const decodeArguments = (
   entry: Entry,
   { toolTimeoutMs }: Pick<Limits, "toolTimeoutMs">,
@@ -20,11 +20,11 @@ export const decodeArguments = (
 ): Effect.Effect<unknown, string> => {
   const timeout = "tool" in entry ? entry.tool.options.timeout : undefined
   const ms = timeout === undefined ? toolTimeoutMs : Duration.toMillis(Duration.fromInputUnsafe(timeout))
-  // A copy: what a model asked for, or a person approved, is not a schema's to change.
+  // A copy, because a schema must not change the arguments that the model sent or a person approved.
   return decodeWithin(entry.decoder, ms, copyJson(json) ?? json)
 }
 
-/** Decodes a value. Nothing is made of the time where the schema answers at once. */
+/** Decodes a value within `ms` milliseconds. A synchronous schema costs no timer. */
 export const decodeWithin = (
   { decode }: Pick<Decoder<unknown>, "decode">,
   ms: number,
@@ -41,6 +41,6 @@ export const decodeWithin = (
   return Effect.catchCause(withTimeout(ms, 0, decoding, late), (cause) => asFailure(Exit.failCause(cause)))
 }
 
-/** A defect of the schema is a failure like any other; an interruption is not. */
+/** Turns a defect of the schema into a failure. Fiber interruption is kept. */
 const asFailure = (exit: Exit.Exit<unknown, string>): Exit.Exit<unknown, string> =>
   Exit.isFailure(exit) && Cause.hasDies(exit.cause) ? Exit.fail(messageOf(Cause.squash(exit.cause))) : exit

@@ -1,5 +1,5 @@
 /**
- * What the definition of an agent may have, key by key.
+ * The check of an agent's options, key by key, and of its policy.
  */
 import * as Result from "effect/Result"
 import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
@@ -47,7 +47,7 @@ const shape = shapeOf<AgentOptions<never, unknown>>({
   aliases: strings
 })
 
-/** What of an agent's definition does not fit, or `undefined`. */
+/** Returns the problems of an agent's options as one error; `undefined` if there are none. */
 export const definitionProblem = (agent: string, options: unknown): AgentDefinitionError | undefined => {
   const misfits: ReadonlyArray<Misfit> = optionMisfits(options, shape, "its definition")
   return misfits.length === 0
@@ -55,7 +55,7 @@ export const definitionProblem = (agent: string, options: unknown): AgentDefinit
     : new AgentDefinitionError({ agent, problem: misfits.map(({ problem }) => problem).join("; "), misfits })
 }
 
-/** A copy of an agent's policy, or what is wrong with it. */
+/** Returns a copy of an agent's policy, or the error of an invalid one. */
 export const definedPolicy = (
   agent: string,
   policy: unknown

@@ -1,9 +1,9 @@
 /**
- * Which definition each run of a tree goes on with.
+ * Finds the definition with which each run of a tree continues.
  *
- * A sub-agent belongs to the agent that started it, whoever has the conversation now. The names in its path say which agent that was, and
- * under which name it was started: it is looked up there and nowhere else. A run whose definition is not found is missing; no other
- * agent stands in for it.
+ * A sub-agent belongs to the agent that started it, even after that agent has handed the conversation over. Its agent path contains the
+ * name of that agent, and `under` the name by which it was started. Its definition is looked up by these two names and nowhere else. If it
+ * is not found, the run waits as missing; no other agent replaces it.
  */
 import { isWithin, type RunId, type ToolCallId } from "../../domain/Id.ts"
 import type { Unavailable } from "../../domain/next.ts"
@@ -19,20 +19,20 @@ import {
 import { calledAgent, holderOf, isOtherAgent, memberOf, subAgentOf } from "../BoundAgent.ts"
 import type { BoundAgent, Entry, SubAgent } from "../Entry.ts"
 
-/** The agent that started a sub-agent's run. `first` is the one that the run above was started with. */
+/** The agent that started a sub-agent's run. `first` is the agent with which the run above it was started. */
 export const starterOf = (first: BoundAgent, child: RunState): BoundAgent | undefined =>
   holderOf(first, { name: starterName(child), peers: child.agent.starterPeers })
 
-/** What a sub-agent's run was started with, among those of its starter. */
+/** The sub-agent with which a run was started, among the sub-agents of the agent that started it. */
 const startedAs = (starter: BoundAgent, name: string, { agent }: RunState): SubAgent | undefined => {
   const found = subAgentOf(starter, name)
   return found === undefined || isOtherAgent(found.bound.agent, name, agent.peers) ? undefined : found
 }
 
-/** The path of a sub-agent's run ends with the name of its starter and its own: the first one stays, whoever takes over. */
+/** The name of the agent that started a sub-agent's run: the last but one of its path. Handoffs do not change it. */
 const starterName = ({ agentPath }: RunState): string => agentPath.at(-2) ?? ""
 
-/** The sub-agent of a call: the one that its run was started with, or the one that it starts. */
+/** The sub-agent of a call: the one with which its run was started or, before that, the one that the call names. */
 export const subAgentAt = (
   first: BoundAgent | undefined,
   state: RunState,
@@ -50,12 +50,12 @@ export const subAgentAt = (
   if (starter === undefined) return undefined
   const name = entry?.name ?? child.under
   if (name !== undefined) return startedAs(starter, name, child)
-  // A state of an earlier version does not say under which name an attached run was started; the call does, up to a renaming.
+  // States of earlier versions do not have the name under which an attached run was started. The call has it, unless it was renamed.
   const called = call === undefined ? undefined : calledAgent(starter, call)
   return called === undefined || holderOf(called.bound, child.agent) === undefined ? undefined : called
 }
 
-/** The agent that has the conversation of the run that these calls lead to. */
+/** The agent that has the conversation of a sub-agent's run. `path` are the calls that lead to the run from the root. */
 export const definitionAt = (
   root: BoundAgent,
   state: RunState,
@@ -71,7 +71,7 @@ export const definitionAt = (
   return first === undefined || run === undefined ? undefined : holderOf(first, run.agent)
 }
 
-/** The same for a run that may have ended: `line` are the states of the sub-agents that lead to it, its own last. */
+/** The same for a run that may have ended. `line` are the states of the sub-agents that lead to it, its own last. */
 export const definitionInLine = (root: BoundAgent, line: ReadonlyArray<RunState>): BoundAgent | undefined => {
   let first: BoundAgent | undefined = root
   for (const child of line) {
@@ -86,7 +86,7 @@ export const definitionInLine = (root: BoundAgent, line: ReadonlyArray<RunState>
 const subAgentNames = (bound: BoundAgent | undefined): ReadonlyArray<string> =>
   (bound?.agent.options.subAgents ?? []).map(({ name }) => name)
 
-/** Why a run that was handed over cannot go on in this program. */
+/** The error of a run whose conversation is with an agent that this program does not have. */
 const missingHolder = (first: BoundAgent, { agent, agentPath, runId }: RunState): AgentNotFound =>
   new AgentNotFound({
     agent: agent.name,
@@ -95,11 +95,11 @@ const missingHolder = (first: BoundAgent, { agent, agentPath, runId }: RunState)
     ...takenBy(memberOf(first, agent.name))
   })
 
-/** The agent that answers to a name, and had another one. */
+/** The field for an agent that has the missing name, but is another agent. */
 const takenBy = (found: BoundAgent | undefined) =>
   found === undefined ? {} : { answeredBy: found.agent.name }
 
-/** Why a call cannot start its sub-agent in this program. */
+/** The error of a call that names a sub-agent that this program does not have. */
 export const missingCalled = (holder: BoundAgent, { arguments: args, name }: ToolCall): AgentNotFound => {
   const named = typeof args === "object" && args !== null && "agent" in args ? args.agent : undefined
   return new AgentNotFound({
@@ -108,13 +108,13 @@ export const missingCalled = (holder: BoundAgent, { arguments: args, name }: Too
   })
 }
 
-/** Something that this program has no definition of: a run of the tree, or what a call needs. */
+/** A missing definition: that of a run of the tree, or of the tool or sub-agent that a call needs. */
 export interface Obstacle {
-  /** The id of the run, or of the call. */
+  /** The id of the run or of the call. */
   readonly id: string
-  /** Of a run: whether what it was started with is missing, and with it everything under the run. */
+  /** For a run: set if the definition with which it was started is missing, and therefore those of all runs under it. */
   readonly isWhole?: true
-  /** Of a call: the arguments that it had. With others it is looked at again. */
+  /** For a call: its arguments at the time. With other arguments, the call is checked again. */
   readonly arguments?: unknown
   readonly problem: AgentNotFound | ToolUnavailable
 }
@@ -145,7 +145,7 @@ const wholeRun = (first: BoundAgent | undefined, child: RunState): Obstacle => {
 /** The name that a sub-agent's run was started under. */
 const nameOf = ({ agent, under }: RunState): string => under ?? agent.name
 
-/** What keeps the sub-agent of a call from going on in this program, if it does. */
+/** The missing definition of a call's sub-agent; `undefined` if this program has it. */
 export const obstacleAt = (
   first: BoundAgent | undefined,
   state: RunState,
@@ -158,21 +158,21 @@ export const obstacleAt = (
     : undefined
 }
 
-/** What keeps a run from going on whose definition was there when it was taken up. */
+/** The missing definition of a run that lost it to a reconfiguration while it was driven. */
 export const obstacleOf = (first: BoundAgent | undefined, state: RunState): Obstacle =>
   first === undefined ? wholeRun(undefined, state) : { id: state.runId, problem: missingHolder(first, state) }
 
-/** What is found in a tree of runs, in its order. */
+/** An element of a tree of runs, as {@link walk} yields it. */
 export type Found =
   | { readonly _tag: "run"; readonly state: RunState; readonly holder: BoundAgent }
-  /** A call that has not come to its end, and the tool that it needs. */
+  /** An unsettled call and the entry of its tool. */
   | { readonly _tag: "call"; readonly state: RunState; readonly call: ToolCall; readonly entry: Entry }
   | { readonly _tag: "missing"; readonly obstacle: Obstacle }
 
-/** Goes through a run and the sub-agents in it, each with its definition. */
+/** Yields a run and the runs of its sub-agents, with their definitions, their unsettled calls and what is missing. */
 export function* walk(first: BoundAgent, state: RunState): Generator<Found> {
   const holder = holderOf(first, state.agent)
-  // The end of a run that a decision has stopped needs no definition.
+  // A run that a decision has stopped needs no definition to end.
   if (state.stop !== undefined && !isEnded(state)) {
     if (holder !== undefined) yield { _tag: "run", state, holder }
     return
@@ -185,7 +185,7 @@ export function* walk(first: BoundAgent, state: RunState): Generator<Found> {
     if (child !== undefined) yield* walkChild(first, state, callId, child)
   }
   for (const call of state.calls) {
-    // A call that has not been classified yet may name anything; an unknown name is told to the model.
+    // A call that is not classified yet may have any name. The model receives an error for an unknown one.
     if (isSettled(call) || call.status === "requested" || call.target === "question") continue
     if (call.child !== undefined) yield* walkChild(first, state, call.id, call.child)
     else if (holder !== undefined) yield* walkCall(holder, state, call)
@@ -214,7 +214,7 @@ function* walkCall(holder: BoundAgent, state: RunState, call: ToolCall): Generat
     if (calledAgent(holder, call) === undefined) yield missing(missingCalled(holder, call))
     return
   }
-  // By the definition's own name where the call used an alias of it.
+  // `call.tool` is the definition's own name, if the call used an alias.
   const entry = holder.entries.get(call.tool ?? call.name)
   if (
     entry === undefined ||
@@ -224,13 +224,13 @@ function* walkCall(holder: BoundAgent, state: RunState, call: ToolCall): Generat
   } else yield { _tag: "call", state, call, entry }
 }
 
-/** What of a run, and of the sub-agents in it, this program has no definition of. */
+/** The definitions that a run and its sub-agents need and this program does not have. */
 export const missingIn = (first: BoundAgent, state: RunState): ReadonlyArray<Obstacle> =>
   [...walk(first, state)].flatMap((found) => (found._tag === "missing" ? [found.obstacle] : []))
 
-/** What is missing, as {@link next} asks about it. Grows while a run is driven. */
+/** The missing definitions of a drive, as `next` queries them. More may be added while the run is driven. */
 export class Missing implements Unavailable {
-  /** The agent that it was looked for in. */
+  /** The bound agent in which the definitions were looked up. */
   readonly root: BoundAgent
   private readonly obstacles = new Map<string, Obstacle>()
 
@@ -243,7 +243,7 @@ export class Missing implements Unavailable {
     this.obstacles.set(obstacle.id, obstacle)
   }
 
-  /** What keeps a run, or something under it, from going on. */
+  /** The errors of a run, of the runs above it that are missing as a whole, and of everything under it. */
   problemsOf(runId: RunId): ReadonlyArray<Obstacle["problem"]> {
     return [...this.obstacles.values()].flatMap(({ id, isWhole, problem }) =>
       isWithin(id, runId) || (isWhole === true && isWithin(runId, id as RunId)) ? [problem] : []

@@ -1,35 +1,35 @@
 /**
- * Turns of the event loop.
+ * Yields to the event loop, so that timers, sockets and signals are served.
  *
- * Where a model answers without waiting for anything, and the store is a file or in memory, neither a step of a run nor an operation takes
- * a macrotask. Runs that are awaited one after another, or a program that repeats an operation until it succeeds, would keep timers,
- * sockets and signals waiting for as long as they go on: also the run that the program waits for, until its lease is lost. So steps and
- * operations count themselves, and one that follows many others waits until the event loop has turned once.
+ * If a model responds synchronously and the store is SQLite or in memory, neither a step of a run nor an operation takes a macrotask. Runs
+ * that are awaited one after another, or a program that repeats an operation until it succeeds, would then block the event loop, including
+ * the renewal of leases. Steps and operations are therefore counted, and after many of them the next one waits until the event loop has
+ * turned once.
  */
 import * as Effect from "effect/Effect"
 import { MixedScheduler } from "effect/Scheduler"
 
-/** Steps that are always taken in one go: what a few runs do depends on no time. */
+/** The number of steps that never wait. A few runs therefore take the same course regardless of time. */
 const fewSteps = 64
 
-/** How many steps an operation from outside counts for, which opens a run or reads a page. */
+/** The number of steps that an operation of the API counts as, such as starting a run or reading a page. */
 const stepsOfOperation = 8
 
-/** How long, in milliseconds, the event loop may be kept from turning by more steps than {@link fewSteps}. */
+/** How long more than {@link fewSteps} steps may block the event loop, in milliseconds. */
 const longestMs = 10
 
-/** How many operations may fail without a turn: a caller that tries again at once waits for something that needs one. */
+/** How many operations may fail without a turn. A caller that retries at once waits for something that needs the event loop. */
 const mostFailures = 16
 
 const macrotasks = new MixedScheduler().makeDispatcher()
 
-/** Steps since the event loop has turned. */
+/** The number of steps since the last turn of the event loop. */
 let steps = 0
 
-/** Failed operations since then. */
+/** The number of failed operations since then. */
 let failures = 0
 
-/** When the first step was taken; by the process's own clock, because it is about real time also where a test sets another. */
+/** When the first of these steps was taken, in real time: a test clock does not affect the event loop. */
 let since = 0
 
 const turned = (): void => {
@@ -46,7 +46,7 @@ const count = (taken: number): boolean => {
   return steps > fewSteps && performance.now() - since >= longestMs
 }
 
-/** Counts a step. Says whether it has to wait for {@link turn} first. */
+/** Counts a step. Returns whether it has to wait for {@link turn} first. */
 export const isTurnDue = (): boolean => count(1)
 
 /** Waits until the event loop has turned. */
@@ -54,7 +54,7 @@ export const turn: Effect.Effect<void> = Effect.callback((resume) => {
   macrotasks.scheduleTask(() => resume(Effect.void), 0)
 })
 
-/** Counts a step, and waits if it has to. */
+/** Counts a step, and waits for a turn if one is due. */
 export const letTurn: Effect.Effect<void> = Effect.suspend(() => (isTurnDue() ? turn : Effect.void))
 
 const afterSuccess: Effect.Effect<void> = Effect.suspend(() => (count(stepsOfOperation) ? turn : Effect.void))
@@ -65,10 +65,10 @@ const afterFailure: Effect.Effect<void> = Effect.suspend(() => {
   return isDue || failures > mostFailures ? turn : Effect.void
 })
 
-/** Counts an operation that fails, and waits if it has to. */
+/** Counts an operation that fails, and waits for a turn if one is due. */
 export const turnOnFailure = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.tapError(effect, () => afterFailure)
 
-/** Counts an operation, and waits if it has to. */
+/** Counts an operation when it ends, and waits for a turn if one is due. */
 export const turnOnEnd = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.tap(turnOnFailure(effect), () => afterSuccess)

@@ -1,5 +1,5 @@
 /**
- * Opening and closing a runtime: each once, whoever asks and however often, and to its end even if who asked has gone.
+ * Starts and closes a runtime. Each happens once for all callers, and completes even if the fiber that requested it is interrupted.
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
@@ -15,7 +15,7 @@ import { contextOf } from "./configuration.ts"
 import type { LiveRuns } from "./LiveRuns.ts"
 import { call, describe } from "./userCode.ts"
 
-/** What a runtime's beginning and end are made of. */
+/** The parts of a runtime that its start and close need. */
 export interface LifecycleOptions {
   readonly agent: string
   readonly extensions: ReadonlyArray<AnyExtension>
@@ -25,7 +25,7 @@ export interface LifecycleOptions {
   readonly runtime: () => Runtime
 }
 
-/** The beginning and the end of a runtime. */
+/** The start and close of a runtime; see `Runtime`. */
 export interface Lifecycle {
   readonly start: Effect.Effect<void, RuntimeClosed | ExtensionFailed>
   readonly close: (status: CloseStatus) => Effect.Effect<void>
@@ -38,7 +38,7 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
   const opened: Array<AnyExtension> = []
   let closed: CloseStatus | undefined
   let opening: Fiber.Fiber<unknown, unknown> | undefined
-  // What the extensions acquire when they start is released when they have closed.
+  // Resources that an extension acquires in `onStart` are released after all extensions have closed.
   const resources = Scope.makeUnsafe()
   const lasting = <A>(out: A): A =>
     Effect.isEffect(out) ? (Effect.provideService(out, Scope.Scope, resources) as A) : out
@@ -68,7 +68,7 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
       for (const extension of opened.toReversed()) {
         const runtime = options.runtime()
         const closing = () => extension.onClose?.(status, contextOf(runtime))
-        // The others are closed all the same.
+        // The next extension is closed even if this one fails; `call` has logged the failure.
         yield* Effect.ignoreCause(call(runtime, calledOf("onClose", extension), closing, closeMs))
       }
       yield* Effect.timeoutOption(Scope.close(resources, Exit.void), closeTimeout)
@@ -87,7 +87,7 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
     })
 
   const starting = once(
-    // What has been opened is closed in the same way as at the end; who closes meanwhile does so himself.
+    // A failed start closes the runtime, unless a close has interrupted the start.
     Effect.onError(open, () => {
       if (closed !== undefined) return Effect.void
       opening = undefined
@@ -113,7 +113,7 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
   }
 }
 
-/** Does it once, by a fiber of its own; everybody who asks waits for that. */
+/** Runs an effect once, in a detached fiber. All callers wait for the same result. */
 const once = <A, E>(
   effect: Effect.Effect<A, E>,
   onFork: (fiber: Fiber.Fiber<unknown, unknown>) => void = () => {}

@@ -1,5 +1,5 @@
 /**
- * What hooks are called with: facts about the runs of a runtime. `RuntimeHooks` exports all of it.
+ * The arguments of hooks. `RuntimeHooks` exports these types.
  */
 import type * as Cause from "effect/Cause"
 import type { Decision } from "../../domain/Decision.ts"
@@ -10,104 +10,106 @@ import type { RunFailure } from "../../domain/RunError.ts"
 import type { FinishReason } from "../../domain/RunEvent.ts"
 import type { ModelUsage, SessionUsage } from "../../domain/Usage.ts"
 
-/** Whose run it is: the root's, or a sub-agent's. */
+/** The run that a notice is about: the root's or a sub-agent's. */
 export interface Notice {
-  /** That of the run itself. */
+  /** The id of the run itself. */
   readonly runId: RunId
   readonly sessionId: SessionId
-  /** Names of the agents from the root to this one. */
+  /** The names of the agents from the root to this run's agent. */
   readonly agentPath: ReadonlyArray<string>
   readonly at: Timestamp
 }
 
-/** A turn is over: the model was asked, and every call has its result. */
+/** A turn has ended: the model has responded, and every call has its result. */
 export interface TurnNotice extends Notice {
-  /** From 1. */
+  /** The number of the turn, from 1. */
   readonly turn: number
   readonly calls: ReadonlyArray<{
     readonly callId: ToolCallId
     readonly tool: string
     readonly outcome: ToolOutcome
   }>
-  /** What the run has consumed until now. */
+  /** The usage of the run so far, including its sub-agents. */
   readonly usage: SessionUsage
 }
 
-/** A model call that has neither an answer nor failed for good. */
-interface Asked {
-  /** That of the root's run. */
+/** A model call that is attempted again. */
+interface Attempted {
+  /** The id of the root's run. */
   readonly runId: RunId
-  /** That of the run whose model it is: the root's, or a sub-agent's. */
+  /** The id of the run that calls the model: the root's or a sub-agent's. */
   readonly agentRunId: RunId
   readonly agentPath: ReadonlyArray<string>
   readonly turn: number
 }
 
-/** A model was asked: it answered, or failed for good; or it is asked again, or in another way. */
+/**
+ * A model call: `answered`, `failed` after its last attempt, about to be retried (`retry`), or repeated without streaming (`fallback`).
+ */
 export type ModelCallNotice =
   | (Notice & {
       readonly status: "answered"
       readonly turn: number
       readonly usage: ModelUsage
       readonly finishReason: FinishReason
-      /** The model profile that answered, where the client says so. */
+      /** The model profile that answered, if the client reports it. */
       readonly profile?: string
-      /** Milliseconds since the run's event before: the call, what prepared it, and the attempts before it. */
+      /** Milliseconds since the run's previous event. Includes the preparation of the call and its earlier attempts. */
       readonly ms?: number
     })
   | (Notice & { readonly status: "failed"; readonly turn: number; readonly reason: string })
-  | (Asked & {
+  | (Attempted & {
       readonly status: "retry"
       readonly attempt: number
       readonly waitMs: number
       readonly reason: string
     })
-  | (Asked & { readonly status: "fallback"; readonly reason: string })
+  | (Attempted & { readonly status: "fallback"; readonly reason: string })
 
-/** A call was started, or has its result. A sub-agent's run is a call of its parent's too. */
+/** A call was started, or has its result. A sub-agent's run is also a call of its lead's run. */
 export interface ToolCallNotice extends Notice {
   readonly callId: ToolCallId
   readonly tool: string
   readonly status: "started" | ToolOutcome
-  /** How often it was started. */
+  /** The number of times it was started. */
   readonly attempt: number
-  /** Milliseconds since it was last started; left out for one that never was. */
+  /** Milliseconds since its last start; left out if it never started. */
   readonly ms?: number
   /**
-   * How its code has failed, without secrets: what it failed with, threw or was rejected with, and where. Left out where the failure is not
-   * one of code that ran in this process.
+   * The cause of the failure of its code, without secrets: an error, a defect or a rejection, with its stack. Left out if no code failed in
+   * this process.
    */
   readonly cause?: Cause.Cause<unknown>
 }
 
-/** A request was made, was decided, no longer waits, or will soon expire. */
+/** A request was opened, decided or superseded, or is about to expire. */
 export interface RequestNotice extends Notice {
   readonly status: "opened" | "decided" | "superseded" | "expiring"
   readonly request: Interruption
   readonly decision?: Decision
 }
 
-/** A run is over. One that is held is not. */
+/** A run has ended. A held run has not. */
 export interface RunEndNotice extends Notice {
   readonly status: "completed" | "cancelled" | "error"
   readonly usage: SessionUsage
-  /** Why it was cancelled. */
+  /** The reason of the cancellation. */
   readonly reason?: string
   readonly failure?: RunFailure
 }
 
-/** What a runtime works with. */
+/** The configuration of a runtime, which can change between turns. */
 export interface Configuration {
   /** The name of the capability profile. */
   readonly profile: string
   readonly mode: string
-  /** The model profile that the agent asks for; left out for the model client's default. */
+  /** The name of the agent's model profile; left out for the model client's default. */
   readonly model?: string
-  /** Names of the tools that its model is shown, sub-agents included. */
+  /** The names of the tools that the model receives, including those that call sub-agents. */
   readonly tools: ReadonlyArray<string>
 }
 
-/** A runtime was reconfigured. */
+/** A runtime was reconfigured: its configuration before and after. */
 export interface ReconfiguredNotice {
   readonly before: Configuration
   readonly after: Configuration

@@ -1,5 +1,5 @@
 /**
- * The hooks of a runtime, told about a run.
+ * Connects the hooks of a runtime to the updates of a run.
  */
 import * as Effect from "effect/Effect"
 import type { RunState } from "../../domain/RunState.ts"
@@ -8,7 +8,7 @@ import { observed } from "../RuntimeHooks.ts"
 import type { RunUpdate } from "../RunUpdate.ts"
 import { callHook } from "./userCode.ts"
 
-/** `onUpdate` with the hooks told first, in the context of the fiber that asks; `onUpdate` itself where no hook is about runs. */
+/** Returns an `onUpdate` that first calls the hooks, in the context of the current fiber; the given `onUpdate` if no hook observes runs. */
 export const observing = (
   runtime: Runtime,
   onUpdate: ((update: RunUpdate) => void) | undefined,

@@ -1,12 +1,12 @@
 /**
- * A cause as it may be logged, traced and given to hooks: without the secrets that the scrubber knows. Stacks and paths stay; a model or a
- * user never sees them.
+ * Removes secrets from a cause before it is logged, traced or given to hooks. Stacks and paths stay, because neither models nor users see
+ * these.
  */
 import * as Cause from "effect/Cause"
 import { messageOf } from "../../domain/Display.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
 
-/** The cause without secrets; the same one when there are none. */
+/** Returns the cause without the secrets that the scrubber knows; the same cause if it has none. */
 export const redactCause = (scrubber: Scrubber, cause: Cause.Cause<unknown>): Cause.Cause<unknown> => {
   const redact = scrubber.redact ?? scrubber.scrub
   const isClean = (text: string) => redact(text) === text
@@ -22,7 +22,7 @@ export const redactCause = (scrubber: Scrubber, cause: Cause.Cause<unknown>): Ca
   return isChanged ? Cause.fromReasons(reasons) : cause
 }
 
-/** Whether every text of a value is clean: messages, stacks, fields, causes. What cannot be looked at is not. */
+/** Whether every text of a value is clean: messages, stacks, fields, causes. A value that throws when it is read is not clean. */
 const areClean = (value: unknown, isClean: (text: string) => boolean, seen = new Set<unknown>()): boolean => {
   if (typeof value === "string") return isClean(value)
   if (typeof value !== "object" || value === null || seen.has(value)) return true
@@ -30,14 +30,14 @@ const areClean = (value: unknown, isClean: (text: string) => boolean, seen = new
   try {
     const fields = value as Readonly<Record<PropertyKey, unknown>>
     const isOf = (key: string) => isClean(key) && areClean(fields[key], isClean, seen)
-    // The message of an error may be one that its class makes.
+    // A message may be a getter of the error's class, and then is no own property.
     return Object.getOwnPropertyNames(value).every(isOf) && areClean(fields["message"], isClean, seen)
   } catch {
     return false
   }
 }
 
-/** What can be said of an error that holds a secret: its name, its message and its stack. */
+/** Replaces an error that contains a secret by one with its redacted name, message and stack. */
 const withoutSecrets = (error: unknown, redact: (text: string) => string): Error => {
   const shown = new Error(redact(messageOf(error)))
   delete shown.stack

@@ -1,6 +1,6 @@
 /**
- * Numbers and durations among the options of programs without types: refused where a caller can be given an error, and otherwise
- * replaced by their defaults, so that nothing waits for ever because of one.
+ * Checks of options from programs without types. Invalid numbers and durations are refused where a function can return an error, and
+ * otherwise replaced by their defaults, so that no operation waits for ever.
  */
 import * as Effect from "effect/Effect"
 import { type Shape } from "../../domain/internal/misfits.ts"
@@ -8,12 +8,12 @@ import { kindOf, millisOf, readOnce } from "../../domain/internal/untyped.ts"
 import { type OptionsInvalid, problemOf } from "../../domain/OptionsInvalid.ts"
 import { RuntimeOptionsInvalid } from "../RuntimeError.ts"
 
-/** Options that are numbers or durations, by name. */
+/** The options that are numbers or durations, by name. */
 export type Kinds = Readonly<Record<string, "number" | "duration">>
 
 const isNumber = (value: unknown): value is number => typeof value === "number" && !Number.isNaN(value)
 
-/** A copy of options. Refuses keys that nothing reads. `of` is the function that is given them. */
+/** Copies options and refuses unknown keys. `of` is the name of the function that takes them, for the error. */
 export const requireOptions = <Options>(
   of: string,
   given: Options,
@@ -24,7 +24,7 @@ export const requireOptions = <Options>(
   return problem === undefined ? Effect.succeed(own) : Effect.fail(problem)
 }
 
-/** Refuses options of which one is not of its kind. Those that are left out are right. */
+/** Refuses options that are not a number or a duration as `kinds` states. Options may be left out. */
 export const checkOptions = (given: unknown, kinds: Kinds): Effect.Effect<void, RuntimeOptionsInvalid> => {
   if (given === undefined) return Effect.void
   if (typeof given !== "object" || given === null) {
@@ -40,17 +40,17 @@ export const checkOptions = (given: unknown, kinds: Kinds): Effect.Effect<void, 
     if (value === undefined || isSound) return []
     const word = Number.isNaN(value)
       ? "NaN"
-      : typeof value === "string"
-        ? "a text that is none"
+      : typeof value === "string" && kind === "duration"
+        ? 'a string unlike "2 seconds"'
         : kindOf(value)
     return [{ knob, problem: `"${knob}" is ${word}, and has to be a ${kind}` }]
   })
   return problems.length === 0 ? Effect.void : Effect.fail(new RuntimeOptionsInvalid({ problems }))
 }
 
-/** A whole number of at least so much. */
+/** A whole number, at least `least`; `otherwise` if the option is not a number. */
 export const atLeast = (least: number, given: unknown, otherwise: number): number =>
   isNumber(given) ? Math.max(least, Math.trunc(given)) : otherwise
 
-/** The milliseconds of a duration. */
+/** The milliseconds of a duration; `otherwise` if the option is not a duration. */
 export const millisOr = (given: unknown, otherwise: number): number => millisOf(given) ?? otherwise

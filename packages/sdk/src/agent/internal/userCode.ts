@@ -1,8 +1,7 @@
 /**
- * Code of the program: what it is called with, what it returns, throws or rejects with, how long it may take, and how a failure of it is
- * shown. Tool bodies, rules, callbacks and instructions all run here.
+ * Calls user code: tool bodies, rules, callbacks and instructions.
  *
- * Each call has a scope of its own and a span of its own, runs under the context of the run, and its failure is logged once.
+ * Each call has its own scope and its own span and runs in the context of the run, with an optional timeout. Its failure is logged once.
  */
 import type * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -27,7 +26,7 @@ import { CancellationToken } from "../Cancellation.ts"
 import { setDeadline } from "./deadlines.ts"
 import { redactCause } from "./redactCause.ts"
 
-/** What code of the program runs with: a runtime, most of the time. */
+/** What user code needs to run; usually a runtime. */
 export interface Surroundings {
   /** The services that its effects need. */
   readonly services: AnyServices
@@ -35,12 +34,12 @@ export interface Surroundings {
   readonly options: { readonly cancelGrace?: Duration.Input }
 }
 
-/** Calls a watcher of the program, to which updates are published. What it throws, or rejects with, ends here. */
-export const notify = <A>(watcher: ((value: A) => void) | undefined, value: A): void => {
-  if (watcher !== undefined) callOut(() => watcher(value))
+/** Publishes a value to a subscriber. An exception or a rejection of the subscriber is ignored. */
+export const notify = <A>(subscriber: ((value: A) => void) | undefined, value: A): void => {
+  if (subscriber !== undefined) callOut(() => subscriber(value))
 }
 
-/** Calls a callback of the program. What it throws, or rejects with, ends here. */
+/** Calls a callback. An exception or a rejection of the callback is ignored. */
 export const callOut = (callback: () => unknown): void => {
   const ignore = () => {}
   try {
@@ -51,7 +50,7 @@ export const callOut = (callback: () => unknown): void => {
   }
 }
 
-/** Calls the hooks of a runtime in the context of a run, and does not wait for what they return. A failure of one is logged. */
+/** Makes the function that calls hooks in the context of a run. It does not wait for promises and effects; a failing hook is logged. */
 export const callHook =
   (
     { agent, ...runtime }: Surroundings & { readonly agent: { readonly name: string } } = unbound,
@@ -60,14 +59,14 @@ export const callHook =
   (code: string, hook: ((notice: never) => unknown) | undefined, notice: object): void => {
     if (hook === undefined) return
     const out = attempt(() => (hook as (notice: unknown) => unknown)(notice))
-    // Most have nothing to wait for.
+    // Most hooks return nothing.
     if (typeof out !== "object" || out === null) return
     const run = "runId" in notice && typeof notice.runId === "string" ? { runId: notice.runId } : {}
     const called = { code, agent: agent.name, ...run }
     Effect.runForkWith(context)(call(runtime, called, () => out))
   }
 
-/** For hooks that observe a run by themselves. */
+/** For hooks without a runtime, as in `RuntimeHooks.observe`. */
 const unbound = {
   agent: { name: "hooks" },
   services: Context.empty() as AnyServices,
@@ -75,7 +74,7 @@ const unbound = {
   options: {}
 }
 
-/** What a function of the program returns; what it throws, as an exit. */
+/** Calls a function of the program. Returns an exception as a failed exit. */
 export const attempt = <A>(begin: () => A): A | Exit.Exit<never> => {
   try {
     return begin()
@@ -84,22 +83,22 @@ export const attempt = <A>(begin: () => A): A | Exit.Exit<never> => {
   }
 }
 
-/** The same of a function that has to return an effect, as a program without types may not. */
+/** Calls a function that has to return an effect. Any other value, possible in programs without types, is a defect. */
 export const attemptEffect = <A, E>(begin: () => Effect.Effect<A, E>): Effect.Effect<A, E> => {
   const out = attempt(begin)
   if (attempt(() => Effect.isEffect(out)) === true) return out
   ignoreRejection(out)
-  return Exit.die(new TypeError("It has returned something that is no effect."))
+  return Exit.die(new TypeError("It returned a value that is not an effect."))
 }
 
-/** Keeps the rejection of a promise that stands where none belongs from ending the process. */
+/** Ignores the rejection of a promise in a place that takes none, which would otherwise end the process. */
 export const ignoreRejection = (value: unknown): void => {
   if (value instanceof Promise) value.catch(() => {})
 }
 
-/** Which code of the program is called, for which agent or call: the name of its span, and the annotations of its failure in the log. */
+/** Identifies a piece of user code, for the name of its span and for the annotations of its failure in the log. */
 export interface Called {
-  /** Its key in the definition, such as `handler` or `needsApproval`. */
+  /** The key in the definition, such as `handler` or `needsApproval`. */
   readonly code: string
   readonly agent: string
   readonly runId?: string
@@ -109,8 +108,8 @@ export interface Called {
 }
 
 /**
- * Calls user code and waits for what it returns, `ms` milliseconds at most, under the context of the fiber that asks, in a span and a scope
- * of its own. What it throws is a failure. A failure is logged here, and nowhere else.
+ * Calls user code and awaits its result, for at most `ms` milliseconds, in the context of the current fiber and in its own span and scope.
+ * An exception becomes a failure. Failures are logged here and nowhere else.
  */
 export const call = <A>(
   runtime: Surroundings,
@@ -129,15 +128,15 @@ export const call = <A>(
     called,
     ms === undefined ? running : withTimeout(ms, graceMs(runtime), running, late)
   ).pipe(
-    // Code that is stopped does not get here; code that interrupts itself has failed.
+    // If the caller is interrupted, this does not run. Code that interrupts itself counts as failed.
     Effect.tapCause((cause) => logFailure(runtime, called, cause)),
     Effect.catchDefect((defect) => Effect.fail(defect))
   )
 }
 
 /**
- * Gives an effect of the program the services that its runtime has captured, and a scope that is closed when it ends. Whatever the context
- * of the run has wins over what was captured.
+ * Provides an effect of the program with the services that its runtime has captured, and with a scope that is closed when it ends. The
+ * context of the run takes precedence over the captured services.
  */
 export const supplied = <A, E>(
   { services }: Pick<Surroundings, "services">,
@@ -148,8 +147,8 @@ export const supplied = <A, E>(
   )
 
 /**
- * What a runtime keeps of the context that it is made in: services. What belongs to the fiber that makes it, such as its span, its scope,
- * its log annotations and its clock, is taken from the run.
+ * The services that a runtime captures from the context in which it is made. Properties of the fiber, such as its span, scope, log
+ * annotations and clock, are left out and come from the run.
  */
 export const servicesOf = (context: AnyServices): AnyServices => Context.omit(...ofFiber)(context)
 
@@ -166,11 +165,11 @@ const ofFiber = [
   Tracer.Tracer
 ]
 
-/** Whether a tracer does something with spans: Effect's own keeps them in memory for nobody. */
+/** Whether the program has installed a tracer. Effect's native tracer exports nothing, so no spans are made for it. */
 export const isTraced = (context: Context.Context<never>): boolean =>
   Context.get(context, Tracer.Tracer) !== Tracer.nativeTracer
 
-/** Runs user code in a span of its own, if there is a tracer that does something with it. The span ends with the cause of a failure. */
+/** Runs user code in its own span, if the program has installed a tracer. The span ends with the redacted cause of a failure. */
 export const inSpan = <A, E, R>(
   { scrubber }: Pick<Surroundings, "scrubber">,
   { code, ...attributes }: Called,
@@ -182,7 +181,7 @@ export const inSpan = <A, E, R>(
       Effect.onExit(Effect.withParentSpan(effect, span, { captureStackTrace: false }), (exit) =>
         Clock.clockWith((clock) =>
           Effect.sync(() => {
-            // What user code returns is not for a span.
+            // Results may be confidential, so they are not part of a span.
             const end = Exit.isFailure(exit) ? Exit.failCause(redactCause(scrubber, exit.cause)) : Exit.void
             span.end(clock.currentTimeNanosUnsafe(), end)
           })
@@ -191,7 +190,7 @@ export const inSpan = <A, E, R>(
     )
   })
 
-/** Logs how user code has failed, without secrets. */
+/** Logs a failure of user code, without secrets. */
 export const logFailure = (
   { scrubber }: Pick<Surroundings, "scrubber">,
   called: Called,
@@ -202,7 +201,7 @@ export const logFailure = (
     redactCause(scrubber, cause)
   ).pipe(Effect.annotateLogs({ ...called }), Effect.ignoreCause)
 
-/** The promise of a program may be rejected with anything. */
+/** Awaits a promise of the program. The error is its rejection, of any type. */
 const fromPromise = <A>(promise: Promise<A>): Effect.Effect<A, unknown> =>
   Effect.callback((resume) => {
     promise.then(
@@ -214,14 +213,14 @@ const fromPromise = <A>(promise: Promise<A>): Effect.Effect<A, unknown> =>
 export const isPromise = <A>(value: unknown): value is Promise<A> =>
   typeof value === "object" && value !== null && "then" in value && typeof value.then === "function"
 
-/** Milliseconds that something may take to end after it was interrupted. */
+/** The grace period in milliseconds: how long interrupted user code may take to return. */
 export const graceMs = ({ options }: Surroundings): number =>
   Math.min(longestMs, Duration.toMillis(Duration.fromInputUnsafe(options.cancelGrace ?? "2 seconds")))
 
-/** A timer that is set to more goes off at once. */
+/** The longest delay of a timer. A longer one fires at once. */
 const longestMs = 2 ** 31 - 1
 
-/** Runs an effect of the program with a timeout. One that ignores its interruption is abandoned after `graceMs`. */
+/** Runs user code with a timeout. Code that ignores its interruption is abandoned after `graceMs` milliseconds. */
 export const withTimeout = <A, E, E2, R>(
   ms: number,
   graceMs: number,
@@ -246,7 +245,7 @@ export const withTimeout = <A, E, E2, R>(
     })
   )
 
-/** What went wrong, in words that may be shown: no stack, no secret that the scrubber knows, no control characters. Never throws. */
+/** Describes an error for users and models: without its stack, the secrets that the scrubber knows, and control characters. Never throws. */
 export const describe = (runtime: Surroundings, cause: unknown): string => {
   try {
     return text(runtime.scrubber.scrub(messageOf(cause)))
@@ -255,9 +254,9 @@ export const describe = (runtime: Surroundings, cause: unknown): string => {
   }
 }
 
-/** What went wrong with a call of a tool, for the model: the same words, and the encoded fields of a typed error. */
+/** Describes the failure of a tool's call for the model: its message, followed by the encoded fields of a typed error. */
 export const describeFailure = (runtime: Surroundings, { options }: AnyTool, error: unknown): string => {
   const fields = encodeFailure(options.failure, error)
-  const said = describe(runtime, error)
-  return fields === undefined ? said : `${said}\n${text(runtime.scrubber.scrub(fields))}`
+  const message = describe(runtime, error)
+  return fields === undefined ? message : `${message}\n${text(runtime.scrubber.scrub(fields))}`
 }
