@@ -254,4 +254,56 @@ describe("a run of a changed program", () => {
         assert.deepStrictEqual(write.ran, [])
       })
   )
+
+  it.effect(
+    "asks until an edit fits when neither the edited nor the proposed arguments match any longer",
+    () =>
+      Effect.gen(function* () {
+        const first = probe("first")
+        const write = probe("write")
+        const { runtime, model } = yield* bind(Agent.make("keeper", { tools: [first.tool, write.tool] }), [
+          { calls: [call("first", "0"), call("write", "1")] },
+          "done"
+        ])
+        const held = yield* runPrompt(runtime, { prompt: "go" })
+        const edited = yield* runPrompt(runtime, {
+          state: held.state,
+          decisions: [approve(approvalOf(held, "1"), { arguments: { id: "2" } })]
+        })
+        const received: Array<unknown> = []
+        const receives = ({ id }: { readonly id: string }) => {
+          received.push(id)
+          return "ok"
+        }
+        const strict = Tool.make("write", {
+          parameters: Schema.Struct({ id: Schema.Literal("3") }) as unknown as DataSchema<{
+            readonly id: string
+          }>,
+          preview: receives,
+          risk: receives,
+          handler: receives
+        })
+        const { runtime: changed } = yield* rebind(
+          Agent.make("keeper", { tools: [first.tool, strict] }),
+          model
+        )
+        const again = yield* runPrompt(changed, {
+          state: throughJson(edited.state),
+          decisions: [approve(approvalOf(edited, "0"))]
+        })
+        const request = only(again, "approval")
+        assert.deepStrictEqual(request.arguments, { id: "1" })
+        const plain = yield* runPrompt(changed, {
+          state: throughJson(again.state),
+          decisions: [approve(request)]
+        })
+        const repeated = only(plain, "approval")
+        assert.include(repeated.reason, "The arguments do not fit")
+        assert.deepStrictEqual(received, [])
+        const decisions = [approve(repeated, { arguments: { id: "3" } })]
+        const done = yield* runPrompt(changed, { state: throughJson(plain.state), decisions })
+        assert.deepStrictEqual(results(expect(done, "completed").state).at(-1), "write completed: ok")
+        assert.deepStrictEqual(received, ["3"])
+      })
+  )
 })

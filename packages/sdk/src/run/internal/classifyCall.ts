@@ -75,13 +75,20 @@ export const allow = (run: AgentRun, call: ToolCall, target: Target, args: Schem
     allowedBy: "tool"
   })
 
-/** Records the classification of a tool's call: the tool's definition and the arguments of the body. */
+/**
+ * Records the classification of a tool's call: the tool's definition and the arguments of the body. Arguments that are unfit are recorded
+ * without a schema, so that they are decoded before a body receives them.
+ */
 export const classifyTool = (
   run: AgentRun,
   call: ToolCall,
   { definition, target, tool }: ToolEntry,
   args: DecodedArguments,
-  { allowedBy, grantId }: { readonly allowedBy?: string; readonly grantId?: GrantId }
+  {
+    allowedBy,
+    grantId,
+    isUnfit
+  }: { readonly allowedBy?: string; readonly grantId?: GrantId; readonly isUnfit?: boolean }
 ): undefined => {
   // The tool's rule has just been asked. It is asked again before the body only if the run waits meanwhile.
   if (allowedBy !== undefined && typeof tool.options.needsApproval === "function")
@@ -98,7 +105,7 @@ export const classifyTool = (
   if (!sameJson(args.shown, args.arguments)) event.value = args.shown
   if (args.rendering !== undefined) event.rendering = args.rendering
   if (tool.name !== call.name) event.tool = tool.name
-  event.schema = definition.schema
+  if (isUnfit !== true) event.schema = definition.schema
   if (allowedBy !== undefined) event.allowedBy = allowedBy
   if (grantId !== undefined) event.grantId = grantId
   return emitIfOpen(run, event)

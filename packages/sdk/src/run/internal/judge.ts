@@ -61,7 +61,7 @@ export function* judge(
     return deny(run, call, message)
   }
   classifyTool(run, call, entry, args, {})
-  yield* openApproval(run, call, entry, args.shown, value, reason ?? need.reason)
+  yield* openApproval(run, call, entry, args.shown, Exit.succeed(value), reason ?? need.reason)
 }
 
 /** Whether a call needs approval by the tool's rule, and why if the rule failed. */

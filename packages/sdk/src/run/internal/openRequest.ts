@@ -22,23 +22,30 @@ const expiryOf = (at: number, expiresIn: Duration.Input | undefined): number | u
 
 const lastDate = 8.64e15
 
-/** Opens an `approval` request, with the tool's risk and preview. `reason` states an unusual cause of the request. */
+/**
+ * Opens an `approval` request, with the tool's risk and preview; without what they compute if the arguments did not decode. `reason`
+ * states an unusual cause of the request.
+ */
 export function* openApproval(
   run: AgentRun,
   call: ToolCall,
   { definition, tool }: ToolEntry,
   args: Schema.Json,
-  value: unknown,
+  decoded: Exit.Exit<unknown, unknown>,
   reason: string | undefined
 ): Effect.fn.Return<void> {
   const { drive } = run
   const { approval, preview, risk } = tool.options
   const shown =
-    preview === undefined ? Exit.void : yield* askTool(run, call, tool, "preview", () => preview(value))
+    preview === undefined || Exit.isFailure(decoded)
+      ? Exit.void
+      : yield* askTool(run, call, tool, "preview", () => preview(decoded.value))
   const said =
-    typeof risk === "function"
-      ? yield* askTool(run, call, tool, "risk", () => risk(value))
-      : Exit.succeed(risk)
+    typeof risk !== "function"
+      ? Exit.succeed(risk)
+      : Exit.isFailure(decoded)
+        ? Exit.void
+        : yield* askTool(run, call, tool, "risk", () => risk(decoded.value))
   if (shown === undefined || said === undefined) return
   const state = stateOf(run)
   const identity = {

@@ -110,8 +110,8 @@ function* withoutValue(
     : yield* askAgain(run, call, entry, call.proposed, unfitting(run, problem))
 }
 
-const unfitting = ({ drive }: AgentRun, problem: unknown): string =>
-  sentence`The edited arguments do not fit: ${lines(describe(drive.runtime, problem))}`
+const unfitting = ({ drive }: AgentRun, problem: unknown, edited = true): string =>
+  `The ${edited ? "edited " : ""}arguments do not fit: ${lines(describe(drive.runtime, problem))}`
 
 /** Records that a call waits for its tool. The rest of the run continues. */
 const unavailable = (
@@ -137,8 +137,8 @@ function* understandAgain(
   if (Exit.isFailure(decoded)) {
     if (isStopped(run, decoded.cause)) return undefined
     if (call.proposed === undefined) return unavailable(run, call, "schemaChanged")
-    const why = `${reason} ${unfitting(run, Cause.squash(decoded.cause))}`
-    return yield* askAgain(run, call, entry, call.proposed, edited ? why : reason)
+    const why = `${reason} ${unfitting(run, Cause.squash(decoded.cause), edited)}`
+    return yield* askAgain(run, call, entry, call.proposed, why)
   }
   const args = describeArguments(run, entry, json, decoded.value)
   if (mayHaveRun) {
@@ -173,10 +173,16 @@ function* askAgain(
     )
   }
   const decoded = yield* run.supervisor.run<unknown, unknown>(decodeArguments(entry, limits, json))
-  if (Exit.isFailure(decoded) && isStopped(run, decoded.cause)) return undefined
-  const value = Exit.isSuccess(decoded) ? decoded.value : json
-  const args = describeArguments(run, entry, json, value)
+  if (Exit.isFailure(decoded)) {
+    if (isStopped(run, decoded.cause)) return undefined
+    // The schema fits neither the edit nor the proposal: only an edited approval can run the call.
+    const args = describeArguments(run, entry, json, json)
+    classifyTool(run, call, entry, args, { isUnfit: true })
+    yield* openApproval(run, call, entry, args.shown, decoded, reason)
+    return undefined
+  }
+  const args = describeArguments(run, entry, json, decoded.value)
   classifyTool(run, call, entry, args, {})
-  yield* openApproval(run, call, entry, args.shown, value, reason)
+  yield* openApproval(run, call, entry, args.shown, decoded, reason)
   return undefined
 }
