@@ -100,7 +100,7 @@ export const oddIds = (
         }
         const noGrant = await outcome(fermata.revokeGrant("run-1", id))
         assert.strictEqual(noGrant._tag, "GrantNotFound", called)
-        assert.include(noGrant.message, `A grant is revoked by its id, and this is ${called}: `)
+        assert.include(noGrant.message, `A grant is revoked by its id, a string, but ${called} was given: `)
         // Ids that may be left out.
         if (isAbsent(given)) continue
         const invalid = {

@@ -34,7 +34,7 @@ describe("an alias of an agent", () => {
     const after = await p.open([agent("desk", { tools: [refund(p.ran, "desk")], aliases: ["billing"] })])
     const { blocking } = await after.checkResume("run-1")
     assert.deepInclude(blocking[0], { _tag: "AgentNotFound", agent: "billing", answeredBy: "desk" })
-    assert.include(blocking[0]?.message, "was another agent beside it")
+    assert.include(blocking[0]?.message, "both agents existed when the run was stored")
     assert.strictEqual((await refusal(after.resume("run-1")))._tag, "AgentNotFound")
     assert.deepStrictEqual(p.ran, [])
     // The agent comes back, and the approval is acted on.

@@ -1,9 +1,9 @@
 /**
- * What of a session a model gets to see.
+ * The context policy selects the messages of a session that a model call receives.
  *
- * Before every model call the policy turns the whole history into the messages of that call. The one here sends everything,
- * and fails when that is over the run's context budget; policies that compact or retrieve replace it by providing the
- * reference. Whatever a policy does, it keeps a tool call and its result together and never drops the latest user message.
+ * It runs before every model call, on the whole history. The default, {@link everything}, sends all messages and fails if they exceed
+ * the run's context budget. To compact or retrieve instead, provide another policy for the reference {@link ContextPolicy}. A policy
+ * must keep each tool call together with its result, and must keep the latest user message: the runtime does not check this.
  *
  * @since 0.1.0
  */
@@ -12,27 +12,30 @@ import * as Effect from "effect/Effect"
 import type { Limits } from "../domain/Limits.ts"
 import type { Message } from "../domain/Message.ts"
 
-/** What a policy chooses from. */
+/** The input of a {@link ContextPolicy}. */
 export interface ContextInput {
   readonly instructions: string
-  /** The whole, valid history. */
+  /** All messages of the session, oldest first. Every tool call has its result. */
   readonly messages: ReadonlyArray<Message>
   readonly limits: Limits
-  /** What fits into the model's context, answer included, where that is known. No top-up makes it more. */
+  /** The size of the model's context window in tokens, response included; absent if the client does not know it. */
   readonly contextTokens?: number
-  /** Tokens to leave for the answer. */
+  /** Tokens to leave for the response: the agent's `maxOutputTokens`. */
   readonly reservedTokens?: number
-  /** Counts what would be sent, with the tokenizer in force and the agent's tools. Left out: counted roughly. */
+  /** Counts the tokens of a request, the agent's tools included, with the configured tokenizer. Absent: estimate the number. */
   readonly countTokens?: (context: PreparedContext) => number
 }
 
-/** What the model gets to see. */
+/** The instructions and messages that a model call receives. */
 export interface PreparedContext {
   readonly instructions: string
   readonly messages: ReadonlyArray<Message>
 }
 
-/** The context does not fit: it would take about `tokens`, and `limit` are allowed. */
+/**
+ * The failure of a policy whose context needs about `tokens` tokens where `limit` are allowed. The run then asks for a larger `context`
+ * budget, or fails with `BudgetExceeded` if it may not ask.
+ */
 export interface ContextTooLarge {
   readonly _tag: "ContextTooLarge"
   readonly tokens: number
@@ -40,7 +43,7 @@ export interface ContextTooLarge {
 }
 
 /**
- * Chooses what the model sees.
+ * Selects the context of a model call.
  *
  * @category services
  * @since 0.1.0
@@ -49,20 +52,20 @@ export interface ContextPolicy {
   readonly prepare: (input: ContextInput) => Effect.Effect<PreparedContext, ContextTooLarge>
 }
 
-/** Characters that count as one token. English prose has about 4; 3 errs on the safe side. */
+/** Characters per token. English prose has about 4; 3 overestimates the tokens on purpose. */
 const charactersPerToken = 3
 
-/** A rough count of the tokens of a text. */
+/** Estimates the tokens of a text from its length. */
 export const estimateTokens = (text: string): number => Math.ceil(text.length / charactersPerToken)
 
-/** A rough count of the tokens of messages, from the size of their JSON. */
+/** Estimates the tokens of messages from the length of their JSON. */
 export const estimateMessages = (messages: ReadonlyArray<Message>): number =>
   messages.reduce((sum, message) => sum + estimateTokens(JSON.stringify(message.content)), 0)
 
 const roughly = ({ instructions, messages }: PreparedContext): number =>
   estimateTokens(instructions) + estimateMessages(messages)
 
-/** Sends everything; fails when that is over `limits.maxContextTokens`. */
+/** The default policy: sends all messages, and fails with {@link ContextTooLarge} if they exceed `limits.maxContextTokens`. */
 export const everything: ContextPolicy = {
   prepare: ({ countTokens = roughly, instructions, limits, messages }) => {
     const limit = limits.maxContextTokens
@@ -74,7 +77,7 @@ export const everything: ContextPolicy = {
   }
 }
 
-/** The policy in force; {@link everything} unless another is provided. */
+/** The policy that a runtime reads when it is created. Default: {@link everything}. */
 export const ContextPolicy = Context.Reference<ContextPolicy>("@fermata/sdk/context/ContextPolicy", {
   defaultValue: () => everything
 })

@@ -1,9 +1,8 @@
 /**
- * Who is asked before a gated tool call runs.
+ * Approval policies: which tool calls run, are denied, or require a decision.
  *
- * The policy belongs to the agent or the run, not to the tool: a tool says that it needs approval, the policy says what
- * happens then. Rules come first, in order; what no rule decides falls to the mode. There is no mode that approves because
- * nobody answered.
+ * A policy belongs to an agent or a run. A tool declares that a call needs approval, and the policy determines what happens then. The
+ * first rule that matches the tool's name decides; without one, the mode does. No mode approves a call because a decision is missing.
  *
  * @since 0.1.0
  */
@@ -11,23 +10,23 @@ import * as Schema from "effect/Schema"
 import { Timestamp } from "./Id.ts"
 import { matchesGlob } from "./internal/glob.ts"
 
-/** A rule for the tools whose name matches: `*` stands for any characters. */
+/** A rule for the tools whose name matches `tool`, in which `*` stands for any characters. */
 export const Rule = Schema.Struct({
   tool: Schema.String,
-  /** `ask` gates the call even if the tool needs no approval, `approve` lets it through, `deny` refuses it. */
+  /** `ask` requires a decision even if the tool needs no approval, `approve` permits the call, `deny` denies it. */
   action: Schema.Literals(["ask", "approve", "deny"]),
-  /** Told to the model when the rule denies. */
+  /** The text that the model receives when the rule denies a call. */
   message: Schema.optionalKey(Schema.String)
 })
 export type Rule = typeof Rule.Type
 
 /**
- * What happens to a call that needs approval.
+ * Determines what happens to a call that needs approval. The mode applies where no rule matches:
  *
- * - `ask` (the default): the run is held until a decision.
- * - `all`: it is let through.
- * - `none`: it is denied.
- * - `until`: it is let through until the time in `until`, then it is asked for.
+ * - `ask` (the default): a request is opened, unless a grant covers the call.
+ * - `all`: the call runs.
+ * - `none`: the call is denied.
+ * - `until`: the call runs before the time `until`; from then on as `ask`.
  */
 export const ApprovalPolicy = Schema.Struct({
   mode: Schema.Literals(["ask", "all", "none", "until"]),
@@ -36,21 +35,21 @@ export const ApprovalPolicy = Schema.Struct({
 })
 export type ApprovalPolicy = typeof ApprovalPolicy.Type
 
-/** Asks for every call that needs approval. */
+/** The default policy: asks about every call that needs approval. */
 export const ask: ApprovalPolicy = { mode: "ask" }
 
-/** What the policy says to one call. */
+/** A policy's verdict on a call: run it, open a request, or deny it. `by` names the rule or mode that permits the call. */
 export type Verdict =
   | { readonly _tag: "run"; readonly by: string }
   | { readonly _tag: "ask" }
   | { readonly _tag: "deny"; readonly message: string }
 
 /**
- * Judges one call.
+ * Judges a call by one policy.
  *
  * **Details**
  *
- * `needsApproval` is what the tool itself said about these arguments. A policy `until` without a time is `ask`.
+ * `needsApproval` is the tool's own declaration for these arguments. A policy `until` without a time is `ask`.
  */
 export const judge = (
   policy: ApprovalPolicy,
@@ -87,11 +86,11 @@ export const judge = (
 
 const rank = { run: 0, ask: 1, deny: 2 } as const
 
-/** The stricter of two verdicts; the first of equals. */
+/** The stricter of two verdicts: deny, then ask, then run. Of equally strict ones, the first. */
 export const stricter = (one: Verdict, other: Verdict): Verdict =>
   rank[other._tag] > rank[one._tag] ? other : one
 
-/** Judges one call by several policies: the strictest verdict counts. */
+/** Judges a call by several policies. The strictest verdict counts. */
 export const judgeAll = (
   policies: readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>],
   tool: string,

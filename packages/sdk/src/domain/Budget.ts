@@ -1,9 +1,9 @@
 /**
- * What a run has spent of its budgets, what its sub-agents were promised of them, and what is left.
+ * Budgets: what a run has spent, what it has reserved for its sub-agents, and what is available.
  *
- * A sub-agent with a budget of its own has that much set aside in the runs above it from its first event on, in the same step in
- * which it is started, so that two that are started at once cannot be promised the same; what it did not use is free again when
- * it ends. One without takes what is left as it goes.
+ * If a sub-agent has a token or cost budget of its own, the runs above it reserve that amount. The reservation begins with the
+ * sub-agent's first event, in the step that starts it, so that two sub-agents cannot be promised the same amount. It ends with the
+ * sub-agent, and the unused part is available again. A sub-agent without a budget of its own spends what is available above it.
  *
  * @since 0.1.0
  */
@@ -13,18 +13,18 @@ import type { RunState } from "./RunState.ts"
 import { children } from "./RunState.ts"
 import { totalTokens } from "./Usage.ts"
 
-/** The budgets that a run shares with the sub-agents under it. */
+/** The budgets that include the sub-agents under a run. */
 export const shared = ["tokens", "cost", "treeTurns", "treeToolCalls", "wallTime"] as const
 
-/** Those of which a part can be set aside. */
+/** The budgets of which a part can be reserved for a sub-agent. */
 export const parted = ["tokens", "cost"] as const
 
-/** Milliseconds at work, up to `now`. */
+/** Milliseconds of work up to `now`. */
 export const workedMs = (state: RunState, now: number): number =>
   (state.workedMs ?? 0) +
   (state.status !== "running" || state.workingSince === undefined ? 0 : Math.max(0, now - state.workingSince))
 
-/** What has been spent of a budget; for money a lower bound. `now` matters to `wallTime` only. */
+/** The amount spent of a budget; for money, a lower bound. Only `wallTime` uses `now`. The `context` budget is per call, so it is 0. */
 export const spent = (state: RunState, budget: Limits.Budget, now: number): number => {
   switch (budget) {
     case "turns":
@@ -46,23 +46,23 @@ export const spent = (state: RunState, budget: Limits.Budget, now: number): numb
   }
 }
 
-/** What the sub-agents under a run were promised of a budget and have not spent. */
+/** The amount of a budget that a run has reserved for its sub-agents and that they have not spent. */
 export const reserved = (state: RunState, budget: "tokens" | "cost"): number =>
   children(state).reduce((sum, { child }) => sum + reservedIn(child, budget), 0)
 
-/** What is promised of a budget above it to a sub-agent, or to those under it, and not spent. */
+/** The amount reserved for one sub-agent, or, if it has no such budget, for the sub-agents under it. */
 export const reservedIn = (child: RunState, budget: "tokens" | "cost"): number => {
   const limit = Limits.budgetOf(child.limits, budget)
   return limit === undefined ? reserved(child, budget) : Math.max(0, limit - spent(child, budget, 0))
 }
 
-/** What is left of a budget that was promised to no sub-agent; `undefined` is without bound. */
+/** The amount of a budget that is neither spent nor reserved; `undefined` if the budget is unlimited. */
 export const available = (state: RunState, budget: "tokens" | "cost"): number | undefined => {
   const limit = Limits.budgetOf(state.limits, budget)
   return limit === undefined ? undefined : limit - spent(state, budget, 0) - reserved(state, budget)
 }
 
-/** Whether nothing is left of a budget, promised or not. `now` matters to `wallTime` only. */
+/** Whether a budget is exhausted, apart from reservations. Only `wallTime` uses `now`. */
 export const isUsedUp = (state: RunState, budget: Limits.Budget, now: number): boolean => {
   const limit = Limits.budgetOf(state.limits, budget)
   return (
@@ -77,7 +77,7 @@ const report = (state: RunState, budget: Limits.Budget, now: number): Limits.Exc
   spent: spent(state, budget, now)
 })
 
-/** What is promised to sub-agents counts as spent too, where more is asked for. */
+/** A budget with its reservations counted as spent, so that a request states how much more is needed. */
 const reportPromised = (state: RunState, budget: "tokens" | "cost"): Limits.Exceeded => {
   const { limit, spent } = report(state, budget, 0)
   return { budget, limit, spent: Math.max(limit, spent + reserved(state, budget)) }
@@ -87,19 +87,19 @@ const ofModelCalls = ["turns", "treeTurns", "tokens", "cost", "wallTime"] as con
 
 const ofToolCalls = ["toolCalls", "treeToolCalls"] as const
 
-/** The first budget that leaves no room for another model call of the run, or `undefined`. */
+/** The first exhausted budget of the run that forbids another model call; `undefined` if there is none. */
 export const exceeded = (state: RunState, now = 0): Limits.Exceeded | undefined => {
   const budget = ofModelCalls.find((budget) => isUsedUp(state, budget, now))
   return budget && report(state, budget, now)
 }
 
-/** A budget of which everything that is left was promised to sub-agents, or `undefined`. */
+/** A budget of which nothing is available because the rest is spent or reserved; `undefined` if there is none. */
 export const promisedAway = (state: RunState): Limits.Exceeded | undefined => {
   const budget = parted.find((budget) => (available(state, budget) ?? 1) <= 0)
   return budget && reportPromised(state, budget)
 }
 
-/** The budget of tool calls that the calls which were asked for exceed, or `undefined`. */
+/** The tool-call budget of the run that the calls of its responses exceed; `undefined` if there is none. */
 export const exceededByCalls = (state: RunState): Limits.Exceeded | undefined => {
   const budget = ofToolCalls.find(
     (budget) => spent(state, budget, 0) > (Limits.budgetOf(state.limits, budget) ?? Infinity)
@@ -107,22 +107,22 @@ export const exceededByCalls = (state: RunState): Limits.Exceeded | undefined =>
   return budget && report(state, budget, 0)
 }
 
-/** A budget of one of the runs above that has nothing left. */
+/** A budget of a run above a sub-agent of which nothing is available. */
 export interface NothingLeft {
-  /** The place of the run in the line from the root, from 0. */
+  /** The index of the budget's run in the line from the root, from 0. */
   readonly depth: number
   readonly exceeded: Limits.Exceeded
-  /** Whether what is left is promised to others: then it may come back. */
+  /** Whether the rest is reserved for other sub-agents, which may return a part of it. */
   readonly isPromised: boolean
 }
 
 /**
- * The budget above a sub-agent that leaves no room for another model call of it, or `undefined`.
+ * The budget of a run above a sub-agent that forbids another model call of the sub-agent; `undefined` if there is none.
  *
  * **Details**
  *
- * `line` are the runs from the root to the one that has started it, `own` its limits. A part that was set aside for it, or for
- * one between, is its own: of what is above that, only what is really spent counts.
+ * `line` holds the runs from the root to the sub-agent's starter, and `own` the sub-agent's limits. If an amount is reserved for the
+ * sub-agent or for a run between, a run above that reservation forbids the call only if its budget is exhausted.
  */
 export const exceededAbove = (
   line: ReadonlyArray<RunState>,
@@ -148,7 +148,7 @@ export const exceededAbove = (
   return undefined
 }
 
-/** The budget above a sub-agent that the calls which it has asked for exceed, or `undefined`. */
+/** The tool-call budget of a run above a sub-agent that the calls of the tree exceed; `undefined` if there is none. */
 export const exceededByCallsAbove = (line: ReadonlyArray<RunState>): NothingLeft | undefined => {
   for (let depth = line.length - 1; depth >= 0; depth--) {
     const state = line[depth]!
@@ -160,7 +160,7 @@ export const exceededByCallsAbove = (line: ReadonlyArray<RunState>): NothingLeft
   return undefined
 }
 
-/** The limits that a sub-agent is started with: what it asks for, of what the runs above it have left. */
+/** The limits for a new sub-agent: those asked for, reduced to what is available above it; or the budget that has nothing available. */
 export const carve = (line: ReadonlyArray<RunState>, asked: Limits.Limits): Limits.Limits | NothingLeft => {
   let limits = asked
   for (const budget of parted) {
@@ -174,20 +174,20 @@ export const carve = (line: ReadonlyArray<RunState>, asked: Limits.Limits): Limi
       }
       const wanted = Limits.budgetOf(limits, budget)
       if (wanted !== undefined) limits = Limits.withBudget(limits, budget, Math.min(wanted, left))
-      // What is above was set aside for this one already.
+      // The runs above have already reserved this run's budget.
       break
     }
   }
   return limits
 }
 
-/** Whether the model of a run is being asked, or was asked, to come to an end. */
+/** Whether the model of a run was asked to wrap up. */
 export const isWrappingUp = ({ wrappingUp }: RunState): boolean =>
   wrappingUp !== undefined && wrappingUp.due !== true
 
 /**
- * Whether a run is to say how far it has come before anybody is asked: once, as long as it does nothing else meanwhile. Not while a call of
- * its turn has been released by a decision: a turn that is closed for it would drop what was acknowledged.
+ * Whether a run with an exhausted budget has to wrap up before it asks for more. It wraps up once, and again only after further turns.
+ * It does not while a call of the turn is released by a decision, because closing the turn would drop that acknowledged decision.
  */
 export const isToWrapUp = (state: RunState): boolean =>
   state.limits.wrapUp === true &&
@@ -196,26 +196,26 @@ export const isToWrapUp = (state: RunState): boolean =>
   !isTurnReleased(state)
 
 /**
- * Milliseconds at work that are left to the last run of a line, which begins at the root; `undefined` is without bound, and 0
- * or less is none.
+ * The milliseconds of work that are left to the last run of `line`, which begins at the root: 0 or less if the time is exhausted,
+ * `undefined` if it is unlimited.
  */
 export const timeLeft = (line: ReadonlyArray<RunState>, now: number): number | undefined => {
   let least: number | undefined
   for (let depth = 0; depth < line.length; depth += 1) {
     const state = line[depth]!
     const { maxWallMs } = state.limits
-    // Who comes to an end has its last turn in any case.
+    // A run that wraps up gets its last turn in any case.
     if (maxWallMs === undefined || (depth === line.length - 1 && isWrappingUp(state))) continue
     least = Math.min(least ?? Number.POSITIVE_INFINITY, maxWallMs - workedMs(state, now))
   }
   return least
 }
 
-/** Budgets that are running out and for which no warning was recorded. */
+/** The budgets that have reached `warnAt` and for which no warning is recorded. */
 export const nearing = (state: RunState, now: number): ReadonlyArray<Limits.Exceeded> => {
   const { limits, warned } = state
   const part = limits.warnAt ?? Limits.defaults.warnAt
-  // Looked at after each answer, and most of the time there is none: nothing is made to find that out.
+  // Runs after each response and usually finds nothing, so it allocates only when it does.
   let found: Array<Limits.Exceeded> | undefined
   for (const budget of Limits.Budget.literals) {
     const limit = Limits.budgetOf(limits, budget)

@@ -1,7 +1,9 @@
 /**
- * A state as text in pieces, for a store to keep beside the journal: the settled part of the history in chunks that later states
- * of the conversation share, and the rest. It is written only if it can be read back without being decoded, and read only if it
- * is what was written; a reader without it folds the journal.
+ * Encodes checkpoints: a state as pieces of text that a store keeps beside the journal.
+ *
+ * The full chunks of the history are separate pieces, which later states of the session share; the rest of the state is one piece. A
+ * checkpoint is written only if `verbatim` accepts it, so that it can be read without decoding, and is used only if it is intact.
+ * Without a usable checkpoint, a reader folds the journal.
  *
  * @since 0.1.0
  */
@@ -12,23 +14,23 @@ import type { Message } from "./Message.ts"
 import { type RunState, StateRest } from "./RunState.ts"
 
 /**
- * The version of what is written here. Raise it with every change to `RunState` or `Message` that an older reader would misread, and
- * with every change to what `evolve` makes of events that are stored already: checkpoints of another version are not used.
+ * The version of checkpoints. Checkpoints of another version are not used. Raise it with every change to `RunState` or `Message` that an
+ * older reader would misread, and with every change to the state that `evolve` computes from stored events.
  */
 export const version = 2
 
 /** A state in pieces. */
 export interface Pieces {
-  /** JSON text of the chunks of the history that will not change, without the first `from`. */
+  /** JSON texts of the chunks of the history that no longer change. `encode` leaves out the first `from`; `decode` requires all. */
   readonly chunks: ReadonlyArray<string>
-  /** JSON text of the state without these chunks. */
+  /** JSON text of the state without its unchanging chunks. */
   readonly state: string
 }
 
 const isChunk = verbatim(History.Chunk)
 const isRest = verbatim(StateRest)
 
-/** The messages from this place on, in order. */
+/** Whether the sequence numbers of messages run from `from` without gaps. */
 const isInOrder = (messages: ReadonlyArray<Message>, from: number): boolean => {
   for (let index = 0; index < messages.length; index += 1) {
     if (messages[index]!.sequence !== from + index) return false
@@ -36,10 +38,13 @@ const isInOrder = (messages: ReadonlyArray<Message>, from: number): boolean => {
   return true
 }
 
-/** Characters of a piece, above which it would be too large a row: files make a history long, not many. */
+/** The most characters of a piece, so that no row becomes too large. Files in messages can make a single chunk this large. */
 const mostCharacters = 2 ** 24
 
-/** What is left of so many characters after those of a value that lies no deeper than {@link verbatim} allows; not exact below 0. */
+/**
+ * Subtracts the approximate length of a value's JSON from `characters`, and stops once the result is negative. Recurses, so the value
+ * must have passed {@link verbatim}, which bounds its depth.
+ */
 const leftAfter = (value: unknown, characters: number): number => {
   if (typeof value === "string") return characters - value.length
   if (typeof value !== "object" || value === null) return characters - 1
@@ -58,8 +63,8 @@ const leftAfter = (value: unknown, characters: number): number => {
 const isBulky = (piece: unknown): boolean => leftAfter(piece, mostCharacters) < 0
 
 /**
- * A state in pieces, but for the first `from` chunks; `undefined` of one that could not be read back as it is, or that has a piece of
- * more than 16 million characters.
+ * Encodes a state without the first `from` chunks of its history. Returns `undefined` if the state could not be read back unchanged, or
+ * if a piece has more than about 16 million characters.
  */
 export const encode = (state: RunState, from: number): Pieces | undefined => {
   const settled = History.settledChunks(state.history)
@@ -70,7 +75,7 @@ export const encode = (state: RunState, from: number): Pieces | undefined => {
   return { chunks: chunks.map((chunk) => JSON.stringify(chunk)), state: JSON.stringify(rest) }
 }
 
-/** The state of a run at a revision that all pieces of it make up; `undefined` if they are not what was written. */
+/** Decodes a run's state at a revision from all of its pieces. Returns `undefined` if they are damaged or of another run or revision. */
 export const decode = ({
   chunks,
   revision,

@@ -1,9 +1,9 @@
 /**
- * The answer to one request.
+ * Decisions: the answers to requests.
  *
- * One object carries everything an answer can be: approve (as asked or with other arguments, once or with a grant), deny,
- * answer, supply a result, retry, fail, top up. It names the request by id, may carry the digest of the arguments that were
- * shown, and says who decided. Nothing else is ever taken for consent.
+ * A decision approves a call (as asked or with other arguments, once or with a grant), denies it, answers a question, supplies a
+ * result, retries or fails a call in doubt, or tops up a budget. It names its request by id, carries the id of the party that
+ * decided, and may carry the digest of the arguments that the request showed. No other value counts as consent.
  *
  * @since 0.1.0
  */
@@ -16,38 +16,39 @@ const fields = {
   requestId: RequestId,
   /** Id of the party that decided. */
   by: Schema.String,
-  /** The same party with its kind; absent where the program gave a plain string, which means an unverified person. */
+  /** The same party with its kind. Absent if the program gave a plain string, which means an unverified person. */
   principal: Schema.optionalKey(Principal),
-  /** When. */
   at: Timestamp,
-  /** The digest that the request showed. A mismatch is refused. */
+  /** The digest that the request showed. A decision with another digest is refused. */
   digest: Schema.optionalKey(Schema.String),
   note: Schema.optionalKey(Schema.String),
-  /** Chosen by the caller: the same decision sent again with the same key is answered as the first one was. */
+  /** Makes resending safe: the same decision with the same key is accepted again instead of refused as `AlreadyDecided`. */
   idempotencyKey: Schema.optionalKey(Schema.String)
 }
 
 const superseding = {
   /**
-   * The run whose open turn this supersedes, as `send` with `whenHeld: "supersede"` does: no call of the turn begins any more, and the
-   * sub-agents that it waits for are stopped. Every turn from that run down to the request is superseded.
+   * The run whose open turn this decision supersedes. Set by `send` with `whenHeld: "supersede"`. No further call of the turn starts, and
+   * the sub-agents that the turn waits for are stopped. Every turn from that run down to the request is superseded.
    */
   supersedes: Schema.optionalKey(RunId)
 }
 
-/** Run the call; with `arguments`, run it with these instead. */
+/** Runs the call; with `arguments`, runs it with these instead of the requested ones. */
 export const Approve = Schema.TaggedStruct("approve", {
   ...fields,
   arguments: Schema.optionalKey(Schema.Json),
-  /** The fingerprint of the schema that took the edited `arguments`. The runtime sets it; a caller's is dropped. */
+  /** Fingerprint of the schema that accepted the edited `arguments`. Set by the runtime; a caller's value is dropped. */
   schema: Schema.optionalKey(Schema.String),
   grant: Schema.optionalKey(GrantRequest)
 })
 export type Approve = typeof Approve.Type
 
 /**
- * Do not run the call. The model reads `message` and goes on; with `then: "stop"` the run that asked ends, and nothing begins in it any
- * more: no call, also no approved one, no sub-agent and no model call. What was started finishes and is recorded.
+ * Denies the request: the call does not run, the model receives `message`, and the run continues.
+ *
+ * With `then: "stop"` the run that asked ends instead. It starts no further call (approved ones included), sub-agent or model call.
+ * Bodies that were started finish and are recorded.
  */
 export const Deny = Schema.TaggedStruct("deny", {
   ...fields,
@@ -57,19 +58,19 @@ export const Deny = Schema.TaggedStruct("deny", {
 })
 export type Deny = typeof Deny.Type
 
-/** The answer to a question. */
+/** Answers a question. */
 export const Answer = Schema.TaggedStruct("answer", { ...fields, answer: Schema.String })
 export type Answer = typeof Answer.Type
 
-/** The call's result, from outside; the tool does not run. */
+/** Supplies the call's result; the tool does not run. */
 export const Supply = Schema.TaggedStruct("supply", { ...fields, result: Schema.Json })
 export type Supply = typeof Supply.Type
 
-/** A call in doubt: run it again (same idempotency key). A login: done, try again. */
+/** Runs a call in doubt again, with the same idempotency key; for a login request, repeats the model call after the login. */
 export const Retry = Schema.TaggedStruct("retry", fields)
 export type Retry = typeof Retry.Type
 
-/** A call in doubt did not happen or went wrong: record it as failed. */
+/** Records a call in doubt as failed: its effect did not happen, or went wrong. */
 export const Fail = Schema.TaggedStruct("fail", {
   ...fields,
   ...superseding,
@@ -77,21 +78,21 @@ export const Fail = Schema.TaggedStruct("fail", {
 })
 export type Fail = typeof Fail.Type
 
-/** A used-up budget gets a new total. */
+/** Sets the new total of an exhausted budget: `limit` replaces the old limit and must be above what was spent. */
 export const TopUp = Schema.TaggedStruct("topUp", { ...fields, limit: Schema.Finite })
 export type TopUp = typeof TopUp.Type
 
-/** The answer to one request, as the journal records it. */
+/** A decision as the journal records it. */
 export const Decision = Schema.Union([Approve, Deny, Answer, Supply, Retry, Fail, TopUp])
 export type Decision = typeof Decision.Type
 
 type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
 
-/** A decision as a caller writes it: the time is added when it is recorded, and `by` may be a whole principal. */
+/** A decision as a caller writes it. `at` is set when the decision is recorded, unless given; `by` may be a whole principal. */
 export type DecisionInput = Without<Decision, "at" | "by" | "schema"> & {
   readonly by: string | Principal
   readonly at?: Timestamp
 }
 
-/** A decision before it is about a request, and before it is known who made it and when: what `approve()` and its like return. */
+/** A decision without its request, author and time, as `approve()` and the other helpers return it. */
 export type DecisionBody = Without<Decision, "requestId" | "by" | "at" | "digest" | "note">

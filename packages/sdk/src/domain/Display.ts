@@ -1,28 +1,28 @@
 /**
- * Text for a person to read, at a terminal or on a page: characters that could change how the rest is shown are written as visible
+ * Makes text safe to show to a person, at a terminal or on a page: characters that could change how other text is shown become visible
  * escapes.
  *
  * A model, a tool, a file or another person may have written any part of a sentence. Control characters move the cursor and set
- * colours, direction marks reorder letters, and invisible characters make two names look like one. Error messages, explanations and
- * reports are built with {@link sentence}; the fields of errors, requests and events keep the raw values, so a program that shows a
- * field passes it through {@link line} or {@link text}.
+ * colours, direction marks reorder letters, and invisible characters make two names look equal. Error messages, explanations and
+ * reports are built with {@link sentence}. The fields of errors, requests and events keep the raw values: pass a field through
+ * {@link line} or {@link text} before you show it.
  *
  * @since 0.1.0
  */
 import { blank } from "./internal/names.ts"
 
-/** Spaces of other widths; those that ordinary text has (no break, narrow, ideographic) stay. */
+/** Spaces of unusual widths. Spaces of ordinary text (no-break, narrow no-break, ideographic) are kept. */
 const spaces = String.raw`\u1680\u2000-\u200A\u205F`
 
-/** Control, format and separator characters, lone surrogates, and everything else that takes no room or is drawn as nothing. */
+/** Control, format and separator characters, lone surrogates, and other characters that have no width or no visible shape. */
 const unseen = String.raw`[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}${spaces}${blank}]`
 
-/** Emoji and keycaps keep their variation. */
+/** Variation selectors of emoji and keycaps, which are not escaped. */
 const kept = String.raw`(?<=\p{Extended_Pictographic})[\uFE0E\uFE0F]|\uFE0F\u20E3`
 
 const hidden = new RegExp(`(?!${kept})${unseen}`, "gu")
 
-/** The same without the line break and the tab. */
+/** Like {@link hidden}, without the line break and the tab. */
 const hiddenInText = new RegExp(String.raw`(?![\n\t]|${kept})${unseen}`, "gu")
 
 const short: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" }
@@ -31,7 +31,7 @@ const escape = (character: string): string =>
   short[character] ?? `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`
 
 /**
- * A text in one line: a line break is shown as `\n`, a direction override as `\u{202e}`. A text that was escaped stays as it is.
+ * Escapes a text to one line: a line break becomes `\n`, a direction override `\u{202e}`. Escaping a text twice changes nothing more.
  *
  * **Example** (Showing who decided)
  *
@@ -44,15 +44,15 @@ const escape = (character: string): string =>
  */
 export const line = (value: string): string => value.replaceAll(hidden, escape)
 
-/** A text that may have several lines: like {@link line}, with line breaks and tabs as they are. */
+/** Escapes a text that may have several lines. Like {@link line}, but keeps line breaks and tabs; `\r\n` becomes `\n`. */
 export const text = (value: string): string => value.replaceAll("\r\n", "\n").replaceAll(hiddenInText, escape)
 
 /** One word, such as a user name, an address or a path. */
 const word = /^[\p{L}\p{M}\p{N}_@+/.:-]{1,64}$/u
 
 /**
- * The name of a party in a sentence that a model reads: a plain word as it is, anything else in quotes and in one line, so that no name
- * passes for words of the sentence.
+ * Formats a party's name for a sentence that a model reads. A plain word of up to 64 characters stays as it is; any other name is
+ * quoted and escaped to one line, so that a name cannot be read as words of the sentence.
  */
 export const name = (value: string): string =>
   word.test(value) && line(value) === value ? value : `"${line(value).replaceAll('"', '\\"')}"`
@@ -62,13 +62,13 @@ export interface Lines {
   readonly "~fermata/lines": string
 }
 
-/** Lets a value keep its line breaks in a {@link sentence}: a list of issues, what a database reported. */
+/** Marks a value of a {@link sentence} that keeps its line breaks, such as a list of issues or a database's message. */
 export const lines = (value: string): Lines => ({ "~fermata/lines": text(value) })
 
-/** What a {@link sentence} is made of besides its words. */
+/** A value that a {@link sentence} can contain. */
 export type Value = string | number | undefined | Lines
 
-/** Tags a template: the words stay as they are, and each value is shown in one line, unless it is {@link lines}. */
+/** Template tag for messages: keeps the template's own words, and escapes each value to one line unless it is {@link lines}. */
 export const sentence = (words: ReadonlyArray<string>, ...values: ReadonlyArray<Value>): string => {
   let out = words[0] ?? ""
   for (const [index, value] of values.entries()) out += shown(value) + (words[index + 1] ?? "")
@@ -78,13 +78,16 @@ export const sentence = (words: ReadonlyArray<string>, ...values: ReadonlyArray<
 const shown = (value: Value): string =>
   typeof value === "object" ? value["~fermata/lines"] : line(String(value))
 
-/** A time as a sentence has it: ISO 8601, or the number itself where it is no time. */
+/** Formats a timestamp in milliseconds as ISO 8601; a number outside the range of dates as the number. */
 export const instant = (at: number): string => {
   const time = new Date(at)
   return Number.isNaN(time.getTime()) ? String(at) : time.toISOString()
 }
 
-/** What an unknown error says; never throws, whatever the error is. Raw: show it with {@link line} or {@link text}. */
+/**
+ * The message of an unknown error: its text, its `message` or its `name`. Never throws. The result is not escaped: show it with
+ * {@link line} or {@link text}.
+ */
 export const messageOf = (cause: unknown): string => {
   try {
     if (typeof cause === "string" && cause !== "") return cause

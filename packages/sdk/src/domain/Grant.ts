@@ -1,13 +1,14 @@
 /**
- * Standing approvals, as data.
+ * Grants: standing approvals as data.
  *
- * A grant is created by an approval ("and from now on"). It covers calls of one agent's tool, by the tool's definition, with arguments
- * that match; it ends by time or by revocation, and is noted on every call that it let through. It is consulted when a call is
- * classified and again right before the body starts, and never releases a request that is already waiting; a sub-agent's calls are
- * covered only if the grant says so.
+ * An approval with a `grant` creates one. It covers calls of one agent's tool whose definition and arguments match. It ends by expiry
+ * or revocation. A call that a grant let through records the grant's id.
  *
- * A store keeps one row per grant and looks at it inside the commit that starts a call, so that a revocation holds in every run, fork
- * and process. Without a store, grants and revocations live in the state that the caller keeps.
+ * Grants are checked when a call is classified and again directly before its body starts. A grant does not release a request that is
+ * already open. It covers the calls of sub-agents only with `inherit`.
+ *
+ * A store keeps one row per grant and reads it in the commit that starts a call, so a revocation takes effect in every run, fork
+ * and process. Without a store, grants and revocations exist only in the state that the caller keeps.
  *
  * @since 0.1.0
  */
@@ -21,29 +22,29 @@ import { Safety, type ToolApprovalItem } from "./Interruption.ts"
 import { type Attributed, Principal } from "./Principal.ts"
 import { type Definition, difference, type Peers } from "./ToolIdentity.ts"
 
-/** An argument matches a value that is equal, or a text pattern in which `*` stands for any characters. */
+/** What a granted argument must be: `equals` a value, or a string that matches the `glob`, in which `*` stands for any characters. */
 export const ArgumentPattern = Schema.Union([
   Schema.TaggedStruct("equals", { value: Schema.Json }),
   Schema.TaggedStruct("glob", { pattern: Schema.String })
 ])
 export type ArgumentPattern = typeof ArgumentPattern.Type
 
-/** What an approver asks for when approving for more than this once. */
+/** The grant that an approver requests with an approval. */
 export const GrantRequest = Schema.Struct({
-  /** `run`: until this run ends; `session`: for later runs of the session too, which a sub-agent's request cannot be granted for. */
+  /** `run`: until this run ends. `session`: also for later runs of the session; refused for a sub-agent's request. */
   scope: Schema.Literals(["run", "session"]),
   /**
-   * Top-level arguments and what they must be; an argument that is not named may be anything. Left out: exactly the approved
-   * arguments. `{}`: any arguments.
+   * Patterns for top-level arguments; an argument without a pattern may have any value. `{}` covers any arguments. Default: exactly
+   * the approved arguments.
    */
   arguments: Schema.optionalKey(Schema.Record(Schema.String, ArgumentPattern)),
   expiresAt: Schema.optionalKey(Timestamp),
-  /** Whether calls of sub-agents are covered too. Default: no. */
+  /** Whether the grant also covers calls of sub-agents. Default: false. */
   inherit: Schema.optionalKey(Schema.Boolean)
 })
 export type GrantRequest = typeof GrantRequest.Type
 
-/** Who revoked a grant, and when. */
+/** The author and time of a revocation. */
 export const Revocation = Schema.Struct({
   by: Schema.String,
   principal: Schema.optionalKey(Principal),
@@ -54,20 +55,20 @@ export type Revocation = typeof Revocation.Type
 /** A standing approval for calls of one tool. */
 export const Grant = Schema.Struct({
   id: GrantId,
-  /** The definition's own name. */
+  /** The tool's own name, not an alias. */
   tool: Schema.String,
-  /** Name of the agent that has the tool. Grants of earlier versions may lack the definition: they cover no call. */
+  /** Name of the tool's agent. A grant of an earlier version may lack `agent`, `schema` or `safety`; it covers no call. */
   agent: Schema.optionalKey(Schema.String),
   /** Fingerprint of the tool's argument schema. */
   schema: Schema.optionalKey(Schema.String),
   safety: Schema.optionalKey(Safety),
-  /** Names of all tools that the agent had: an alias that leads to one of them leads to another tool. */
+  /** Names of the agent's other tools when the grant was given. A tool of one of these names is not covered through an alias. */
   peers: Schema.optionalKey(Schema.Array(Schema.String)),
-  /** Names of the agents beside that one: an alias that leads to one of them leads to another agent. */
+  /** Names of the agents beside `agent` when the grant was given. An agent of one of these names is not covered through an alias. */
   agentPeers: Schema.optionalKey(Schema.Array(Schema.String)),
   scope: Schema.Literals(["run", "session"]),
   arguments: Schema.Record(Schema.String, ArgumentPattern),
-  /** Set when the arguments must be exactly these; `arguments` is then empty. */
+  /** The only arguments that are covered. If set, `arguments` is empty. */
   exact: Schema.optionalKey(Schema.Json),
   by: Schema.String,
   principal: Schema.optionalKey(Principal),
@@ -78,10 +79,10 @@ export const Grant = Schema.Struct({
 })
 export type Grant = typeof Grant.Type
 
-/** The grant that an approval of a call creates. */
+/** Makes the grant that an approval of a call creates. */
 export const make = (options: {
   readonly id: GrantId
-  /** The tool that was approved; `schema` is unknown where an earlier version asked. */
+  /** The approved tool. `schema` is undefined if an earlier version opened the request. */
   readonly definition: {
     readonly agent: string
     readonly tool: string
@@ -113,7 +114,7 @@ export const make = (options: {
   }
 }
 
-/** The grant that the approval of a request creates, by what is known of the agent that asked. */
+/** Makes the grant that the approval of a request creates. `tools` and `peers` are those of the agent that asked. */
 export const fromApproval = (
   request: ToolApprovalItem,
   decision: Attributed & {
@@ -141,7 +142,7 @@ export const fromApproval = (
     at: decision.at
   })
 
-/** The grant after its revocation. */
+/** Marks a grant as revoked. */
 export const revoke = (grant: Grant, { at, by, principal }: Revocation): Grant => ({
   ...grant,
   revoked: { by, ...defined({ principal }), at }
@@ -152,11 +153,11 @@ export const isActive = (grant: Grant, now: Timestamp): boolean =>
   grant.revoked === undefined && (grant.expiresAt === undefined || now < grant.expiresAt)
 
 /**
- * Whether the grant covers a call of this tool with these arguments.
+ * Whether the grant covers a call of this tool with these arguments. Does not check whether the grant {@link isActive}.
  *
  * **Details**
  *
- * With `inherited`, the grant was given in a run above: the tool may be a sub-agent's, but has the same name, schema and safety.
+ * Pass `inherited` for a grant of a run above the call's run. The agent may then differ; the tool's name, schema and safety must match.
  */
 export const covers = (
   grant: Grant,
@@ -170,7 +171,6 @@ export const covers = (
   return matches(grant, args)
 }
 
-/** Whether arguments are those that the grant names. */
 const matches = (grant: Grant, args: Schema.Json): boolean => {
   if (grant.exact !== undefined) return canonicalJson(grant.exact) === canonicalJson(args)
   const object =
@@ -184,23 +184,23 @@ const matches = (grant: Grant, args: Schema.Json): boolean => {
   })
 }
 
-/** A revocation that holds, whatever the states of runs say. */
+/** A revocation from a store. It takes effect even if the state of a run does not hold it yet. */
 export interface Revoked {
   readonly grantId: GrantId
   readonly revocation: Revocation
 }
 
-/** There is no such grant here. Nothing was changed. */
+/** The run, or the store, has no grant with this id. Nothing was changed. */
 export class GrantNotFound extends Schema.TaggedError<GrantNotFound>()("GrantNotFound", {
-  /** As it was asked for, which need not be an id. */
+  /** The id as the caller gave it; it may have any form. */
   grantId: Schema.String,
   runId: Schema.optionalKey(Schema.String),
-  /** What was given in the place of an id, when that was no string. */
+  /** The kind of the value, if the caller gave another value than a string. */
   given: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
     if (this.given !== undefined) {
-      return sentence`A grant is revoked by its id, and this is ${this.given}: list the grants, and pass the id, a string, of one of those.`
+      return sentence`A grant is revoked by its id, a string, but ${this.given} was given: list the grants, and pass the id of one of those.`
     }
     const where = this.runId === undefined ? "here" : sentence`of the run ${this.runId} or its session`
     return sentence`There is no grant ${this.grantId} ${where}: list the grants, and revoke one of those.`

@@ -1,28 +1,29 @@
 /**
- * The messages of a session as a persistent sequence of plain arrays.
+ * The messages of a session as a persistent (immutable) sequence of plain arrays.
  *
- * Appending shares everything but the last, short chunk, so that a turn costs the same after 10 messages as after 20,000,
- * and every earlier `History` stays as it was. The form is canonical (all chunks but the tail are full): two histories with
- * the same messages are equal JSON.
+ * Appending copies only the tail and shares all full chunks, so a turn costs about the same after 10 messages as after 20,000, and
+ * earlier histories stay valid. The form is canonical, because every chunk except the tail is full: two histories with the same
+ * messages are equal as JSON.
  *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import { Message } from "./Message.ts"
 
-/** Messages a chunk holds. */
+/** Messages per chunk. */
 export const chunkSize = 64
 
 /** The messages of a chunk. */
 export const Chunk = Schema.Array(Message)
 
-/** Full chunks, and the tail with less than {@link chunkSize} messages. */
+/** Full chunks, and the tail with fewer than {@link chunkSize} messages. */
 export const fields = { chunks: Schema.Array(Chunk), tail: Chunk }
+
 /** The messages of a session. Decoding fails when chunks are not full or sequence numbers have gaps. */
 export const History = Schema.Struct(fields).check(Schema.makeFilter((history) => irregularity(history)))
 export type History = typeof History.Type
 
-/** What keeps two arrays of messages from being a history, or `undefined`. */
+/** Why chunks and a tail are not a valid history; `undefined` if they are. */
 const irregularity = (history: {
   readonly chunks: ReadonlyArray<ReadonlyArray<Message>>
   readonly tail: ReadonlyArray<Message>
@@ -37,19 +38,19 @@ const irregularity = (history: {
 /** A history without messages. */
 export const empty: History = { chunks: [], tail: [] }
 
-/** The number of messages, which is also the next message's sequence number. */
+/** The number of messages, which is also the sequence number of the next message. */
 export const size = (history: History): number => history.chunks.length * chunkSize + history.tail.length
 
-/** The history with a message at its end. */
+/** Appends a message. The message's `sequence` must be the history's {@link size}. */
 export const append = (history: History, message: Message): History => {
-  // Not spread: that makes room for what never comes. Twice as fast as to concatenate.
+  // Spreading over-allocates the new array, and `concat` takes twice as long.
   const tail = history.tail.toSpliced(history.tail.length, 0, message)
   return tail.length === chunkSize
     ? { chunks: [...history.chunks, tail], tail: [] }
     : { chunks: history.chunks, tail }
 }
 
-/** The history of these messages, oldest first. */
+/** Makes a history from messages, oldest first. */
 export const fromArray = (messages: ReadonlyArray<Message>): History => {
   const full = messages.length - (messages.length % chunkSize)
   const chunks: Array<ReadonlyArray<Message>> = []
@@ -63,15 +64,15 @@ export const toArray = (history: History): Array<Message> =>
     ? history.tail.slice()
     : ([] as Array<Message>).concat(...history.chunks, history.tail)
 
-/** The newest message; `undefined` when there is none. */
+/** The newest message; `undefined` if the history is empty. */
 export const last = (history: History): Message | undefined =>
   history.tail.length > 0 ? history.tail[history.tail.length - 1] : history.chunks.at(-1)?.[chunkSize - 1]
 
-/** How many chunks stay as they are, whatever happens: only the last message is ever replaced. */
+/** The number of chunks that never change again. {@link replaceLast} can change the last chunk while the tail is empty. */
 export const settledChunks = ({ chunks, tail }: History): number =>
   tail.length > 0 ? chunks.length : Math.max(0, chunks.length - 1)
 
-/** The history with its last message replaced. */
+/** Replaces the last message. */
 export const replaceLast = (history: History, message: Message): History =>
   history.tail.length > 0
     ? { chunks: history.chunks, tail: [...history.tail.slice(0, -1), message] }

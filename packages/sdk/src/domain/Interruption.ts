@@ -1,8 +1,8 @@
 /**
- * What a held run waits for: requests, each with one id, each answered by one decision.
+ * Interruptions: the requests that a held run waits for. Each has an id and is answered by one decision.
  *
- * All kinds share one list, so that an inbox needs to know one thing only. A request never changes: when what it asks about
- * changes, it is superseded by a new one with a new id.
+ * All kinds of request share one list, so an inbox handles a single type. A request never changes. If the call or budget that it asks
+ * about changes, a new request with a new id supersedes it.
  *
  * @since 0.1.0
  */
@@ -11,81 +11,81 @@ import { RequestId, RunId, Timestamp, ToolCallId } from "./Id.ts"
 import { Budget } from "./Limits.ts"
 
 /**
- * What a tool may do: `readOnly` changes nothing; `sideEffecting` changes something (the default for a tool that does not
- * say); `privileged` changes something that matters and can never be granted for more than one call.
+ * The declared effect of a tool: `readOnly` changes nothing; `sideEffecting`, the default, changes something; `privileged` changes
+ * something important, and each of its calls must be approved on its own, because grants for it are refused.
  */
 export const Safety = Schema.Literals(["readOnly", "sideEffecting", "privileged"])
 export type Safety = typeof Safety.Type
 
 const fields = {
   requestId: RequestId,
-  /** The run that asks: the root's, or a sub-agent's. */
+  /** The run that opened the request: the root's, or a sub-agent's. */
   runId: RunId,
-  /** Names of the agents from the root to the one that asks. */
+  /** Names of the agents from the root to the agent that asks. */
   agentPath: Schema.Array(Schema.String),
-  /** When it was asked. */
+  /** When the request was opened. */
   at: Timestamp,
   expiresAt: Schema.optionalKey(Timestamp),
-  /** What happens at `expiresAt`: a denial by `expiry`, or nothing. */
+  /** At `expiresAt`, `deny` (the default) decides the request by `expiry`, and `stay` leaves it open. */
   onExpiry: Schema.optionalKey(Schema.Literals(["deny", "stay"]))
 }
 
 const callFields = {
   callId: ToolCallId,
   tool: Schema.String,
-  /** The decoded arguments, as JSON: what the body gets. */
+  /** The decoded arguments that the body receives, as JSON. */
   arguments: Schema.Json
 }
 
-/** May this call run? */
+/** Asks whether a call may run. Decisions: approve, deny, supply. */
 export const ToolApprovalItem = Schema.TaggedStruct("approval", {
   ...fields,
   ...callFields,
   /**
-   * SHA-256 (hex) over the tool's identity and the arguments; a decision that carries another one is refused. Of a request without
-   * `schema`, over the tool's name and the arguments.
+   * SHA-256 (hex) of the tool's identity and the arguments; a decision with another digest is refused. For a request without `schema`,
+   * which an earlier version opened: of the tool's name and the arguments.
    */
   digest: Schema.String,
   /** Fingerprint of the argument schema under which the arguments were decoded. */
   schema: Schema.optionalKey(Schema.String),
   safety: Safety,
-  /** The tool's own words about the risk. */
+  /** The tool's text about what could go wrong. */
   risk: Schema.optionalKey(Schema.String),
-  /** The tool's own rendering of what would happen, such as a diff. */
+  /** The tool's text about what would happen, such as a diff. */
   preview: Schema.optionalKey(Schema.String),
-  /** Why it is asked, when that is not plain: an earlier decision could not be used, a rule failed. */
+  /** Why the request was opened, in unusual cases: an earlier decision could not be used, or a rule failed. */
   reason: Schema.optionalKey(Schema.String)
 })
 export type ToolApprovalItem = typeof ToolApprovalItem.Type
 
-/** The model asks the user. */
+/** A question that the model asks the user. Decisions: answer, deny. */
 export const QuestionRequest = Schema.TaggedStruct("question", {
   ...fields,
   callId: ToolCallId,
   question: Schema.String,
-  /** Answers to choose from; any other answer is allowed too. */
+  /** Suggested answers; any other answer is accepted, too. */
   options: Schema.optionalKey(Schema.Array(Schema.String))
 })
 export type QuestionRequest = typeof QuestionRequest.Type
 
-/** A call was started, and its outcome is unknown. Did it happen? */
+/** Asks for the outcome of a call that may have run. Decisions: retry, supply, fail. */
 export const InDoubtRequest = Schema.TaggedStruct("inDoubt", {
   ...fields,
   ...callFields,
-  /** Handed to the tool when it started; the same for every attempt. */
+  /** The key that every attempt of the call passes to the external service. */
   idempotencyKey: Schema.String,
-  /** Fingerprint of the tool's argument schema when this was asked; a retry under another one is asked about again. */
+  /** Fingerprint of the tool's argument schema when the request was opened. If it differs at a retry, a new request is opened. */
   schema: Schema.optionalKey(Schema.String),
-  /** The tool's safety when this was asked. */
+  /** The tool's safety when the request was opened. */
   safety: Schema.optionalKey(Safety),
   startedAt: Timestamp,
   attempt: Schema.Natural,
-  /** Why it is asked, when no process died: the journal of the start is lost, or the tool has changed since. */
+  /** Why the call is in doubt, if no process died: the journal of its start is lost, or the tool has changed since. */
   reason: Schema.optionalKey(Schema.String)
 })
 export type InDoubtRequest = typeof InDoubtRequest.Type
 
-/** A budget is used up. May the run go on with more? */
+/** Asks for more of an exhausted budget. Decisions: topUp, deny. */
 export const LimitRequest = Schema.TaggedStruct("limit", {
   ...fields,
   budget: Budget,
@@ -94,7 +94,7 @@ export const LimitRequest = Schema.TaggedStruct("limit", {
 })
 export type LimitRequest = typeof LimitRequest.Type
 
-/** A provider wants a new login. */
+/** Asks for a new login at a model provider. Decisions: retry after the login, deny. */
 export const LoginRequest = Schema.TaggedStruct("login", {
   ...fields,
   profile: Schema.String,
@@ -102,7 +102,7 @@ export const LoginRequest = Schema.TaggedStruct("login", {
 })
 export type LoginRequest = typeof LoginRequest.Type
 
-/** One request of a held run. */
+/** A request that a held run waits for. */
 export const Interruption = Schema.Union([
   ToolApprovalItem,
   QuestionRequest,
@@ -116,25 +116,25 @@ export type Interruption = typeof Interruption.Type
 export const Kind = Schema.Literals(["approval", "question", "inDoubt", "limit", "login"])
 export type Kind = typeof Kind.Type
 
-/** The tool call that a request is about, if it is about one. */
+/** The id of the tool call that a request is about; `undefined` for limit and login requests. */
 export const callIdOf = (request: Interruption): ToolCallId | undefined =>
   "callId" in request ? request.callId : undefined
 
-/** The tool that a request is about, if it is about one. */
+/** The name of the tool that a request is about; `undefined` for questions, limit and login requests. */
 export const toolOf = (request: Interruption): string | undefined =>
   "tool" in request ? request.tool : undefined
 
 const hour = 60 * 60 * 1000
 
 /**
- * When to warn that a request is about to expire: an hour before, or for the last quarter of a shorter life. Only for one
- * that is denied when its time is up.
+ * When to warn that a request will expire: an hour before `expiresAt`, or after three quarters of a lifetime below four hours. `undefined`
+ * for a request that does not expire or that `onExpiry: "stay"` leaves open.
  */
 export const warnAt = (request: Interruption): Timestamp | undefined =>
   request.expiresAt === undefined || request.onExpiry === "stay"
     ? undefined
     : request.expiresAt - Math.min(hour, Math.floor(Math.max(0, request.expiresAt - request.at) / 4))
 
-/** Whether the request's time is up and its policy is to deny. */
+/** Whether the request has expired by `now`. A request with `onExpiry: "stay"` never expires. */
 export const isExpired = (request: Interruption, now: Timestamp): boolean =>
   request.expiresAt !== undefined && now >= request.expiresAt && request.onExpiry !== "stay"

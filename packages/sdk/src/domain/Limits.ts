@@ -1,5 +1,5 @@
 /**
- * How much a run may consume. Budgets are counted over the whole run, resumes included; timeouts are per call.
+ * Limits: how much a run may consume. Budgets count over the whole run, across resumes; timeouts apply to each call.
  *
  * @since 0.1.0
  */
@@ -9,15 +9,15 @@ import type { SessionUsage } from "./Usage.ts"
 import { totalTokens } from "./Usage.ts"
 
 /**
- * The budgets and bounds of one run. A budget that is left out is unlimited.
+ * The limits of one run. A budget that is absent is unlimited.
  *
- * Tokens, money and time are those of the run and of the sub-agents under it, at any depth; turns and tool calls are the run's
- * own, and those of the whole tree with `maxTreeTurns` and `maxTreeToolCalls`.
+ * Tokens, money and time include the sub-agents under the run, at any depth. `maxTurns` and `maxToolCalls` count only the run's own
+ * turns and calls; `maxTreeTurns` and `maxTreeToolCalls` include those of the sub-agents.
  */
 export const Limits = Schema.Struct({
-  /** Model calls. Default 8. */
+  /** Model calls of the run. Default 8. */
   maxTurns: Schema.Natural,
-  /** Tool calls of all turns. */
+  /** Tool calls of the run, over all turns. */
   maxToolCalls: Schema.optionalKey(Schema.Natural),
   /** Model calls of the run and of all sub-agents under it. */
   maxTreeTurns: Schema.optionalKey(Schema.Natural),
@@ -25,34 +25,34 @@ export const Limits = Schema.Struct({
   maxTreeToolCalls: Schema.optionalKey(Schema.Natural),
   /** Input and output tokens of all model calls. */
   maxTokens: Schema.optionalKey(Schema.Natural),
-  /** US dollars. While this is set, an unknown price counts as exceeded. */
+  /** US dollars. While this is set, one request with an unknown price exhausts the budget. */
   maxCostUsd: Schema.optionalKey(Schema.Finite),
-  /** Milliseconds at work. The time for which a run is held does not count. Bounds the calls of the sub-agents under it, too. */
+  /** Milliseconds of work; time in which the run is held does not count. Also bounds the calls of the sub-agents under it. */
   maxWallMs: Schema.optionalKey(Schema.Natural),
-  /** The part of a budget, from 0 to 1, from which on a warning is published. Default 0.8. */
+  /** Fraction of a budget, from 0 to 1, at which a warning is recorded. Default 0.8. */
   warnAt: Schema.optionalKey(Schema.Finite),
-  /** Whether the model gets one more turn, without tools, to say how far it has come when a budget is used up. Default: no. */
+  /** Whether an exhausted budget gives the model one last turn, without tools, to summarize its progress. Default: false. */
   wrapUp: Schema.optionalKey(Schema.Boolean),
-  /** Tokens of one model call's context, as estimated before the call. */
+  /** Tokens of the context of one model call, estimated before the call. */
   maxContextTokens: Schema.optionalKey(Schema.Natural),
-  /** Milliseconds for one model call. Default 600,000. */
+  /** Timeout of one model call in milliseconds. Default 600,000. */
   modelTimeoutMs: Schema.Natural,
-  /** Milliseconds for one tool call, unless the tool says otherwise. Default 600,000. */
+  /** Timeout of one tool call in milliseconds, unless the tool declares its own. Default 600,000. */
   toolTimeoutMs: Schema.Natural,
-  /** Processes that may die over the run in a row, without its getting any further, before it fails. Default 3. */
+  /** How many processes in a row may die while they drive the run, without progress, before it fails as `WorkersLost`. Default 3. */
   maxRecoveries: Schema.optionalKey(Schema.Natural),
-  /** Read-only calls of one turn that run at the same time. Default 100; at least one does. */
+  /** Read-only calls of one turn that run concurrently. Default 100; 0 counts as 1. */
   toolConcurrency: Schema.Natural,
-  /** Sub-agents of this run that are at work at the same time; the others wait for their turn. Default 16; at least one is. */
+  /** Sub-agents of this run that work concurrently; the others wait. Default 16; 0 counts as 1. */
   agentConcurrency: Schema.optionalKey(Schema.Natural)
 })
 export type Limits = typeof Limits.Type
 
-/** Changes to limits: those that are given. */
+/** Changes to limits; an absent field keeps its value. */
 export const LimitChanges = Schema.Struct(Struct.map(Limits.fields, Schema.optionalKey))
 export type LimitChanges = Partial<Limits>
 
-/** A budget that can be used up and topped up. */
+/** The name of a budget: a limit that can be exhausted and topped up. */
 export const Budget = Schema.Literals([
   "turns",
   "toolCalls",
@@ -65,7 +65,7 @@ export const Budget = Schema.Literals([
 ])
 export type Budget = typeof Budget.Type
 
-/** The limits of a run that sets none. Times are in milliseconds. */
+/** The default limits. Times are in milliseconds. */
 export const defaults: Limits & {
   readonly maxRecoveries: number
   readonly agentConcurrency: number
@@ -80,14 +80,14 @@ export const defaults: Limits & {
   warnAt: 0.8
 }
 
-/** A budget that has been used up: `spent` is what was consumed (for money, a lower bound), `limit` what was allowed. */
+/** A budget with its limit and the amount spent; for money, `spent` is a lower bound. */
 export interface Exceeded {
   readonly budget: Budget
   readonly limit: number
   readonly spent: number
 }
 
-/** The first budget that leaves no room for another model call, or `undefined`. */
+/** The first of the budgets turns, tokens and cost that permits no further model call; `undefined` if all permit one. */
 export const exceeded = (limits: Limits, usage: SessionUsage): Exceeded | undefined => {
   if (usage.turns >= limits.maxTurns) return { budget: "turns", limit: limits.maxTurns, spent: usage.turns }
   if (limits.maxTokens !== undefined && totalTokens(usage) >= limits.maxTokens) {
@@ -99,7 +99,7 @@ export const exceeded = (limits: Limits, usage: SessionUsage): Exceeded | undefi
   return undefined
 }
 
-/** The limit of each budget. */
+/** The field of `Limits` that holds each budget. */
 const limitOf = {
   turns: "maxTurns",
   toolCalls: "maxToolCalls",
@@ -111,15 +111,15 @@ const limitOf = {
   context: "maxContextTokens"
 } as const satisfies { readonly [B in Budget]: keyof Limits }
 
-/** The limits with one budget set to a new total. */
+/** Sets one budget to a new total. */
 export const withBudget = (limits: Limits, budget: Budget, limit: number): Limits => ({
   ...limits,
   [limitOf[budget]]: limit
 })
 
-/** What a budget allows; `undefined` is unlimited. */
+/** The limit of a budget; `undefined` if it is unlimited. */
 export const budgetOf = (limits: Limits, budget: Budget): number | undefined => {
-  // Asked some twenty times a turn: a switch, because a lookup by a key that changes costs several times as much.
+  // Called about twenty times per turn. A lookup by a varying key is several times slower than this switch.
   switch (budget) {
     case "turns":
       return limits.maxTurns

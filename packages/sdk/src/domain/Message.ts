@@ -1,26 +1,25 @@
 /**
  * The messages of a session and their parts, as plain JSON values.
  *
- * Arguments of tool calls are kept as the text that the model wrote; what a provider needs back verbatim (signatures,
- * encrypted reasoning, item ids) travels in `payload`, untouched. Bytes are base64 text, so that a message is JSON as it
- * stands and encoding one costs nothing.
+ * The arguments of a tool call are kept as the text that the model wrote. `payload` holds data that a provider requires back verbatim,
+ * such as signatures, encrypted reasoning and item ids. Bytes are base64 text, so a message is JSON without any encoding.
  *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import { Timestamp, ToolCallId } from "./Id.ts"
 
-/** What a provider wants back with a part of its own answer, and who may be sent it. */
+/** Opaque data that must be sent back with a part of a response, and the only provider that may receive it. */
 const replay = {
   provider: Schema.optionalKey(Schema.String),
   payload: Schema.optionalKey(Schema.Json)
 }
 
-/** Text. In an answer it may carry the provider's own item, which is sent back to the same provider only. */
+/** Text. In a response, `payload` may hold the provider's own item, which is sent back to the same provider only. */
 export const TextPart = Schema.TaggedStruct("text", { text: Schema.String, ...replay })
 export type TextPart = typeof TextPart.Type
 
-/** A file or image: by bytes, by URL, or by a provider's reference. */
+/** A file or image, given as bytes, as a URL, or as a provider's reference. */
 export const FilePart = Schema.TaggedStruct("file", {
   /** IANA media type, such as `image/png`. */
   mediaType: Schema.String,
@@ -33,27 +32,27 @@ export const FilePart = Schema.TaggedStruct("file", {
 })
 export type FilePart = typeof FilePart.Type
 
-/** The model's reasoning. `payload` is the provider's own item and is sent back to the same provider only. */
+/** The model's reasoning. `payload` holds the provider's own item, which is sent back to the same provider only. */
 export const ReasoningPart = Schema.TaggedStruct("reasoning", { text: Schema.String, ...replay })
 export type ReasoningPart = typeof ReasoningPart.Type
 
-/** A call that the model asked for. */
+/** A tool call in a response. */
 export const ToolCallPart = Schema.TaggedStruct("toolCall", {
   callId: ToolCallId,
-  /** The provider's id. Not unique over a run. */
+  /** The provider's id; not unique within a run. */
   providerCallId: Schema.String,
   name: Schema.String,
-  /** JSON text as the model wrote it; after an edited approval, the arguments that ran. */
+  /** JSON text as the model wrote it; after an approval with other arguments, the approved ones. */
   arguments: Schema.String,
   ...replay
 })
 export type ToolCallPart = typeof ToolCallPart.Type
 
-/** A part of what a user or a tool says. */
+/** A part of a user's message or of a tool's result. */
 export const UserPart = Schema.Union([TextPart, FilePart])
 export type UserPart = typeof UserPart.Type
 
-/** A part of a model's answer. */
+/** A part of a model's response. */
 export const AssistantPart = Schema.Union([TextPart, ReasoningPart, ToolCallPart, FilePart])
 export type AssistantPart = typeof AssistantPart.Type
 
@@ -62,12 +61,12 @@ export const ToolOutcome = Schema.Literals(["completed", "failed", "denied", "ca
 export type ToolOutcome = typeof ToolOutcome.Type
 
 const fields = {
-  /** Place in the session, gapless, from 0. */
+  /** Position in the session, from 0, without gaps. */
   sequence: Schema.Natural,
   at: Timestamp
 }
 
-/** What a person (or `runtime`, when it corrects the model) said. */
+/** A message with the role `user`: from the caller or, with `origin: "runtime"`, from Fermata itself, such as a correction. */
 export const UserMessage = Schema.Struct({
   role: Schema.tag("user"),
   ...fields,
@@ -76,17 +75,17 @@ export const UserMessage = Schema.Struct({
 })
 export type UserMessage = typeof UserMessage.Type
 
-/** What a model answered. */
+/** A model's response. */
 export const AssistantMessage = Schema.Struct({
   role: Schema.tag("assistant"),
   ...fields,
   content: Schema.Array(AssistantPart),
-  /** The name of the model profile that answered. */
+  /** The name of the model profile that gave the response. */
   profile: Schema.optionalKey(Schema.String)
 })
 export type AssistantMessage = typeof AssistantMessage.Type
 
-/** The one result of one tool call. */
+/** The result of a tool call. Each call has exactly one. */
 export const ToolMessage = Schema.Struct({
   role: Schema.tag("tool"),
   ...fields,
@@ -102,10 +101,10 @@ export type ToolMessage = typeof ToolMessage.Type
 export const Message = Schema.Union([UserMessage, AssistantMessage, ToolMessage])
 export type Message = typeof Message.Type
 
-/** A text part. */
+/** Makes a text part. */
 export const text = (value: string): TextPart => ({ _tag: "text", text: value })
 
-/** The text of a message: its text parts, joined. */
+/** The text parts of a message, joined without a separator. */
 export const textOf = (content: ReadonlyArray<AssistantPart | UserPart>): string => {
   let out = ""
   for (const part of content) if (part._tag === "text") out += part.text

@@ -1,19 +1,19 @@
 /**
- * One thing that is wrong with the keys of something that a program gave.
+ * One problem of a value that a program passed, such as an unknown option.
  *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 
-/** One thing that does not fit. */
+/** One unknown key, or one value of the wrong kind. */
 export const Misfit = Schema.Struct({
-  /** Where it is: `the grant of the decision`. */
+  /** The enclosing value, in words: `"grant" of the decision`. */
   place: Schema.String,
-  /** The key, where it is one that there is not. */
+  /** The key that is unknown, misplaced, not enumerable or without a value. Absent if the value itself is wrong. */
   key: Schema.optionalKey(Schema.String),
-  /** The known key that is most like it, if one is. */
+  /** The known key with the most similar spelling, if there is one. */
   nearest: Schema.optionalKey(Schema.String),
-  /** What is wrong, in words. */
+  /** The problem as a sentence without its full stop. */
   problem: Schema.String
 })
 export type Misfit = typeof Misfit.Type

@@ -1,7 +1,7 @@
 /**
- * What is wrong with the keys of something that a program gave: an option that there is not, a value that is no plain object.
+ * Checks the options of functions for unknown keys and for values of the wrong kind.
  *
- * A key that is not known would otherwise be left out in silence, and with it a limit, an expiry or the edit of a call.
+ * Without the check, a misspelt key would be ignored silently, and with it a limit, an expiry or the edit of a call.
  *
  * @since 0.1.0
  */
@@ -14,27 +14,27 @@ import { Misfit } from "./Misfit.ts"
 export type { Shape } from "./internal/misfits.ts"
 export { Misfit } from "./Misfit.ts"
 
-/** The options of a call have a key that there is not, or are no plain object. Nothing was done. */
+/** The options of a function have an unknown key or a value of the wrong kind, or are not a plain object. Nothing was done. */
 export class OptionsInvalid extends Schema.TaggedError<OptionsInvalid>()("OptionsInvalid", {
-  /** Whose options they are: the name of the function. */
+  /** The name of the function. */
   of: Schema.String,
   misfits: Schema.Array(Misfit)
 }) {
   override get message() {
     const problems = this.misfits.map(({ problem }) => problem).join("; ")
-    return sentence`${this.of} was given what it does not take, and nothing was done: ${problems}.`
+    return sentence`The options of ${this.of} are invalid, and nothing was done: ${problems}.`
   }
 }
 
-/** Why the options of a function cannot be used; `undefined` where they can. */
+/** Checks the options of the function `of` against a shape. Returns the error, or `undefined` if they are valid. */
 export const problemOf = (of: string, given: unknown, shape: Shape): OptionsInvalid | undefined => {
   const found = optionMisfits(given, shape, `the options of ${of}`)
   return found.length === 0 ? undefined : new OptionsInvalid({ of, misfits: found })
 }
 
 /**
- * Checks that options are a plain object with these keys and no others; left out, they are right. For functions of other packages that
- * take options as Fermata's do.
+ * Checks that options are a plain object with no other keys than these. `undefined` is valid. For functions of other packages whose
+ * options are checked as Fermata checks its own.
  */
 export const checkKeys = (
   of: string,

@@ -1,8 +1,8 @@
 /**
- * Who decided, granted or revoked: an id, what kind of party it names, and how the program came to know it.
+ * Principals: the parties that decide, grant and revoke. A principal has an id, a kind, and how the program authenticated it.
  *
- * Fermata authenticates no one. A program that does says so in `authenticated`; a plain string in place of a principal means a
- * person whom no one verified.
+ * Fermata does not authenticate. A program that does records how in `authenticated`. A plain string instead of a principal means an
+ * unverified person.
  *
  * @since 0.1.0
  */
@@ -14,60 +14,60 @@ import { isBlank, isReserved } from "./internal/names.ts"
 import { readOnce } from "./internal/untyped.ts"
 
 /**
- * A party that decides. Its id is not blank.
+ * A party that decides, grants or revokes. A caller's `id` must have at least one visible character.
  *
  * - `person`: a human.
  * - `agent`: another agent, by its name or run id.
- * - `service`: a program without a person behind it, such as a rule engine or a pipeline.
- * - `policy`, `expiry`: Fermata itself, by an approval policy or because time ran out. No caller can be one of these, or use their names or
- *   what looks like them.
+ * - `service`: a program that acts without a person, such as a rule engine or a pipeline.
+ * - `policy`, `expiry`: Fermata itself, by an approval policy or because a request expired. A caller's principal of these kinds is
+ *   refused, as is an id that equals these names or looks like them.
  */
 export const Principal = Schema.Struct({
   id: Schema.String,
   kind: Schema.Literals(["person", "agent", "service", "policy", "expiry"]),
-  /** How the program authenticated the party, such as `oidc` or `mtls`. Absent: not verified. */
+  /** How the program authenticated the party, such as `oidc` or `mtls`. Absent: unverified. */
   authenticated: Schema.optionalKey(Schema.String)
 })
 export type Principal = typeof Principal.Type
 
-/** What a stored record says about its author: the id as text, and the principal where the program gave one. */
+/** The author of a stored record: the id as text, and the principal if the program gave one. */
 export interface Attributed {
   readonly by: string
   readonly principal?: Principal
 }
 
-/** The principal of a record. A record with a plain `by` names an unverified person, or `expiry`. */
+/** The principal of a record. A record without one names an unverified person, or `expiry`. */
 export const of = ({ by, principal }: Attributed): Principal =>
   principal ?? { id: by, kind: by === "expiry" ? "expiry" : "person" }
 
-/** Who a caller says to be cannot be put on record. Nothing was changed. */
+/** The caller's `by` is malformed, blank, or reserved for Fermata. Nothing was changed. */
 export class PrincipalInvalid extends Schema.TaggedError<PrincipalInvalid>()("PrincipalInvalid", {
   problem: Schema.String
 }) {
   override get message() {
-    return sentence`This cannot be recorded as who did it: ${this.problem}. Pass a name, or a principal with id and kind.`
+    return sentence`This principal cannot be recorded: ${this.problem}. Pass a name, or a principal with id and kind.`
   }
 }
 
-/** The fields of a record that this party made. A plain string stays one. */
+/** Converts a caller's `by`, a string or a principal, to the fields of a record. Copies what it was given. */
 export const attribute = (given: unknown): Result.Result<Attributed, PrincipalInvalid> => {
   const own = readOnce(given, 1)
   const fields = attributeUnknown({ by: own })
   const [misfit] = misfits(own, shape, "the principal")
   const problem =
     misfit?.problem ??
-    (isAttributed(fields) ? misattribution(fields) : "it is neither a text nor a principal")
+    (isAttributed(fields) ? misattribution(fields) : "it is neither a string nor a principal")
   return problem === undefined
     ? Result.succeed(fields as Attributed)
     : Result.fail(new PrincipalInvalid({ problem }))
 }
 
-/** What may be given as a principal. */
+/** The keys of a principal. */
 export const shape = keysOf(Object.keys(Principal.fields))
 
 const isAttributed = Schema.is(Schema.Struct({ by: Schema.String, principal: Schema.optionalKey(Principal) }))
 
-/** What is wrong with who a caller says to be; `undefined` where nothing is, or where the caller's decoder refuses it. */
+/** The problem of a record's `by` and `principal`; `undefined` if there is none, or if only a decoder can detect it. */
 export const misattribution = (input: unknown): string | undefined => {
   if (typeof input !== "object" || input === null) return undefined
   const { by, principal } = attributeUnknown(input) as { readonly by?: unknown; readonly principal?: unknown }
@@ -76,13 +76,13 @@ export const misattribution = (input: unknown): string | undefined => {
   for (const one of [principal, given]) {
     if (typeof one !== "object" || one === null) continue
     const { id, kind } = one as { readonly id?: unknown; readonly kind?: unknown }
-    if (id !== by) return "its by and its principal name two parties"
-    if (isReserved(kind)) return "its principal is of a kind that only Fermata itself is"
+    if (id !== by) return "its by and its principal name different parties"
+    if (isReserved(kind)) return "its principal has a kind that only Fermata itself uses"
   }
   return isReserved(by) ? "its by is a name that only Fermata itself uses" : undefined
 }
 
-/** The same fields from input that may be anything: the caller's decoder refuses what is malformed. */
+/** Splits a principal given as `by` into `by` and `principal`. Returns any other input unchanged, for the caller's decoder. */
 export const attributeUnknown = (input: unknown): unknown => {
   if (typeof input !== "object" || input === null || !("by" in input)) return input
   const { by } = input

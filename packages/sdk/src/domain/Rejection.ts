@@ -1,5 +1,6 @@
 /**
- * Why a decision was not taken. Each is a typed refusal that changed nothing; none of them repeats argument values.
+ * Rejections: typed refusals of decisions. A rejected decision changed nothing. Rejections do not contain argument values, except
+ * for the earlier decision in {@link AlreadyDecided}.
  *
  * @since 0.1.0
  */
@@ -10,16 +11,16 @@ import { RequestId, Timestamp } from "./Id.ts"
 import { Kind } from "./Interruption.ts"
 import { Misfit } from "./Misfit.ts"
 
-/** No run has asked for this. Check the id; list what is pending. */
+/** There is no request with this id. List the pending requests and decide one of those. */
 export class RequestNotFound extends Schema.TaggedError<RequestNotFound>()("RequestNotFound", {
   requestId: Schema.String
 }) {
   override get message() {
-    return sentence`Nobody asked for ${this.requestId}: list the pending requests and decide one of those.`
+    return sentence`There is no request ${this.requestId}: list the pending requests and decide one of those.`
   }
 }
 
-/** Somebody decided first. `decision` is the one that counts. */
+/** The request already has a decision, which stands; it is in `decision`. */
 export class AlreadyDecided extends Schema.TaggedError<AlreadyDecided>()("AlreadyDecided", {
   requestId: RequestId,
   by: Schema.String,
@@ -32,7 +33,7 @@ export class AlreadyDecided extends Schema.TaggedError<AlreadyDecided>()("Alread
   }
 }
 
-/** The request no longer waits for anybody: its run ended, or it asks again under `by`. */
+/** The request is closed: its run ended or failed, or the request `by` replaced it. */
 export class RequestSuperseded extends Schema.TaggedError<RequestSuperseded>()("RequestSuperseded", {
   requestId: RequestId,
   by: Schema.optionalKey(RequestId),
@@ -43,7 +44,7 @@ export class RequestSuperseded extends Schema.TaggedError<RequestSuperseded>()("
   }
 }
 
-/** The decision was made about other arguments than the ones that would run. */
+/** The decision carries another digest than the request, so it was made about other arguments. Show the request again. */
 export class ArgumentsChanged extends Schema.TaggedError<ArgumentsChanged>()("ArgumentsChanged", {
   requestId: RequestId,
   expected: Schema.String,
@@ -54,7 +55,7 @@ export class ArgumentsChanged extends Schema.TaggedError<ArgumentsChanged>()("Ar
   }
 }
 
-/** This kind of decision does not answer this kind of request. */
+/** This kind of decision does not answer this kind of request, or a top-up leaves no room. `allowed` lists what does. */
 export class DecisionNotApplicable extends Schema.TaggedError<DecisionNotApplicable>()(
   "DecisionNotApplicable",
   {
@@ -69,11 +70,14 @@ export class DecisionNotApplicable extends Schema.TaggedError<DecisionNotApplica
   }
 }
 
-/** The approval asks for more than this request's tool, or its run, can be granted. The request stays open. */
+/** The approval carries a grant that this request does not permit. The request stays open: approve it without the grant. */
 export class GrantRefused extends Schema.TaggedError<GrantRefused>()("GrantRefused", {
   requestId: RequestId,
   tool: Schema.String,
-  /** `subAgent`: its run ends with its call, and no later run of the session goes on with it. Absent: the tool is privileged. */
+  /**
+   * `subAgent`: the grant is for the session, and a sub-agent's run ends with its call, so that no later run could use the grant.
+   * Absent: the tool is privileged.
+   */
   reason: Schema.optionalKey(Schema.Literal("subAgent"))
 }) {
   override get message() {
@@ -84,25 +88,25 @@ export class GrantRefused extends Schema.TaggedError<GrantRefused>()("GrantRefus
   }
 }
 
-/** The edited arguments are not what the tool takes. The request stays open. */
+/** The tool's schema does not accept the edited arguments. The request stays open. */
 export class EditedArgumentsInvalid extends Schema.TaggedError<EditedArgumentsInvalid>()(
   "EditedArgumentsInvalid",
   {
     requestId: RequestId,
     tool: Schema.String,
-    /** What the tool's schema says about them. */
+    /** The issues that the tool's schema reports. */
     issues: Schema.String
   }
 ) {
   override get message() {
-    return sentence`${this.tool} does not take the edited arguments of ${this.requestId}: ${lines(this.issues)}`
+    return sentence`${this.tool} does not accept the edited arguments of ${this.requestId}: ${lines(this.issues)}`
   }
 }
 
-/** Something that is not a decision was passed as one. */
+/** The value is not a valid decision. */
 export class DecisionMalformed extends Schema.TaggedError<DecisionMalformed>()("DecisionMalformed", {
   issues: Schema.String,
-  /** The keys in it that there are not. */
+  /** Its unknown keys and values of the wrong kind. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
@@ -110,7 +114,7 @@ export class DecisionMalformed extends Schema.TaggedError<DecisionMalformed>()("
   }
 }
 
-/** A typed refusal of one decision. */
+/** A typed refusal of a decision. Nothing changed. */
 export type Rejection =
   | RequestNotFound
   | AlreadyDecided

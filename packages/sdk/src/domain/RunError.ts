@@ -1,8 +1,8 @@
 /**
- * Why a run failed, and why a run could not be started or continued.
+ * The failures of runs, and the errors of functions that start or continue a run.
  *
- * A {@link RunFailure} happened *inside* a run: it is plain data, part of the state, and comes back as a result. The errors
- * below it are misuse: they are raised before anything changed.
+ * A {@link RunFailure} happens *inside* a run. It is plain data, part of the run's state, and is returned in the result. The errors
+ * below it are refusals by functions. They change nothing, unless the error's description says otherwise.
  *
  * @since 0.1.0
  */
@@ -15,7 +15,7 @@ import { Misfit } from "./Misfit.ts"
 const ofBudget = { budget: Budget, limit: Schema.Finite, spent: Schema.Finite }
 const ofModel = { reason: Schema.String, description: Schema.String, isRetryable: Schema.Boolean }
 
-/** A budget is used up. Continue the state with larger limits. */
+/** A budget is exhausted, or the cost of a run with `maxCostUsd` is unknown. Continue the state with larger limits. */
 export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", ofBudget) {
   override get message() {
     return this.budget === "cost" && this.spent < this.limit
@@ -24,21 +24,21 @@ export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("Budget
   }
 }
 
-/** The model did not answer. `reason` is the model client's word for it. */
+/** A model call failed. `reason` is the tag of the `ModelError`'s reason. */
 export class ModelFailed extends Schema.TaggedError<ModelFailed>()("ModelFailed", ofModel) {
   override get message() {
     return sentence`The model call failed (${this.reason}): ${lines(this.description)}${this.isRetryable ? " Continue the state to try again." : ""}`
   }
 }
 
-/** The program itself is at fault: a hook or a policy threw. */
+/** User code such as a context policy threw, or the drive of the run met an unexpected exception. */
 export class RunDefect extends Schema.TaggedError<RunDefect>()("RunDefect", { description: Schema.String }) {
   override get message() {
     return sentence`The run met a defect: ${lines(this.description)}. Its state is kept; continue it when the program is mended.`
   }
 }
 
-/** The work on the run broke off, again and again, without its getting any further: a process died, or met a defect of the store. */
+/** More processes in a row than `maxRecoveries` permits died while they drove the run, or met a defect of the store, without progress. */
 export class WorkersLost extends Schema.TaggedError<WorkersLost>()("WorkersLost", {
   times: Schema.Finite
 }) {
@@ -47,10 +47,10 @@ export class WorkersLost extends Schema.TaggedError<WorkersLost>()("WorkersLost"
   }
 }
 
-/** Why a run failed, as an error. Every one of these leaves a state that can be continued. */
+/** A run's failure as an error. Each leaves a state that can be continued. */
 export type RunError = BudgetExceeded | ModelFailed | RunDefect | WorkersLost
 
-/** Why a run failed, as the plain data that a state holds. */
+/** A run's failure as the plain data that a state holds. */
 export const RunFailure = Schema.Union([
   Schema.TaggedStruct("BudgetExceeded", ofBudget),
   Schema.TaggedStruct("ModelFailed", ofModel),
@@ -59,7 +59,7 @@ export const RunFailure = Schema.Union([
 ])
 export type RunFailure = typeof RunFailure.Type
 
-/** The error that a failure stands for. */
+/** Converts a failure to the error of the same tag. */
 export const fromFailure = (failure: RunFailure): RunError => {
   switch (failure._tag) {
     case "BudgetExceeded":
@@ -80,39 +80,39 @@ export class EmptyPrompt extends Schema.TaggedError<EmptyPrompt>()("EmptyPrompt"
   }
 }
 
-/** An id that a caller chose cannot be one. */
+/** An id that the caller chose is invalid. */
 export class IdInvalid extends Schema.TaggedError<IdInvalid>()("IdInvalid", {
   what: Schema.Literals(["runId", "sessionId"])
 }) {
   override get message() {
-    return sentence`The ${this.what} cannot be used: a string of 1 to ${maxChosenId} letters, digits, "_", ".", ":" or "-", and not as Fermata's own (".t1.1", ".r1").`
+    return sentence`The ${this.what} is invalid: use 1 to ${maxChosenId} letters, digits, "_", ".", ":" or "-", and no form that Fermata derives itself (".t1.1", ".r1").`
   }
 }
 
-/** Limits that a caller chose cannot be ones. */
+/** The limits that a caller gave are invalid. Nothing was done. */
 export class LimitsInvalid extends Schema.TaggedError<LimitsInvalid>()("LimitsInvalid", {
   issues: Schema.String,
-  /** The keys among them that there are not. */
+  /** Their unknown keys. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
-    return sentence`These limits cannot be used: ${lines(this.issues)}. Use whole numbers from 0 on (fractions only for maxCostUsd and warnAt), and leave out what is to have no limit.`
+    return sentence`These limits cannot be used: ${lines(this.issues)}. Use whole numbers of 0 or more (fractions only for maxCostUsd and warnAt), and leave out the limits that you do not set.`
   }
 }
 
-/** An approval policy that a caller gave cannot be one. Nothing was done. */
+/** The approval policy that a caller gave is invalid. Nothing was done. */
 export class PolicyInvalid extends Schema.TaggedError<PolicyInvalid>()("PolicyInvalid", {
-  /** What is wrong, with the name of the field. */
+  /** The problems, each with the name of its field. */
   issues: Schema.String,
-  /** The keys in it that there are not. */
+  /** Its unknown keys. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
-    return sentence`This approval policy cannot be used: ${lines(this.issues)}. Give a mode (ask, all, none, or until with a time in "until"), and rules of tool, action and message.`
+    return sentence`This approval policy cannot be used: ${lines(this.issues)}. Give a mode (ask, all, none, or until with a time in "until"), and rules with tool, action and message.`
   }
 }
 
-/** A policy was given to a run that has not ended. */
+/** The caller gave a policy to a run that has not ended. */
 export class PolicyFixed extends Schema.TaggedError<PolicyFixed>()("PolicyFixed", {
   runId: RunId,
   status: Schema.String
@@ -122,10 +122,10 @@ export class PolicyFixed extends Schema.TaggedError<PolicyFixed>()("PolicyFixed"
   }
 }
 
-/** Characters that an id of a caller's may have. Ids that are derived from it are longer. */
+/** The most characters of an id that a caller chooses. Ids derived from it are longer. */
 export const maxChosenId = 128
 
-/** The text is not a run state. */
+/** The value is not a run state. */
 export class RunStateMalformed extends Schema.TaggedError<RunStateMalformed>()("RunStateMalformed", {
   issues: Schema.String
 }) {
@@ -134,7 +134,7 @@ export class RunStateMalformed extends Schema.TaggedError<RunStateMalformed>()("
   }
 }
 
-/** The state was written by a newer Fermata. Nothing was changed. */
+/** A newer Fermata wrote the state. Nothing was changed. */
 export class RunStateTooNew extends Schema.TaggedError<RunStateTooNew>()("RunStateTooNew", {
   version: Schema.Finite,
   supported: Schema.Finite
@@ -144,31 +144,32 @@ export class RunStateTooNew extends Schema.TaggedError<RunStateTooNew>()("RunSta
   }
 }
 
-/** The seal does not match: the state was changed, or sealed with another key. */
+/** The text is not a state sealed with one of the keys: it was changed, cut off, sealed with another key, or never sealed. */
 export class SealBroken extends Schema.TaggedError<SealBroken>()("SealBroken", {}) {
   override get message() {
     return "The seal of this run state does not match: it was changed, or sealed with another key. It is not used."
   }
 }
 
-/** The state, or the session, belongs to an agent that this program does not have. The run stays as it is. */
+/** The program has no agent of this name that may act here. A stored run stays as it is. */
 export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNotFound", {
   agent: Schema.String,
+  /** Names of the agents that could have acted instead. */
   known: Schema.Array(Schema.String),
-  /** Set when the agent has a session after a handoff, and is not among those that could go on with it. */
+  /** The session, if a handoff gave it to the agent and no agent of the program can hand over to that agent. */
   sessionId: Schema.optionalKey(SessionId),
-  /** Set when the agent is a sub-agent's: its run. */
+  /** The run, if it is a sub-agent's. */
   runId: Schema.optionalKey(RunId),
-  /** Set when it is that sub-agent itself: the agent that started it, which alone it is looked for among. */
+  /** The agent that started the sub-agent `agent`, or `agent` itself if the starter is missing. Absent after a handoff. */
   startedBy: Schema.optionalKey(Schema.String),
-  /** Set when an agent has the name as an alias that was there beside it under its own: it does not stand in for it. */
+  /** The agent that has the name as an alias, if it existed beside `agent` when the run was stored. It does not replace `agent`. */
   answeredBy: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
     const other = this.answeredBy
     return other === undefined
       ? this.missing
-      : sentence`${this.missing} The agent "${other}" has the alias "${this.agent}", but was another agent beside it when the run was stored, and does not act on what was approved for "${this.agent}".`
+      : sentence`${this.missing} The agent "${other}" has the alias "${this.agent}", but both agents existed when the run was stored, so "${other}" does not act on what was approved for "${this.agent}".`
   }
 
   private get missing(): string {
@@ -176,20 +177,20 @@ export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNot
     if (this.runId !== undefined) {
       const whose =
         this.startedBy === undefined
-          ? sentence`of a sub-agent is with the agent "${this.agent}", which is not among those that it hands over to`
+          ? sentence`of a sub-agent is with the agent "${this.agent}", which is not among those that it can be handed over to`
           : this.startedBy === this.agent
-            ? sentence`of a sub-agent was started by the agent "${this.agent}", which is not here`
+            ? sentence`of a sub-agent was started by the agent "${this.agent}", which this program does not have`
             : sentence`belongs to the sub-agent "${this.agent}", which is not among those of "${this.startedBy}", which started it`
-      return sentence`The run ${this.runId} ${whose} (${known}): offer it again, or name it in another agent's aliases. Until then its requests can be denied and it can be cancelled; the rest goes on.`
+      return sentence`The run ${this.runId} ${whose} (${known}): define it again, or add its name to another agent's aliases. Until then its requests can be denied and it can be cancelled; other runs continue.`
     }
     if (this.sessionId !== undefined) {
-      return sentence`The session ${this.sessionId} is with the agent "${this.agent}", which is not among those that can go on with it (${known}): let one of them hand over to it again, name it in another agent's aliases, or say with answeredBy who answers.`
+      return sentence`The session ${this.sessionId} is with the agent "${this.agent}", which is not among those that can continue it (${known}): let one of them hand over to it again, add its name to another agent's aliases, or name the agent that answers in answeredBy.`
     }
-    return sentence`The run belongs to the agent "${this.agent}", which is not here (${known}): pass it, or name it in another agent's aliases.`
+    return sentence`There is no agent "${this.agent}" here (${known}): define it, or add its name to another agent's aliases.`
   }
 }
 
-/** A call that has still to run names a tool that is gone or takes other arguments now. The run stays as it is. */
+/** A call that has not run yet needs a tool that is missing, or whose argument schema has changed. The run stays as it is. */
 export class ToolUnavailable extends Schema.TaggedError<ToolUnavailable>()("ToolUnavailable", {
   runId: RunId,
   tool: Schema.String,
@@ -197,30 +198,30 @@ export class ToolUnavailable extends Schema.TaggedError<ToolUnavailable>()("Tool
 }) {
   override get message() {
     return this.reason === "missing"
-      ? sentence`The run ${this.runId} waits to call ${this.tool}, which the agent no longer has: bring it back, name it in a tool's aliases, or deny the call.`
-      : sentence`The run ${this.runId} waits to call ${this.tool}, which no longer takes those arguments: deny the call, or approve it with others.`
+      ? sentence`The run ${this.runId} waits to call ${this.tool}, which the agent no longer has: define it again, add its name to another tool's aliases, or deny the call.`
+      : sentence`The run ${this.runId} waits to call ${this.tool}, which no longer accepts its arguments: deny the call, or approve it with other arguments.`
   }
 }
 
-/** The run ended already. */
+/** The run has ended. */
 export class RunEnded extends Schema.TaggedError<RunEnded>()("RunEnded", {
   runId: RunId,
   status: Schema.String,
-  /** Of a sub-agent's run: the run that it has worked for. */
+  /** The root run, if the run is a sub-agent's. */
   root: Schema.optionalKey(RunId)
 }) {
   override get message() {
     if (this.root !== undefined) {
-      return sentence`The run ${this.runId} of a sub-agent is ${this.status}: say it to the run that it has worked for, ${this.root}.`
+      return sentence`The run ${this.runId} of a sub-agent is ${this.status}: send the message to the run that it worked for, ${this.root}.`
     }
     return sentence`The run ${this.runId} is ${this.status}: start a new run in its session with a prompt.`
   }
 }
 
-/** The program suspended the run before it was held or over. Nothing of it is lost. */
+/** The program suspended the run before it was held or ended. The store keeps it; a worker or `recover` continues it. */
 export class RunSuspended extends Schema.TaggedError<RunSuspended>()("RunSuspended", { runId: RunId }) {
   override get message() {
-    return sentence`The program suspended the run ${this.runId} before it was held or over. It is in the store as it stood: a worker, or recover(), goes on with it.`
+    return sentence`The program suspended the run ${this.runId} before it was held or ended. The store keeps its state: a worker or recover() continues it.`
   }
 }
 
@@ -232,20 +233,20 @@ export const RunLetGo = RunSuspended
 /** @deprecated Use {@link RunSuspended}. */
 export type RunLetGo = RunSuspended
 
-/** What is said of the revocations that an archive carries, where nothing else of it was written. */
+/** The last sentence of the error of an import that wrote only the archive's revocations; "" if there are none. */
 export const revokedText = (revoked: ReadonlyArray<GrantId> | undefined): string =>
   revoked === undefined || revoked.length === 0
     ? ""
     : ` Of the grants that the archive says were revoked, ${revoked.length} ${revoked.length === 1 ? "is" : "are"} revoked here now.`
 
-/** The session's last run has not ended. */
+/** The session's last run has not ended, or has ended meanwhile; for an import, a position that the archive needs is taken. */
 export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy", {
   sessionId: SessionId,
   runId: RunId,
   status: Schema.String,
-  /** Of an import: the run that the archive is of. */
+  /** The archived run, if this is the error of an import. */
   archived: Schema.optionalKey(RunId),
-  /** Of an import: the grants that the archive says were revoked, and that are revoked here now. Nothing else of it was written. */
+  /** The archive's revoked grants, which the import revoked here. It wrote nothing else. */
   revoked: Schema.optionalKey(Schema.Array(GrantId))
 }) {
   override get message() {
@@ -255,16 +256,16 @@ export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy"
     }
     return this.status === "running" || this.status === "held"
       ? sentence`The session ${this.sessionId} has the run ${this.runId}, which is ${this.status}: resume it, or send the prompt to it by its runId.`
-      : sentence`The session ${this.sessionId} has gone on with the run ${this.runId} meanwhile: start again, and it will be built upon.`
+      : sentence`The session ${this.sessionId} has continued with the run ${this.runId} meanwhile: start again to build on that run.`
   }
 }
 
-/** The journal has no such place. */
+/** The run's journal has no such revision. */
 export class RevisionNotFound extends Schema.TaggedError<RevisionNotFound>()("RevisionNotFound", {
   runId: RunId,
-  /** As it was asked for, which need not be a revision. */
+  /** The revision as the caller gave it; it may be any number. */
   revision: Schema.Number,
-  /** The last one there is. */
+  /** The run's latest revision. */
   latest: Revision
 }) {
   override get message() {
@@ -272,10 +273,10 @@ export class RevisionNotFound extends Schema.TaggedError<RevisionNotFound>()("Re
   }
 }
 
-/** The session that a fork was to begin has runs already. */
+/** The caller chose a session for a fork that already has runs. */
 export class SessionTaken extends Schema.TaggedError<SessionTaken>()("SessionTaken", {
   sessionId: SessionId,
-  /** One of them. */
+  /** One of its runs. */
   runId: RunId
 }) {
   override get message() {

@@ -1,9 +1,9 @@
 /**
- * The past facts of a run, in the form in which the journal keeps them.
+ * The events of a run, as the journal stores them.
  *
- * An event says what happened and when, with everything that `evolve` needs: no clock, no randomness and no tool is asked
- * again. Whatever must not be repeated after a crash (a model's answer, a tool's result, a decision) is an event; whatever
- * can be derived (ids, statuses, the place of a result in the history) is not.
+ * An event holds what happened, when, and everything else that `evolve` needs, so that folding uses no clock, no randomness and no
+ * user code. Facts that must not be repeated after a crash (a model's response, a tool's result, a decision) are events. Values that
+ * can be derived (ids, statuses, the position of a result in the history) are not.
  *
  * @since 0.1.0
  */
@@ -21,19 +21,19 @@ import { StartOptions } from "./StartOptions.ts"
 import { CallReport, Target } from "./ToolCall.ts"
 import { ModelUsage } from "./Usage.ts"
 
-/** The version of the journal's events; see `RunStateCodec`. */
+/** The version of the events; see `RunStateCodec`. */
 export const version = 1
 
 const at = { at: Timestamp }
 
-/** A run began with a prompt. Folded onto another run's state, it continues that session. */
+/** A run started with a prompt. Folded onto the state of the session's previous run, it continues the session. */
 export const RunStarted = Schema.TaggedStruct("run.started", {
   ...at,
   runId: RunId,
   sessionId: SessionId,
   agent: AgentIdentity,
   agentPath: Schema.Array(Schema.String),
-  /** The agent that it was started under, where another one has the conversation. */
+  /** The agent that was prompted, if another agent has the conversation; see `RunState`. */
   under: Schema.optionalKey(Schema.String),
   prompt: Schema.Array(UserPart),
   limits: Limits,
@@ -42,10 +42,9 @@ export const RunStarted = Schema.TaggedStruct("run.started", {
   startedWith: Schema.optionalKey(StartOptions),
   asks: Schema.Boolean,
   structured: Schema.Boolean,
-  /** Set when calls of this run may have run before; see {@link MayRepeat}. */
   mayRepeat: Schema.optionalKey(MayRepeat),
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
-  /** Calls of the run before this one that a decision had released and that were not run: it failed first. */
+  /** Calls of the session's previous run that a decision released, but that did not run because that run failed first. */
   notRun: Schema.optionalKey(
     Schema.Array(
       Schema.Struct({
@@ -57,7 +56,7 @@ export const RunStarted = Schema.TaggedStruct("run.started", {
   )
 })
 
-/** A call as the model asked for it. */
+/** A tool call in a response, before Fermata gives it an id. */
 export const AnsweredCall = Schema.TaggedStruct("toolCall", {
   providerCallId: Schema.String,
   name: Schema.String,
@@ -66,15 +65,15 @@ export const AnsweredCall = Schema.TaggedStruct("toolCall", {
   payload: Schema.optionalKey(Schema.Json)
 })
 
-/** A part of an answer, before its calls have ids. */
+/** A part of a response, before its calls have ids. */
 export const AnsweredPart = Schema.Union([TextPart, ReasoningPart, FilePart, AnsweredCall])
 export type AnsweredPart = typeof AnsweredPart.Type
 
-/** Why the model stopped. */
+/** Why the model ended its response. */
 export const FinishReason = Schema.Literals(["stop", "toolCalls", "length", "contentFilter", "other"])
 export type FinishReason = typeof FinishReason.Type
 
-/** A model answered; the turn's calls are open. */
+/** A model returned a response, whose calls are now open. */
 export const ModelAnswered = Schema.TaggedStruct("model.answered", {
   ...at,
   content: Schema.Array(AnsweredPart),
@@ -83,10 +82,10 @@ export const ModelAnswered = Schema.TaggedStruct("model.answered", {
   profile: Schema.optionalKey(Schema.String)
 })
 
-/** A model call brought no answer, and cost something all the same. */
+/** A model call returned no response, but consumed tokens. */
 export const ModelCharged = Schema.TaggedStruct("model.charged", { ...at, usage: ModelUsage })
 
-/** A call was understood: what answers it, with which arguments. Calls that need a decision get a `request.opened` next. */
+/** A call was classified: its target and its decoded arguments. If it needs a decision, `request.opened` follows. */
 export const ToolClassified = Schema.TaggedStruct("tool.classified", {
   ...at,
   callId: ToolCallId,
@@ -94,47 +93,50 @@ export const ToolClassified = Schema.TaggedStruct("tool.classified", {
   safety: Safety,
   idempotent: Schema.Boolean,
   arguments: Schema.Json,
-  /** See `ToolCall`: what the body gets, where that differs from `arguments`, and which definition decoded it. */
+  /** These fields are described at `ToolCall`. */
   value: Schema.optionalKey(Schema.Json),
   rendering: Schema.optionalKey(Schema.Json),
   tool: Schema.optionalKey(Schema.String),
   schema: Schema.optionalKey(Schema.String),
-  /** Who let it through: the tool itself, a rule, the policy, a grant. Left out when it is asked about. */
+  /** What permits the call to run: the tool, a rule, a policy or a grant, in words. Absent if it needs a decision. */
   allowedBy: Schema.optionalKey(Schema.String),
   grantId: Schema.optionalKey(GrantId)
 })
 
-/** A body is about to run. Committed before a side-effecting body does. */
+/** A body is about to run. For a side-effecting call, this event is committed before the body starts. */
 export const ToolStarted = Schema.TaggedStruct("tool.started", {
   ...at,
   callId: ToolCallId,
   idempotencyKey: Schema.String
 })
 
-/** The body that `tool.started` announced has not run: the run was stopped in between. The call is as it was before. */
+/**
+ * Takes a `tool.started` back: the body did not run, because the run was stopped or its grant was revoked in between. The call is as it
+ * was before the start.
+ */
 export const ToolNotStarted = Schema.TaggedStruct("tool.notStarted", { ...at, callId: ToolCallId })
 
 const settled = { ...at, callId: ToolCallId, content: Schema.Array(UserPart) }
 
 /** A body returned. */
 export const ToolCompleted = Schema.TaggedStruct("tool.completed", settled)
-/** The call could not be understood, or its body failed. */
+/** The call could not be classified, or its body failed. */
 export const ToolFailed = Schema.TaggedStruct("tool.failed", settled)
-/** The policy denied the call. (A person's denial is a `request.decided`.) */
+/** A policy denied the call. (A denial by decision is a `request.decided`.) */
 export const ToolDenied = Schema.TaggedStruct("tool.denied", settled)
 
-/** Somebody is asked. */
+/** A request was opened. */
 export const RequestOpened = Schema.TaggedStruct("request.opened", { ...at, request: Interruption })
 
-/** A request was answered; the first answer counts. */
+/** A request was decided. The first decision counts. */
 export const RequestDecided = Schema.TaggedStruct("request.decided", {
   ...at,
   decision: Decision,
-  /** The grant that it gives. A store that holds this event holds the grant, too; earlier versions of Fermata did not promise that. */
+  /** The grant that the decision creates. A store that holds this event holds the grant, too. Absent in events of earlier versions. */
   kept: Schema.optionalKey(GrantId)
 })
 
-/** A request no longer waits: it is asked again, under `by`, or not at all. */
+/** A request was closed without a decision; `by` is the request that replaced it, if any. */
 export const RequestSuperseded = Schema.TaggedStruct("request.superseded", {
   ...at,
   requestId: RequestId,
@@ -142,10 +144,10 @@ export const RequestSuperseded = Schema.TaggedStruct("request.superseded", {
   by: Schema.optionalKey(RequestId)
 })
 
-/** A request will expire soon: its approvers were notified. See `warnAt`. */
+/** A request will expire soon. Recorded once per request, at the time `Interruption.warnAt`. */
 export const RequestExpiring = Schema.TaggedStruct("request.expiring", { ...at, requestId: RequestId })
 
-/** A standing approval was withdrawn. */
+/** A grant was revoked. */
 export const GrantRevoked = Schema.TaggedStruct("grant.revoked", {
   ...at,
   grantId: GrantId,
@@ -154,8 +156,8 @@ export const GrantRevoked = Schema.TaggedStruct("grant.revoked", {
 })
 
 /**
- * Somebody said something to the run. `messageId` is that of the message in a store. Without content it says nothing: the message asked for
- * the end of a sub-agent that had ended.
+ * The run took a message. `messageId` is the message's id in the store. Content is empty for a message that asked to stop a sub-agent
+ * which had already ended.
  */
 export const MessageQueued = Schema.TaggedStruct("message.queued", {
   ...at,
@@ -163,10 +165,10 @@ export const MessageQueued = Schema.TaggedStruct("message.queued", {
   messageId: Schema.optionalKey(Schema.String)
 })
 
-/** The messages that waited stand in the history now: the model is about to be asked. */
+/** The queued messages were appended to the history, directly before a model call. */
 export const MessagesRead = Schema.TaggedStruct("messages.read", at)
 
-/** A budget is running out; recorded once for each. */
+/** A budget reached `warnAt`. Recorded once per budget, and again after the budget is changed. */
 export const BudgetNearing = Schema.TaggedStruct("budget.nearing", {
   ...at,
   budget: Budget,
@@ -174,21 +176,21 @@ export const BudgetNearing = Schema.TaggedStruct("budget.nearing", {
   spent: Schema.Finite
 })
 
-/** A sub-agent found a budget of this run used up: the run comes to its end, as `wrapUp` says, when its calls have. */
+/** A sub-agent exhausted a budget of this run. The run wraps up once its sub-agents have finished; see `Limits.wrapUp`. */
 export const BudgetExhausted = Schema.TaggedStruct("budget.exhausted", {
   ...at,
   budget: Budget,
   limit: Schema.Finite
 })
 
-/** A budget is used up, and the model is asked, once, to say how far it has come. */
+/** A budget is exhausted, and the model is asked to summarize its progress in a last turn. */
 export const WrapUpAsked = Schema.TaggedStruct("wrapUp.asked", {
   ...at,
   budget: Budget,
   limit: Schema.Finite
 })
 
-/** Another agent took the conversation over. The limits stay those of the run. */
+/** A handoff: another agent took over the conversation. The run keeps its limits. */
 export const AgentChanged = Schema.TaggedStruct("agent.changed", {
   ...at,
   agent: AgentIdentity,
@@ -197,49 +199,49 @@ export const AgentChanged = Schema.TaggedStruct("agent.changed", {
   structured: Schema.Boolean
 })
 
-/** The answer did not fit the output schema; the model gets the reason. */
+/** The output schema rejected the response. The model receives `message` and continues. */
 export const OutputRejected = Schema.TaggedStruct("output.rejected", { ...at, message: Schema.String })
 
-/** The limits were changed by the caller that continues the run. */
+/** The caller that resumed the run changed its limits. */
 export const LimitsChanged = Schema.TaggedStruct("limits.changed", {
   ...at,
   limits: Limits,
-  /** What the caller has given of them. */
+  /** The limits that the caller gave. */
   given: Schema.optionalKey(LimitChanges)
 })
 
-/** The run was parked: it waits for decisions and no process works on it. A sub-agent's, while others may be at work. */
+/** The run is held: it waits for decisions, and no process drives it. For a sub-agent, other runs of the tree may continue. */
 export const RunHeld = Schema.TaggedStruct("run.held", at)
 
-/** Somebody goes on with a run that was left at work, by a process that died or was stopped. */
+/** A process claimed an unfinished run whose previous process died or suspended it. */
 export const RunRecovered = Schema.TaggedStruct("run.recovered", at)
 
 /**
- * The run stands where it stood at `since`: its store was restored from a backup. What it did later is lost, and a call that it
- * makes from now on may have run then.
+ * The run's store was restored from a backup of the time `since`. What the run did later is lost, and calls that it makes from now on
+ * may have run before.
  */
 export const RunRestored = Schema.TaggedStruct("run.restored", { ...at, since: Timestamp })
 
-/** Somebody works on a run that was parked or had failed. */
+/** A run that was held or had failed continues. */
 export const RunResumed = Schema.TaggedStruct("run.resumed", at)
 
-/** The run ended with an answer. */
+/** The run ended with a response. */
 export const RunCompleted = Schema.TaggedStruct("run.completed", {
   ...at,
   output: Schema.optionalKey(Schema.Json)
 })
 
-/** The run was ended from outside. Calls without a result get one that says what is known. */
+/** The run was cancelled. Calls without a result get one that states what is known about them. */
 export const RunCancelled = Schema.TaggedStruct("run.cancelled", {
   ...at,
   reason: Schema.String,
   calls: Schema.Array(CallReport)
 })
 
-/** The run could not go on. */
+/** The run failed. It can be resumed. */
 export const RunFailed = Schema.TaggedStruct("run.failed", { ...at, failure: RunFailure })
 
-/** Something happened in the sub-agent's run that a call started. */
+/** An event of the sub-agent's run that a call started. */
 export interface ChildAdvanced {
   readonly _tag: "child.advanced"
   readonly at: Timestamp
@@ -285,15 +287,15 @@ const flat = [
   RunFailed
 ] as const
 
-/** A past fact that changed a run. */
+/** An event of a run. */
 export type RunEvent = (typeof flat)[number]["Type"] | ChildAdvanced
 /** The schema of {@link RunEvent}. */
 export const RunEvent: Schema.Codec<RunEvent, unknown> = Schema.Union([...flat, ChildAdvanced])
 
-/** A list of events as a store's row holds it. */
+/** The events of one row of the journal. */
 export const RunEvents = Schema.Array(RunEvent)
 
-/** The event inside the sub-agents' wrapping, and the path of calls that leads to it. */
+/** Unwraps an event of a sub-agent: returns the innermost event and the calls that lead to its run. */
 export const unwrap = (
   event: RunEvent
 ): { readonly event: Exclude<RunEvent, ChildAdvanced>; readonly path: ReadonlyArray<ToolCallId> } => {
@@ -306,7 +308,7 @@ export const unwrap = (
   return { event: inner, path }
 }
 
-/** Wraps an event of a sub-agent that is reached through `path`. */
+/** Wraps an event of the sub-agent's run at `path`, as an event of the root. */
 export const wrap = (event: RunEvent, path: ReadonlyArray<ToolCallId>): RunEvent =>
   path.reduceRight<RunEvent>(
     (event, callId) => ({ _tag: "child.advanced", at: event.at, callId, event }),

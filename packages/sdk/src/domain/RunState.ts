@@ -1,10 +1,9 @@
 /**
- * A whole run as one value.
+ * The complete state of a run as one serializable value.
  *
- * Everything that a run is stands here, as plain JSON: the session's messages, the open calls and how far each has come, the
- * requests and their decisions, grants, limits and usage, sub-agents' states inside the calls that started them. Nothing else
- * is needed to continue it in another process: agents and tools are bound again by name. Values are made by `evolve` and never
- * changed in place.
+ * A state is plain JSON. It holds the session's messages, the calls of the open turn and their states, the requests and their
+ * decisions, grants, limits, usage, and the states of the sub-agents. Another process needs only the state and the program's agents
+ * and tools, which it finds by name, to continue the run. States are made by `evolve` and are never changed in place.
  *
  * @since 0.1.0
  */
@@ -27,51 +26,52 @@ import { StartOptions } from "./StartOptions.ts"
 import * as ToolCall_ from "./ToolCall.ts"
 import { SessionUsage } from "./Usage.ts"
 
-/** The version of this shape. Raised with every change that an older reader would misread; see `RunStateCodec`. */
+/** The version of this shape. Raise it with every change that an older reader would misread; see `RunStateCodec`. */
 export const version = 1
 
-/** What the agent was when the run started, for `checkResume`. */
+/** The agent's definition as of the start of the run or of the last handoff. `checkResume` compares it with the current one. */
 export const AgentIdentity = Schema.Struct({
   name: Schema.String,
-  /** A fingerprint of the static instructions. */
+  /** Fingerprint of the static instructions. */
   instructions: Schema.String,
   /** Fingerprints of the tools' argument schemas, by name. */
   tools: Schema.Record(Schema.String, Schema.String),
   /**
-   * Names of the agents that were there beside it, those that the conversation can go to among them: an alias that leads to one of them
-   * leads to another agent. Left out where there were none.
+   * Names of the agents beside this one, including those that it can hand over to. An agent of one of these names does not replace this
+   * agent through an alias. Absent if there were none.
    */
   peers: Schema.optionalKey(Schema.Array(Schema.String)),
-  /** The same of the agent that started it, where it is a sub-agent. */
+  /** The `peers` of the agent that started this one, if it is a sub-agent. */
   starterPeers: Schema.optionalKey(Schema.Array(Schema.String))
 })
 export type AgentIdentity = typeof AgentIdentity.Type
 
-/** `running` is any run that has neither ended nor been parked. */
+/** The status of a run. `running` is every run that is neither held nor ended, also one that no process drives. */
 export const Status = Schema.Literals(["running", "held", "completed", "cancelled", "error"])
 export type Status = typeof Status.Type
 
 /**
- * Why calls of a run may have run before: its store was restored from a backup and what it did after `since` is lost, or, without
- * a time, its prompt was sent again to a store that had lost it. A side effect is then in doubt before its first start.
+ * Marks a run whose calls may have run before. With `since`, its store was restored from a backup, and what the run did after that time
+ * is lost. Without `since`, its prompt was sent again to a store that had lost the run. A side-effecting call of such a run is in doubt
+ * before its first start.
  */
 export const MayRepeat = Schema.Struct({ since: Schema.optionalKey(Timestamp) })
 export type MayRepeat = typeof MayRepeat.Type
 
-/** A request and what became of it. */
+/** A request with its decision, if it has one. */
 export const RequestRecord = Schema.Struct({
   request: Interruption,
   decision: Schema.optionalKey(Decision),
-  /** Set when no answer is needed any more. */
+  /** Set when the request was closed without a decision; `by` is the id of the request that replaced it. */
   superseded: Schema.optionalKey(
     Schema.Struct({ reason: Schema.String, by: Schema.optionalKey(Schema.String) })
   ),
-  /** When the warning was recorded that the request will expire soon. */
+  /** When the warning that the request will expire soon was recorded. */
   warnedAt: Schema.optionalKey(Timestamp)
 })
 export type RequestRecord = typeof RequestRecord.Type
 
-/** A message that waits until it may be appended: a user's, or what a sub-agent in the background came to. */
+/** A message that waits until it may be appended to the history: a user's, or the result of a sub-agent in the background. */
 export const QueuedMessage = Schema.Struct({
   content: Schema.Array(UserPart),
   at: Timestamp,
@@ -83,7 +83,7 @@ const callFields = Schema.Struct(ToolCall_.fields)
 
 /** A tool call of the open turn; see the `ToolCall` module. */
 export interface ToolCall extends Schema.Schema.Type<typeof callFields> {
-  /** The sub-agent's run, when the call is answered by one. */
+  /** The sub-agent's run, if `target` is `agent` and the run has started. */
   readonly child?: RunState
 }
 /** The schema of {@link ToolCall}. */
@@ -93,20 +93,23 @@ export const ToolCall = Schema.Struct({
 })
 
 const backgroundFields = Schema.Struct({
-  /** The call that started it, from which its run has its id. */
+  /** The call that started the sub-agent; also the id of its run. */
   callId: ToolCallId,
-  /** Its name among the sub-agents. */
+  /** The sub-agent's name. */
   name: Schema.String,
   ended: Schema.optionalKey(
     Schema.Struct({ status: Schema.Literals(["completed", "cancelled", "error"]), at: Timestamp })
   ),
-  /** The policies of the agent that started it, once another one has the conversation: they go on binding it, and no other's do. */
+  /**
+   * The policies of the agent that started the sub-agent, set at the first handoff after the start. They keep binding the sub-agent; the
+   * policies of the agent that took over do not.
+   */
   starterPolicies: Schema.optionalKey(Schema.NonEmptyArray(ApprovalPolicy))
 })
 
-/** A sub-agent that goes on by itself, whose end its run receives as a message. */
+/** A sub-agent in the background. The run that started it receives its result as a message. */
 export interface BackgroundRun extends Schema.Schema.Type<typeof backgroundFields> {
-  /** Its run; left out when that has ended. */
+  /** The sub-agent's run; absent after its end. */
   readonly child?: RunState
 }
 /** The schema of {@link BackgroundRun}. */
@@ -123,8 +126,8 @@ const stateFields = {
   /** Names of the agents from the root to this one. */
   agentPath: Schema.Array(Schema.String),
   /**
-   * The name that the run was started under: of a sub-agent's, its name among those of its starter; of a root's, the agent that the
-   * program offers, where another one has the conversation or has had it.
+   * The name under which the run was started. For a sub-agent's run, its name among the sub-agents of its starter. For a root, the name
+   * of the agent that was prompted, set only if another agent has or had the conversation.
    */
   under: Schema.optionalKey(Schema.String),
   status: Status,
@@ -137,48 +140,48 @@ const stateFields = {
   limits: Limits,
   /** The approval policy in force. */
   policy: ApprovalPolicy,
-  /** Policies that bind the agent beside `policy`: the strictest verdict counts. */
+  /** Further policies that bind the agent. The strictest verdict counts. */
   otherPolicies: Schema.optionalKey(Schema.Array(ApprovalPolicy)),
-  /** What the run was started with; left out of a run that a version without it has started. */
+  /** The caller's and the profile's policies and limits. Absent in a run that an earlier version started. */
   startedWith: Schema.optionalKey(StartOptions),
-  /** Whether a used-up budget or a login is asked about (there is a store, and a person to ask) instead of failing the run. */
+  /** Whether an exhausted budget or a missing login opens a request instead of failing the run: stored, interactive runs do. */
   asks: Schema.Boolean,
-  /** Whether the answer must be decoded with the agent's output schema. */
+  /** Whether the final response is decoded with the agent's output schema. */
   structured: Schema.Boolean,
   requests: Schema.Array(RequestRecord),
   grants: Schema.Array(Grant),
   queued: Schema.Array(QueuedMessage),
-  /** Tool calls that this run's models have asked for. */
+  /** Tool calls that this run's model has made, also those that did not run. */
   toolCalls: Schema.Natural,
   /** Turns and tool calls of the sub-agents, at any depth. */
   below: Schema.optionalKey(Schema.Struct({ turns: Schema.Natural, toolCalls: Schema.Natural })),
-  /** Milliseconds that it has been at work before `workingSince`; what it was held for does not count. */
+  /** Milliseconds of work before `workingSince`, without the time in which the run was held. */
   workedMs: Schema.optionalKey(Schema.Finite),
-  /** Since when it has been at work. */
+  /** When the current period of work began; absent while the run is held or ended. */
   workingSince: Schema.optionalKey(Timestamp),
   /** Budgets for which a warning was recorded. */
   warned: Schema.optionalKey(Schema.Array(Limits_.Budget)),
-  /** The budget that is used up and for which the model is asked to come to an end, until there is more of it. */
+  /** The exhausted budget for which the run wraps up; removed when the budget is changed. */
   wrappingUp: Schema.optionalKey(
     Schema.Struct({
       budget: Limits_.Budget,
       limit: Schema.Finite,
-      /** Set until the model is asked: its calls come to an end first. */
+      /** Set until the model is asked for its summary: sub-agents that can continue finish first. */
       due: Schema.optionalKey(Schema.Literal(true)),
+      /** Set once the model has responded with its summary. */
       answered: Schema.optionalKey(Schema.Literal(true))
     })
   ),
-  /** The turn in which it has said last how far it has come, from 1. */
+  /** The number of the last turn, from 1, in which the model summarized its progress. */
   wrappedUp: Schema.optionalKey(Schema.Natural),
   usage: SessionUsage,
   sessionUsage: SessionUsage,
-  /** How often in a row the run was left by a process that died, without getting any further. */
+  /** How many processes in a row died while they drove the run, or suspended it, without progress. */
   recoveries: Schema.optionalKey(Schema.Natural),
-  /** Set when calls of this run may have run before. */
   mayRepeat: Schema.optionalKey(MayRepeat),
-  /** Set when a decision ends the run: nothing begins in it, or under it, from then on. */
+  /** Set when a decision stops the run: neither the run nor a sub-agent under it starts anything from then on. */
   stop: Schema.optionalKey(Schema.Struct({ by: Schema.String, reason: Schema.String })),
-  /** Set while the open turn is superseded: no call of it begins any more. */
+  /** Set while the open turn is superseded: no further call of it starts. `run` received the message that superseded it. */
   superseded: Schema.optionalKey(Schema.Struct({ by: Schema.String, run: RunId })),
   output: Schema.optionalKey(Schema.Json),
   cancelled: Schema.optionalKey(
@@ -188,9 +191,9 @@ const stateFields = {
 }
 const stateStruct = Schema.Struct(stateFields)
 
-/** A whole run as one value. */
+/** The complete state of a run as one serializable value. */
 export interface RunState extends Schema.Schema.Type<typeof stateStruct> {
-  /** The calls of the open turn, in the order of the answer; empty between turns. */
+  /** The calls of the open turn, in the order of the response; empty between turns. */
   readonly calls: ReadonlyArray<ToolCall>
   /** The sub-agents in the background, in the order in which they were started. */
   readonly background?: ReadonlyArray<BackgroundRun>
@@ -205,16 +208,16 @@ export const RunState: Schema.Codec<RunState, unknown> = Schema.Struct(wholeFiel
   Schema.makeFilter((state) => contradictions(state))
 )
 
-/** What a checkpoint keeps in one piece: the state, with only the last messages of its history. */
+/** The piece of a checkpoint that holds the state, with the last messages of its history only. */
 export const StateRest = Schema.Struct({ ...wholeFields, history: Schema.Struct(History.fields) })
 
-/** Every policy that binds the agent that has the conversation. */
+/** All policies that bind the agent that has the conversation. */
 export const policiesOf = ({ otherPolicies, policy }: Pick<RunState, "policy" | "otherPolicies">): Policies =>
   otherPolicies === undefined ? [policy] : [policy, ...otherPolicies]
 
 type Policies = readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>]
 
-/** Every policy that binds a sub-agent from the run that started it: those of its starter, whichever agent has the conversation now. */
+/** All policies of its starter that bind a sub-agent, also after a handoff to another agent. */
 export const policiesAbove = (state: RunState, callId: ToolCallId): Policies =>
   state.background?.find((entry) => entry.callId === callId)?.starterPolicies ?? policiesOf(state)
 
@@ -225,18 +228,18 @@ export const isEnded = (state: RunState): boolean =>
 /** Whether a call has its result. */
 export const isSettled = (call: ToolCall): boolean => call.status === "settled"
 
-/** Whether running the call again does no harm. */
+/** Whether the call can be repeated without harm: it is read-only or idempotent. */
 export const isRepeatable = ({ idempotent, safety }: ToolCall): boolean => safety === "readOnly" || idempotent
 
 /** The call with this id in the open turn. */
 export const findCall = (state: RunState, callId: ToolCallId): ToolCall | undefined =>
   state.calls.find((call) => call.id === callId)
 
-/** The run of the sub-agent that this call started, while it goes on: one that the call waits for, or one in the background. */
+/** The run of the sub-agent that this call of the open turn, or an earlier call in the background, started; `undefined` if it is gone. */
 export const findChild = (state: RunState, callId: ToolCallId): RunState | undefined =>
   findCall(state, callId)?.child ?? state.background?.find((entry) => entry.callId === callId)?.child
 
-/** The sub-agents that have not ended, with the calls that started them: those that calls wait for, then those in the background. */
+/** The sub-agents that have not ended, with the calls that started them: first those that calls wait for, then the background. */
 export const children = (
   state: RunState
 ): ReadonlyArray<{ readonly callId: ToolCallId; readonly child: RunState }> => {
@@ -263,33 +266,33 @@ const hasChildren = ({ background, calls }: RunState): boolean =>
 /** Every open request of the run and of the sub-agents inside it, in the order of the calls. */
 export const interruptions = (state: RunState): ReadonlyArray<Interruption> => openRequests(state, () => true)
 
-/** The open requests whose decision can still change something: a run that a decision has stopped waits for none. */
+/** The open requests whose decision can still change something: all except those of a stopped run and of the sub-agents in it. */
 export const answerable = (state: RunState): ReadonlyArray<Interruption> =>
   openRequests(state, ({ stop }) => stop === undefined)
 
-/** The open requests of the runs that are looked into. Most runs have none, and nothing is made to find that out. */
+/** The open requests of the runs that `isIncluded` accepts; it leaves out a whole subtree. Allocates nothing in the common case of none. */
 const openRequests = (
   state: RunState,
-  isLookedInto: (run: RunState) => boolean
+  isIncluded: (run: RunState) => boolean
 ): ReadonlyArray<Interruption> => {
-  if ((state.requests.length === 0 && !hasChildren(state)) || !isLookedInto(state)) return none
+  if ((state.requests.length === 0 && !hasChildren(state)) || !isIncluded(state)) return none
   const open = state.requests.filter(isOpen).map((record) => record.request)
-  const inside = children(state).flatMap(({ child }) => openRequests(child, isLookedInto))
+  const inside = children(state).flatMap(({ child }) => openRequests(child, isIncluded))
   return inside.length === 0 ? open : [...open, ...inside]
 }
 
-/** The approvals among the open requests. */
+/** The open approval requests of the run and of its sub-agents. */
 export const pendingApprovals = (state: RunState): ReadonlyArray<ToolApprovalItem> =>
   interruptions(state).filter((request) => request._tag === "approval")
 
-/** The record of a request of this run or of a sub-agent, with the path of calls that leads to it. */
+/** The record of a request of this run or of a sub-agent in it, with the calls that lead to that sub-agent. */
 export const findRequest = (
   state: RunState,
   requestId: RequestId
 ): { readonly record: RequestRecord; readonly path: ReadonlyArray<ToolCallId> } | undefined => {
   const record = state.requests.find((record) => record.request.requestId === requestId)
   if (record !== undefined) return { record, path: [] }
-  // A sub-agent that a settled call has waited for may still have its records here.
+  // A settled call keeps its sub-agent's records until the turn closes.
   const ofCalls = state.calls.map(({ child, id }) => ({ callId: id, child }))
   for (const { callId, child } of [...ofCalls, ...(state.background ?? [])]) {
     const found = child === undefined ? undefined : findRequest(child, requestId)
@@ -301,13 +304,13 @@ export const findRequest = (
 /** The session's messages, oldest first. */
 export const messages = (state: RunState): ReadonlyArray<Message> => History.toArray(state.history)
 
-/** The text of the last answer, or "". */
+/** The text of the last message if it is a response, or "". */
 export const text = (state: RunState): string => {
   const last = History.last(state.history)
   return last?.role === "assistant" ? textOf(last.content) : ""
 }
 
-/** The text of a result that stands in for the result of a call that has none. */
+/** The text of the placeholder result of a call that has no result. */
 export const syntheticText = (call: ToolCall): string => {
   switch (call.status) {
     case "waiting":
@@ -320,7 +323,7 @@ export const syntheticText = (call: ToolCall): string => {
   }
 }
 
-/** The message for a call's result. */
+/** Makes the message that holds a call's result, or a placeholder if it has none. */
 export const toolMessage = (call: ToolCall, sequence: number, at: Timestamp): ToolMessage => ({
   role: "tool",
   sequence,
@@ -333,11 +336,11 @@ export const toolMessage = (call: ToolCall, sequence: number, at: Timestamp): To
 })
 
 /**
- * The messages as a provider may see them: every call has exactly one result, directly after the answer that made it.
+ * The messages in the form that providers require: every call has exactly one result, directly after its response.
  *
  * **Details**
  *
- * While calls are open, their results are stood in for; the history itself is not touched.
+ * Calls without a result get a placeholder. The history does not change.
  */
 export const providerMessages = (state: RunState): Array<Message> => {
   const out = History.toArray(state.history)
@@ -345,6 +348,6 @@ export const providerMessages = (state: RunState): Array<Message> => {
   return out
 }
 
-/** The calls of an answer. */
+/** The calls of a response. */
 export const toolCallParts = (content: ReadonlyArray<AssistantPart>) =>
   content.filter((part) => part._tag === "toolCall")

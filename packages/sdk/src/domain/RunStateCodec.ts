@@ -1,9 +1,9 @@
 /**
- * Run states as JSON text, for every version that was ever released.
+ * Encodes run states and journal rows as JSON text, and decodes every released version of them.
  *
- * A state is plain JSON already; writing one is `JSON.stringify`. Reading one is careful: the text is input, maybe from a
- * browser or a queue. Its version is looked at first, older versions are migrated one step at a time, newer ones are refused
- * with a sentence, and what comes out is checked with the schema.
+ * A state is plain JSON, so encoding is `JSON.stringify`. Decoding treats the text as untrusted input, which may come from a
+ * browser or a queue. It reads the version first, migrates older versions one step at a time, refuses newer versions, and checks
+ * the result with the schema.
  *
  * @since 0.1.0
  */
@@ -21,27 +21,24 @@ const decodeEventList = Schema.decodeUnknownResult(RunEvents)
 const isAsWritten = verbatim(RunEvents)
 const isReadable = Schema.is(RunEvents)
 
-/**
- * How deep arrays and objects may lie in each other. What is deeper could be read but, since `JSON.stringify` recurses, maybe
- * not written again.
- */
+/** Levels of nested arrays and objects. Deeper values could be parsed, but `JSON.stringify` recurses and might fail on them. */
 const maxDepth = 1000
 
-/** The JSON text of a state. */
+/** Encodes a state as JSON text. */
 export const encode = (state: RunState): string => JSON.stringify(state)
 
 /**
- * The state that a JSON text holds.
+ * Decodes a state from JSON text.
  *
  * **Errors**
  *
- * - `RunStateMalformed` — not JSON, no version, or not of the shape that its version has.
- * - `RunStateTooNew` — written by a newer Fermata; update, then read it again.
+ * - `RunStateMalformed` — the text is not JSON, has no version, or does not match the schema of its version.
+ * - `RunStateTooNew` — a newer Fermata wrote the text; update Fermata and decode it again.
  */
 export const decode = (text: string): Result.Result<RunState, RunStateMalformed | RunStateTooNew> =>
   Result.flatMap(parse(text), decodeUnknown)
 
-/** Like {@link decode}, from a value that was parsed already. */
+/** Decodes a state from a parsed JSON value; see {@link decode}. */
 export const decodeUnknown = (value: unknown): Result.Result<RunState, RunStateMalformed | RunStateTooNew> =>
   Result.gen(function* () {
     yield* requireShallow(value)
@@ -49,14 +46,21 @@ export const decodeUnknown = (value: unknown): Result.Result<RunState, RunStateM
     return yield* Result.mapError(decodeState(current), malformed)
   })
 
-/** Whether a list of events is one that can be read back when it has been written. */
+/** Whether events can be decoded again after {@link encodeEvents}. */
 export const areReadable = (events: ReadonlyArray<RunEvent>): boolean =>
   isAsWritten(events) || isReadable(events)
 
-/** The JSON text of a row of the journal. */
+/** Encodes the events of one journal row as JSON text. */
 export const encodeEvents = (events: ReadonlyArray<RunEvent>): string => JSON.stringify(events)
 
-/** The events of a row of the journal that was written as `rowVersion`. */
+/**
+ * Decodes the events of a journal row that was written as version `rowVersion`.
+ *
+ * **Errors**
+ *
+ * - `RunStateMalformed` — the text is not JSON or does not match the events' schema.
+ * - `RunStateTooNew` — a newer Fermata wrote the row.
+ */
 export const decodeEvents = (
   text: string,
   rowVersion: number

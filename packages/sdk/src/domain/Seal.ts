@@ -1,14 +1,13 @@
 /**
- * A run state that may leave the trust boundary: through a browser, a queue, a mail.
+ * Seals run states that leave the program, for example through a browser, a queue or an e-mail, so that a changed state is refused.
  *
- * A sealed state is text that can be read, and not changed unnoticed: `fermata1.<key id>.<state>.<seal>`, where the seal is an
- * HMAC-SHA-256 over everything before it. It is not encrypted. Keys are changed without losing what is under way: seal with the
- * new key, and open with both until the last old state has come back.
+ * A sealed state is the text `fermata1.<key id>.<state>.<seal>`. The seal is an HMAC-SHA-256 over everything before it. The state is
+ * signed and not encrypted. To rotate keys, seal with the new key and open with both, until no state with the old seal is left.
  *
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-// Stable core as well, though it lies in a folder.
+// This module is part of Effect's stable core, although it is in a folder.
 // oxlint-disable-next-line no-restricted-imports
 import * as Base64Url from "effect/encoding/Base64Url"
 import * as Redacted from "effect/Redacted"
@@ -19,17 +18,18 @@ import { SealBroken, type RunStateMalformed, type RunStateTooNew } from "./RunEr
 import type { RunState } from "./RunState.ts"
 import * as RunStateCodec from "./RunStateCodec.ts"
 
-/** A key and its name, which is written into what it seals: letters, digits, `_` and `-`. */
+/** A key for sealing. */
 export interface SealKey {
+  /** The key's name, which the sealed text shows: letters, digits, `_` and `-`. */
   readonly id: string
   /** At least {@link minimumBytes} bytes as UTF-8, from a random source. */
   readonly secret: Redacted.Redacted<string>
 }
 
-/** Bytes that a secret has at least: as many as the seal. */
+/** The least number of bytes of a secret: the length of an HMAC-SHA-256. */
 export const minimumBytes = 32
 
-/** The key cannot be used. Its secret is not in here. */
+/** The key is invalid. The error does not contain its secret. */
 export class SealKeyInvalid extends Schema.TaggedError<SealKeyInvalid>()("SealKeyInvalid", {
   keyId: Schema.String,
   reason: Schema.Literals(["tooShort", "badId"])
@@ -37,7 +37,7 @@ export class SealKeyInvalid extends Schema.TaggedError<SealKeyInvalid>()("SealKe
   override get message() {
     return this.reason === "tooShort"
       ? sentence`The secret of the key "${this.keyId}" is too short: use ${minimumBytes} random bytes or more, such as "openssl rand -base64 48" prints.`
-      : sentence`"${this.keyId}" is no key id: use letters, digits, "_" and "-".`
+      : sentence`"${this.keyId}" is not a valid key id: use letters, digits, "_" and "-".`
   }
 }
 
@@ -45,11 +45,11 @@ const format = "fermata1"
 const algorithm = { name: "HMAC", hash: "SHA-256" }
 
 /**
- * The sealed text of a state.
+ * Seals a state with a key.
  *
  * **Errors**
  *
- * - `SealKeyInvalid` — the secret is shorter than {@link minimumBytes} bytes, or the id has other characters.
+ * - `SealKeyInvalid` — the secret is shorter than {@link minimumBytes} bytes, or the id is empty or has other characters.
  */
 export const seal = Effect.fnUntraced(function* (state: RunState, key: SealKey) {
   const bytes = yield* secretOf(key)
@@ -61,12 +61,12 @@ export const seal = Effect.fnUntraced(function* (state: RunState, key: SealKey) 
 })
 
 /**
- * The state in a sealed text, if one of the keys sealed it and nothing was changed since.
+ * Opens a sealed text with the key that sealed it, and decodes the state.
  *
  * **Errors**
  *
- * - `SealBroken` — changed, cut off, sealed with another key, or not sealed at all. Nothing of it is used.
- * - `SealKeyInvalid` — one of the keys cannot be used.
+ * - `SealBroken` — the text was changed, cut off, sealed with another key, or never sealed. Do not use it.
+ * - `SealKeyInvalid` — one of the keys is invalid.
  * - `RunStateMalformed`, `RunStateTooNew` — see `RunStateCodec.decode`.
  */
 export const open: (
@@ -110,7 +110,7 @@ const secretOf = (key: SealKey): Effect.Effect<Uint8Array<ArrayBuffer>, SealKeyI
 const importKey = (bytes: Uint8Array<ArrayBuffer>, usage: "sign" | "verify") =>
   crypto.subtle.importKey("raw", bytes, algorithm, false, [usage])
 
-/** The bytes of a seal. Only their one canonical spelling counts: base64url has spare bits at its end. */
+/** The bytes of a seal. Only the canonical spelling is accepted: base64url has unused bits at its end, which could be changed. */
 const macOf = (text: string | undefined): Uint8Array<ArrayBuffer> | undefined => {
   const bytes = Base64Url.decode(text ?? "")
   return Result.isSuccess(bytes) && Base64Url.encode(bytes.success) === text

@@ -1,8 +1,8 @@
 /**
- * The options that a run was started with, as they were given: by its caller, and by the capability profile in force.
+ * The policy and limits that a run was started with, as its caller and the capability profile gave them.
  *
- * They are kept apart from what follows from them, so that a handoff, a fork or the next run of a continued one reads what was
- * said instead of inferring it from the values in force. `policiesFor` is the rule by which they and an agent's own policy combine.
+ * The state keeps them beside the effective values. A handoff, a fork and the next run of a session read them from here instead of
+ * inferring them from the effective values. `policiesFor` combines them with an agent's own policy.
  *
  * @since 0.1.0
  */
@@ -11,34 +11,34 @@ import { ApprovalPolicy } from "./ApprovalPolicy.ts"
 import { canonicalJson } from "./internal/json.ts"
 import { LimitChanges } from "./Limits.ts"
 
-/** The options that a run was started with. Empty: nothing was given. */
+/** The options that a run was started with; empty if none were given. */
 export const StartOptions = Schema.Struct({
   /** The caller's policy. */
   policy: Schema.optionalKey(ApprovalPolicy),
-  /** The agent whose own policy the caller's replaces: the one that was prompted. */
+  /** Name of the prompted agent. The caller's policy replaces this agent's own policy. */
   policyFor: Schema.optionalKey(Schema.String),
-  /** Names of the agents that were there beside it: an alias that leads to one of them leads to another agent. */
+  /** Names of the agents beside `policyFor`. An agent of one of these names is not taken for `policyFor` through an alias. */
   policyPeers: Schema.optionalKey(Schema.Array(Schema.String)),
-  /** The caller's changes to the limits; what a resumed run was given since is among them. */
+  /** The caller's changes to the limits, including those given when the run was resumed. */
   limits: Schema.optionalKey(LimitChanges),
   /** The policy of the capability profile under which the run was started. */
   profilePolicy: Schema.optionalKey(ApprovalPolicy)
 })
 export type StartOptions = typeof StartOptions.Type
 
-/** The policies that bind an agent in a run: `policy`, and any others. The strictest verdict counts. */
+/** The policies that bind an agent in a run: `policy` and any others. The strictest verdict counts. */
 export interface Policies {
   readonly policy: ApprovalPolicy
   readonly otherPolicies?: ReadonlyArray<ApprovalPolicy>
 }
 
 /**
- * The policies that bind an agent in a run.
+ * Combines the start options with an agent's own policy.
  *
  * **Details**
  *
- * The caller's policy replaces that of the agent that was prompted (`isPrompted`). Any other agent is bound by its own policy, the
- * caller's and the profile's together: a policy given to one agent never loosens another one's.
+ * The caller's policy replaces the policies of the profile and of the prompted agent (`isPrompted`). Every other agent is bound by its
+ * own policy, the caller's and the profile's together, so a policy that was given for one agent never loosens the policy of another.
  */
 export const policiesFor = (
   { policy, profilePolicy }: StartOptions,

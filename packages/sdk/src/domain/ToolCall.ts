@@ -1,16 +1,31 @@
 /**
- * A tool call of the turn that is open, and how far it has come.
+ * Tool calls of the open turn, and their states.
  *
  * ```text
- * requested ─▶ ready ◀───────────▶ started ─▶ completed | failed | cancelled
- *     │          ▲                    │
- *     ├─▶ waiting┤ approve            └─▶ inDoubt ─▶ ready (retry) | supplied | failed
- *     │          └─▶ denied | supplied | completed (an answer)
- *     └─▶ failed | denied
+ * requested ─▶ ready        its tool, a rule, a policy or a grant permits it
+ *           ─▶ waiting      a request is opened
+ *           ─▶ settled      failed | denied
+ * waiting   ─▶ ready        approve
+ *           ─▶ requested    its request is superseded, and no other replaces it
+ *           ─▶ settled      denied | supplied | completed (an answer)
+ * ready     ─▶ started      its body starts, or its sub-agent
+ *           ─▶ waiting      it is judged again, and needs a decision
+ *           ─▶ inDoubt      it is judged again, and may have run before
+ *           ─▶ settled      failed | denied
+ * started   ─▶ ready        its start is taken back, or it is judged again after a crash
+ *           ─▶ waiting      it is judged again after a crash, and needs a decision
+ *           ─▶ inDoubt      its outcome is unknown
+ *           ─▶ settled      completed | failed | denied | cancelled (its sub-agent)
+ * inDoubt   ─▶ ready        retry
+ *           ─▶ started      its request is superseded, and no other replaces it
+ *           ─▶ settled      supplied | failed
  * ```
  *
- * A settled call keeps its result until all calls of the turn are settled; then the results move into the history together,
- * in call order, and the list is empty again.
+ * If the turn is superseded, its requested and ready calls settle as `cancelled`. If the run ends or wraps up, or the session continues
+ * after a failed run, all unsettled calls do.
+ *
+ * A settled call keeps its result until all calls of the turn are settled. Then all results move into the history, in call order, and
+ * the list of calls is empty.
  *
  * @since 0.1.0
  */
@@ -20,13 +35,19 @@ import { Safety } from "./Interruption.ts"
 import { ToolOutcome, UserPart } from "./Message.ts"
 
 /**
- * What answers the call: a tool; the user; a sub-agent that the call waits for (`agent`) or that goes on by itself
- * (`background`); what is known about those that do (`agents`); another agent that takes the conversation over (`handoff`).
+ * What the call addresses:
+ *
+ * - `tool`: a tool.
+ * - `question`: the user.
+ * - `agent`: a sub-agent, whose end the call waits for.
+ * - `background`: a sub-agent that works in the background, while the call settles at once.
+ * - `agents`: the runtime, about the sub-agents in the background: to wait for them, to stop one, or to send one a message.
+ * - `handoff`: another agent, which takes over the conversation.
  */
 export const Target = Schema.Literals(["tool", "question", "agent", "background", "agents", "handoff"])
 export type Target = typeof Target.Type
 
-/** Where a call stands. */
+/** The state of a call; see the transitions above. */
 export const Status = Schema.Literals(["requested", "waiting", "ready", "started", "inDoubt", "settled"])
 export type Status = typeof Status.Type
 
@@ -34,16 +55,16 @@ export type Status = typeof Status.Type
 export const ToolResult = Schema.Struct({
   outcome: ToolOutcome,
   content: Schema.Array(UserPart),
-  /** When it settled. */
+  /** When the call settled. */
   at: Timestamp
 })
 export type ToolResult = typeof ToolResult.Type
 
-/** The fields of a call, without the run of a sub-agent that answers it. */
+/** The fields of a call, without the sub-agent's run. */
 export const fields = {
   id: ToolCallId,
   providerCallId: Schema.String,
-  /** Place in the answer, from 1. */
+  /** Position in the response, from 1. */
   ordinal: Schema.Natural,
   /** The tool's name as the model wrote it. */
   name: Schema.String,
@@ -52,43 +73,45 @@ export const fields = {
   status: Status,
   target: Target,
   safety: Safety,
-  /** Whether running it again with the same key does no harm. */
+  /** Whether repeating the call with the same idempotency key has no further effect. */
   idempotent: Schema.Boolean,
-  /** The arguments in the form that the tool's schema reads; set when the call was classified, replaced by an edited approval. */
+  /** The arguments in the form that the tool's schema decodes. Set by the classification, replaced by an approval with other arguments. */
   arguments: Schema.optionalKey(Schema.Json),
-  /** The decoded arguments, which were shown and which the body gets, where they differ from `arguments`. */
+  /** The decoded arguments, which the request showed and the body receives, if they differ from `arguments`. */
   value: Schema.optionalKey(Schema.Json),
   /**
-   * Set when the decoded arguments are no JSON, such as a date: what they look like. The body gets `arguments` decoded again, if that
-   * still looks the same.
+   * How the decoded arguments look, if they are not JSON (such as a date). The body then receives `arguments` decoded again, provided
+   * that the result still looks the same.
    */
   rendering: Schema.optionalKey(Schema.Json),
-  /** The definition's own name, where `name` is an alias of it. */
+  /** The tool's own name, if `name` is an alias. */
   tool: Schema.optionalKey(Schema.String),
-  /** Fingerprint of the argument schema that decoded the arguments. Absent in calls of earlier versions, whose value was not kept. */
+  /** Fingerprint of the argument schema that decoded the arguments. Absent in calls of earlier versions, which did not keep `value`. */
   schema: Schema.optionalKey(Schema.String),
-  /** The arguments that were proposed, where an approval edited them. */
+  /** The arguments that the request showed, if an approval replaced them. */
   proposed: Schema.optionalKey(Schema.Json),
-  /** The request that it waits for, or was released by. */
+  /** The request that the call waits for, or whose decision released it. */
   requestId: Schema.optionalKey(RequestId),
-  /** The grant that let it through. */
+  /** The grant that permitted the call. */
   grantId: Schema.optionalKey(GrantId),
-  /** How often its body was started. */
+  /** The number of attempts: how often the body was started. */
   attempt: Schema.Natural,
   startedAt: Schema.optionalKey(Timestamp),
   result: Schema.optionalKey(ToolResult)
 }
 
-/** What a cancelled or failed run says about each call of its last turn. */
+/** A cancelled run's statement about one call of its last turn. */
 export const CallReport = Schema.Struct({
   callId: ToolCallId,
   tool: Schema.String,
   /**
-   * `notStarted`: its body never ran. `finished`: it ran and its result is kept. `aborted`: it was stopped and nothing
-   * happened that matters (a read, or a call that may be repeated). `inDoubt`: it was stopped half-way, and its outcome is unknown.
+   * - `notStarted`: the body never ran.
+   * - `finished`: the body ran, and its result is recorded.
+   * - `aborted`: the body was stopped, and the call may be repeated without harm (read-only or idempotent).
+   * - `inDoubt`: the body was stopped while it ran, and its outcome is unknown.
    */
   state: Schema.Literals(["notStarted", "finished", "aborted", "inDoubt"]),
-  /** The decision that had released the call, which was not run: the run ended before it. */
+  /** The decision that released the call, if the run ended before the call could run. */
   decided: Schema.optionalKey(
     Schema.Struct({ requestId: RequestId, decision: Schema.Literals(["approve", "retry"]) })
   )

@@ -1,21 +1,23 @@
 /**
- * Which tool an approval or a grant is about: a definition, and not only a name.
+ * Tool identities: the definition that an approval, a grant or a pending call refers to.
  *
- * Two agents may each have a tool of one name, and a deploy may give a name to another tool. An approval, a grant and a call that
- * waits to run are therefore bound to the agent whose tool it is, the definition's own name, a fingerprint of its argument schema,
- * and its safety. An alias keeps the identity of a renamed tool; an alias that names a tool which was there under its own name
- * does not. The same holds for the agent's name: an alias that names an agent which was there beside it does not keep the identity.
+ * A name does not identify a tool: two agents may each have a tool of one name, and a deploy may give the name to another tool.
+ * Approvals, grants and pending calls are therefore bound to the tool's agent, its own name, a fingerprint of its argument schema, and
+ * its safety.
+ *
+ * An alias keeps the identity of a renamed tool or agent. It does not count if the tool or agent that now has the alias existed under
+ * its own name beside the aliased one when the identity was recorded: then it was another tool or agent.
  *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import { Safety } from "./Interruption.ts"
 
-/** The definition of one agent's tool, as data. */
+/** The definition of an agent's tool, as data. */
 export const ToolIdentity = Schema.Struct({
-  /** Name of the agent that has the tool. */
+  /** Name of the tool's agent. */
   agent: Schema.String,
-  /** The definition's own name, also where a call used an alias. */
+  /** The tool's own name, even if the call used an alias. */
   tool: Schema.String,
   /** Fingerprint of the argument schema; see `AgentIdentity.tools`. */
   schema: Schema.String,
@@ -23,24 +25,24 @@ export const ToolIdentity = Schema.Struct({
 })
 export type ToolIdentity = typeof ToolIdentity.Type
 
-/** A tool as the program defines it now, with its earlier names. */
+/** A tool as the program currently defines it, with the earlier names of the tool and of its agent. */
 export interface Definition extends ToolIdentity {
   readonly agentAliases: ReadonlyArray<string>
   readonly toolAliases: ReadonlyArray<string>
 }
 
-/** Why a definition is another one than an identity names. */
+/** The first part in which a definition differs from an identity; `identity` is the identity that a tool declares itself. */
 export type Difference = "agent" | "tool" | "identity" | "schema" | "safety"
 
-/** The names that were there when an identity was recorded: of the agent's tools, and of the agents beside it. */
+/** The other names that existed when an identity was recorded: of the agent's tools, and of the agents beside it. */
 export interface Peers {
   readonly tools?: ReadonlyArray<string> | undefined
   readonly agents?: ReadonlyArray<string> | undefined
 }
 
 /**
- * Whether a definition that answers to a name has been something else: it, or what it is called as well, was there under its own name
- * beside the one that had the name.
+ * Whether a definition that has `name` as an alias was another definition when the name was recorded: its own name, or another of its
+ * aliases, is among the `peers` that existed beside `name`.
  */
 export const isOther = (
   name: string | undefined,
@@ -51,11 +53,11 @@ export const isOther = (
   name !== definition && [definition, ...aliases].some((known) => known !== name && peers.includes(known))
 
 /**
- * Compares an identity with a definition of today; `undefined` when they are the same tool.
+ * Compares a recorded identity with a current definition. Returns `undefined` if they are the same tool.
  *
  * **Details**
  *
- * An alias that leads to one of the `peers` leads to another tool, or to another agent.
+ * A definition that was one of the `peers` does not match through an alias; see {@link isOther}.
  */
 export const difference = (
   identity: Partial<ToolIdentity>,
@@ -70,13 +72,13 @@ export const difference = (
   return identity.safety === definition.safety ? undefined : "safety"
 }
 
-/** The `identity` that a tool declares, which follows its schema's fingerprint; `undefined` of a tool that declares none. */
+/** The identity that a tool declares, which is stored after its schema's fingerprint and a space; `undefined` if it declares none. */
 export const identityIn = (schema: string | undefined): string | undefined => {
   const space = schema?.indexOf(" ") ?? -1
   return space < 0 ? undefined : schema?.slice(space + 1)
 }
 
-/** Whether a name that was recorded means this definition. */
+/** Whether a recorded name refers to this definition, by its own name or by an alias. */
 export const isSame = (
   name: string | undefined,
   definition: string,

@@ -1,27 +1,26 @@
 /**
- * What a run or a session has consumed.
+ * Usage: what a run or a session has consumed.
  *
- * Token counts follow the providers' own meaning after normalisation: `inputTokens` includes the cached ones,
- * `outputTokens` includes the reasoning ones. Money that is not known is not zero: requests without a price are counted in
- * `unpricedRequests`, and `costUsd` is then a lower bound.
+ * Token counts of all providers are normalized: `inputTokens` includes cached tokens, and `outputTokens` includes reasoning tokens.
+ * A request without a known price adds nothing to `costUsd` and counts in `unpricedRequests`; `costUsd` is then a lower bound.
  *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 
-/** Tokens, requests, turns and money; a run's own or a session's cumulative. */
+/** Tokens, requests, turns and money of one run or, cumulatively, of a session. Includes the sub-agents, except in `turns`. */
 export const SessionUsage = Schema.Struct({
-  /** Tokens sent, cached ones included. */
+  /** Tokens sent, including cached ones. */
   inputTokens: Schema.Natural,
-  /** The part of `inputTokens` that was served from the provider's cache. */
+  /** The part of `inputTokens` that the provider served from its cache. */
   cachedInputTokens: Schema.Natural,
-  /** Tokens received, reasoning included. */
+  /** Tokens received, including reasoning tokens. */
   outputTokens: Schema.Natural,
   /** The part of `outputTokens` that was reasoning. */
   reasoningTokens: Schema.Natural,
-  /** Model calls that were answered. */
+  /** Model calls that returned a response, or were charged without one. */
   requests: Schema.Natural,
-  /** Passes of the loop. */
+  /** Responses of the run's own model calls. */
   turns: Schema.Natural,
   /** The sum of the known costs, in US dollars. */
   costUsd: Schema.Finite,
@@ -30,7 +29,7 @@ export const SessionUsage = Schema.Struct({
 })
 export type SessionUsage = typeof SessionUsage.Type
 
-/** What one model call consumed. `costUsd` is left out when the price is not known. */
+/** The usage of one model call. `costUsd` is absent if the price is unknown. */
 export const ModelUsage = Schema.Struct({
   inputTokens: Schema.Natural,
   cachedInputTokens: Schema.optionalKey(Schema.Natural),
@@ -42,7 +41,7 @@ export const ModelUsage = Schema.Struct({
 })
 export type ModelUsage = typeof ModelUsage.Type
 
-/** Nothing consumed yet. */
+/** The usage of a run that has made no model call. */
 export const zero: SessionUsage = {
   inputTokens: 0,
   cachedInputTokens: 0,
@@ -54,22 +53,22 @@ export const zero: SessionUsage = {
   unpricedRequests: 0
 }
 
-/** A sum of counts, which stays a number that can be stored: a budget that is used up so far stays used up. */
+/** Adds counts, up to the largest safe integer. An exhausted budget stays exhausted and can be stored. */
 const addCount = (a: number, b: number): number => {
   const sum = a + b
   return sum <= Number.MAX_SAFE_INTEGER ? sum : Number.MAX_SAFE_INTEGER
 }
 
 /**
- * A sum in millionths of a millionth of a dollar, which does not depend on the order in which it is made, as one of fractions
- * does: 0.1 and 0.2 are 0.3, and use up a budget of 0.3.
+ * Adds dollars in units of 1e-12, so that the sum does not depend on the order of the additions: 0.1 and 0.2 make 0.3 exactly, and
+ * exhaust a budget of 0.3.
  */
 const addMoney = (a: number, b: number): number => {
   const sum = Math.round(a * 1e12) + Math.round(b * 1e12)
   return Number.isSafeInteger(sum) ? sum / 1e12 : Math.min(a + b, Number.MAX_VALUE)
 }
 
-/** Adds one model call, which is one request and one turn. */
+/** Adds the usage of one model call, as one request and one turn. */
 export const addModelCall = (total: SessionUsage, call: ModelUsage): SessionUsage => ({
   inputTokens: addCount(total.inputTokens, call.inputTokens),
   cachedInputTokens: addCount(total.cachedInputTokens, call.cachedInputTokens ?? 0),
@@ -81,7 +80,7 @@ export const addModelCall = (total: SessionUsage, call: ModelUsage): SessionUsag
   unpricedRequests: total.unpricedRequests + (call.costUsd === undefined ? 1 : 0)
 })
 
-/** Adds two totals; used when a sub-agent's usage is booked on its parent. */
+/** Adds two totals. */
 export const add = (a: SessionUsage, b: SessionUsage): SessionUsage => ({
   inputTokens: addCount(a.inputTokens, b.inputTokens),
   cachedInputTokens: addCount(a.cachedInputTokens, b.cachedInputTokens),
@@ -93,5 +92,5 @@ export const add = (a: SessionUsage, b: SessionUsage): SessionUsage => ({
   unpricedRequests: a.unpricedRequests + b.unpricedRequests
 })
 
-/** Input and output tokens together. */
+/** The sum of input and output tokens. */
 export const totalTokens = (usage: SessionUsage): number => usage.inputTokens + usage.outputTokens

@@ -1,5 +1,5 @@
 /**
- * Taking a decision, purely: either the events that it means, or a typed refusal that changed nothing.
+ * Applies decisions to a state, purely: returns either the events of a decision or a typed rejection.
  *
  * @since 0.1.0
  */
@@ -15,17 +15,17 @@ import { answerable, findCall, findChild, findRequest, isEnded, isSettled } from
 export { asSent, check, expiryDecision, isRepeated } from "./internal/judgeDecision.ts"
 
 /**
- * The events of a decision that is made at `now`, or why it is not taken.
+ * Returns the events of a decision that is made at `now`, or its rejection. A repeated decision has no events.
  *
  * **Details**
  *
- * Time decides first. A request that expired has its {@link expiryDecision}, whether the state holds it yet or not, and a later decision
- * is refused with it. A store judges by the same rule.
+ * Expiry takes precedence. A request that has expired by `now` is decided by its {@link expiryDecision}, even if the state does not
+ * hold that decision yet, and any other decision is rejected. Stores apply the same rule.
  *
  * **Errors**
  *
- * - `AlreadyDecided` — the request expired before.
- * - Those of {@link decide}.
+ * - `AlreadyDecided` — the request has expired.
+ * - The errors of {@link decide}.
  */
 export const decideAt = (
   state: RunState,
@@ -44,7 +44,7 @@ export const decideAt = (
   )
 }
 
-/** The decision of time about a request that is still open in this state; `undefined` while there is none. */
+/** The expiry decision of an open request; `undefined` if the request has not expired by `now` or is not open in this state. */
 export const expiryOf = (state: RunState, requestId: RequestId, now: Timestamp): Decision | undefined => {
   const found = findRequest(state, requestId)
   return found !== undefined && standingOf(state, found)._tag === "open"
@@ -52,18 +52,18 @@ export const expiryOf = (state: RunState, requestId: RequestId, now: Timestamp):
     : undefined
 }
 
-/** What time has decided by `now` about the requests that a run still waits for. */
+/** The expiry decisions of all requests of a run, and of its sub-agents, that are open and have expired by `now`. */
 export const expiries = (state: RunState, now: Timestamp): ReadonlyArray<Decision> =>
   answerable(state).flatMap((request) => expiryAt(request, now) ?? [])
 
 /**
- * The events of a decision, or why it is not taken. Whether it came in time is not asked: see {@link decideAt} for a new one.
+ * Returns the events of a decision, or its rejection. Ignores expiry; for a new decision use {@link decideAt}.
  *
  * **Errors**
  *
- * - `RequestNotFound` — no such request in this run or its sub-agents.
+ * - `RequestNotFound` — this run and its sub-agents have no such request.
  * - `AlreadyDecided` — the first decision stands; it is in the error.
- * - `RequestSuperseded` — the run ended or asks anew.
+ * - `RequestSuperseded` — the run ended, or another request replaced this one.
  * - `DecisionNotApplicable`, `ArgumentsChanged`, `GrantRefused` — see {@link check}.
  */
 export const decide = (
@@ -71,7 +71,7 @@ export const decide = (
   decision: Decision
 ): Result.Result<ReadonlyArray<RunEvent>, Rejection> => decideAt(state, decision, Number.NEGATIVE_INFINITY)
 
-/** How a request of a run, or of a sub-agent in it, stands. */
+/** The standing of a request of a run, or of a sub-agent in it. */
 const standingOf = (
   state: RunState,
   { path, record }: { readonly path: ReadonlyArray<ToolCallId>; readonly record: RequestRecord }
@@ -87,11 +87,11 @@ const standingOf = (
 const keptBy = (decision: Decision): { readonly kept?: GrantId } =>
   decision._tag === "approve" && decision.grant !== undefined ? { kept: grantId(decision.requestId) } : {}
 
-/** Why the requests of a run that ended are not decided. One that failed waits again once it is resumed. */
+/** Why a request of an ended run cannot be decided. The requests of a failed run are open again after it is resumed. */
 export const endedReason = (status: RunState["status"]): string =>
   status === "error" ? "the run has failed: resume it first" : `the run is ${status}`
 
-/** Why nothing on the way to a sub-agent's request can be decided any more, or `undefined`. */
+/** Why a request at the end of `path` is closed, because the run or a sub-agent on the path has ended; `undefined` if none has. */
 const endOf = (state: RunState, path: ReadonlyArray<ToolCallId>): string | undefined => {
   if (isEnded(state)) return endedReason(state.status)
   const [callId, ...rest] = path

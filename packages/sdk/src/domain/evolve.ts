@@ -1,9 +1,9 @@
 /**
- * `evolve(state, event)` is what an event means: the state after it.
+ * `evolve(state, event)` folds an event: it computes the state after the event.
  *
- * Pure and total over the events that a run can produce. Folding a journal gives the state that was in memory, for every
- * prefix; results of parallel calls may arrive in any order and give the same state, because they move into the history
- * together, in call order, when the last call of the turn is settled.
+ * It is pure, and total over the events that a run can produce. Folding any prefix of a journal gives the state that the run had in
+ * memory at that revision. Results of parallel calls may arrive in any order and give the same state, because they move into the
+ * history together, in call order, when the last call of the turn is settled.
  *
  * @since 0.1.0
  */
@@ -36,28 +36,32 @@ import type { RequestRecord, RunState, ToolCall } from "./RunState.ts"
 import * as RunState_ from "./RunState.ts"
 import * as Usage from "./Usage.ts"
 
-/** The state after an event; `undefined` is the state before a session's first run. */
+/**
+ * Computes the state after an event. Pass `undefined` as the state before a session's first run.
+ *
+ * Throws an `Error` if a journal does not begin with `run.started`.
+ */
 export const evolve = (state: RunState | undefined, event: RunEvent): RunState => {
   if (event._tag === "run.started") return started(state, event)
   if (state === undefined) throw new Error(`A journal begins with run.started, not with ${event._tag}.`)
   const after = supersede(apply(state, event), event)
   const revision = (state.revision + 1) as Revision
-  // What came too late to change anything is no progress.
+  // An event that changes nothing is not progress.
   if (after === state) return { ...state, revision }
   if (after.recoveries !== undefined && isProgress(event)) {
     const { recoveries: _, ...rest } = after
     return { ...rest, revision }
   }
-  // Nobody has seen this state yet: it is finished here, and not copied once more.
+  // The new state is not shared yet, so it is changed in place instead of copied again.
   ;(after as { revision: Revision }).revision = revision
   return after
 }
 
-/** Whether the run has got further; events that record an attempt alone do not count. */
+/** Whether an event is progress, which resets `recoveries`. Events that only record an attempt are not. */
 const isProgress = (event: RunEvent): boolean => {
   const { event: inner, path } = unwrap(event)
   switch (inner._tag) {
-    // A sub-agent at rest is taken up with the run.
+    // A sub-agent is held and resumed with its root, which is no progress of its own.
     case "run.held":
     case "run.resumed":
       return path.length === 0
@@ -79,7 +83,7 @@ const isProgress = (event: RunEvent): boolean => {
   }
 }
 
-/** The state after a list of events. */
+/** Computes the state after a list of events. */
 export const evolveAll = (
   state: RunState | undefined,
   events: ReadonlyArray<RunEvent>
@@ -87,7 +91,7 @@ export const evolveAll = (
   let current = state
   for (let index = 0; index < events.length; index += 1) {
     const event = events[index]!
-    // How a run ended says nothing to the next one of its session, which takes over only what was said, granted and consumed.
+    // The next run of a session inherits only messages, grants and usage, so the previous run's completion need not be folded.
     const isPast = event._tag === "run.completed" && events[index + 1]?._tag === "run.started"
     if (!isPast || current === undefined) current = evolve(current, event)
   }
@@ -154,7 +158,7 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
     case "run.recovered":
       return { ...resumed(state, event.at), recoveries: (state.recoveries ?? 0) + 1 }
     case "run.restored":
-      // The run, and the runs of its sub-agents, may repeat what is lost.
+      // The run and its sub-agents may repeat calls that the restored store has lost.
       return inTree(state, (run) => ({ ...run, mayRepeat: { since: event.since } }))
     case "run.resumed": {
       const { failure: _, ...rest } = resumed(deliverQueued(state), event.at)
@@ -181,7 +185,7 @@ const classified = (state: RunState, event: Event<"tool.classified">): RunState 
     const { arguments: args, grantId, idempotent, rendering, safety, schema, target, tool, value } = event
     const status = event.allowedBy === undefined ? call.status : "ready"
     const after: Mutable<ToolCall> = {
-      ...withoutJudgement(call),
+      ...withoutClassification(call),
       target,
       safety,
       idempotent,
@@ -205,11 +209,11 @@ const toolStarted = (state: RunState, { at, callId }: Event<"tool.started">): Ru
       : { ...call, status: "started", attempt: call.attempt + 1, startedAt: at }
   )
 
-/** One for all: most runs that wait have none of most things. */
+/** Shared by all states, because most waiting runs have several empty lists. */
 const none: ReadonlyArray<never> = []
 
 const started = (before: RunState | undefined, event: Event<"run.started">): RunState => {
-  // A session goes on only from a valid history: calls that a failed run left open get their stand-in results here.
+  // A run starts from a valid history: calls that a failed run left open get placeholder results here.
   const previous =
     before === undefined ? undefined : deliverQueued(closeCalls(before, [], event.at, event.notRun))
   const history = previous?.history ?? History.empty
@@ -246,8 +250,8 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
   }
 }
 
-/** A call without what an earlier judgement relied on. Most have none, and leaving fields out copies the others one by one. */
-const withoutJudgement = (call: ToolCall): ToolCall => {
+/** Removes what an earlier classification set. Most calls have none, and a rest pattern copies the other fields one by one. */
+const withoutClassification = (call: ToolCall): ToolCall => {
   if (call.arguments === undefined) return call
   const {
     grantId: _grant,
@@ -264,14 +268,14 @@ const withoutJudgement = (call: ToolCall): ToolCall => {
 const answered = (state: RunState, event: Event<"model.answered">): RunState => {
   const { profile } = event
   const turn = state.usage.turns + 1
-  // Who was asked to come to an end can call nothing any more.
+  // A model that was asked to wrap up can make no further calls.
   const isLast = isWrappingUp(state)
   const said = isLast ? event.content.filter((part) => part._tag !== "toolCall") : event.content
   let calls: Array<ToolCall> | undefined
   const content = said.map((part): AssistantPart => {
     if (part._tag !== "toolCall") return part
     const call = requested(state, turn, (calls?.length ?? 0) + 1, part)
-    // Most answers have one call, and an empty array that grows makes room for many.
+    // Most responses have one call, and pushing to an empty array over-allocates.
     if (calls === undefined) calls = [call]
     else calls.push(call)
     return { ...part, callId: call.id }
@@ -322,7 +326,7 @@ const requested = (
 const opened = (state: RunState, { request }: Event<"request.opened">): RunState => {
   const callId = callIdOf(request)
   if (callId === undefined) return { ...state, requests: [...state.requests, { request }] }
-  // A call waits for one request at a time.
+  // A call waits for one request at a time, so a new request supersedes the call's open one.
   const earlier = state.requests.map((record): RequestRecord =>
     callIdOf(record.request) === callId && RunState_.isOpen(record)
       ? { ...record, superseded: { reason: "it is asked anew", by: request.requestId } }
@@ -335,7 +339,7 @@ const opened = (state: RunState, { request }: Event<"request.opened">): RunState
   }))
 }
 
-/** The call as it was before its last start. A time is kept only of a start that may have come to something. */
+/** Restores a call to its state before its last start. Keeps `startedAt` only if an earlier attempt may have had an effect. */
 const notStarted = (call: ToolCall): ToolCall => {
   if (call.status !== "started") return call
   const { startedAt, ...rest } = call

@@ -1,18 +1,17 @@
 /**
- * `next(state)` says what has to happen now. It is pure: the same state always asks for the same step, so that a run goes on
- * exactly where it stood, in whichever process.
+ * `next(state)` computes the next step of a run. It is pure: the same state always gives the same step, so that any process can
+ * continue a run where it was left.
  *
- * The order of calls within a turn is decided here. Calls are taken in the order of the answer: contiguous read-only calls
- * run together, contiguous sub-agents too, any other call runs alone; a side-effecting call never overtakes one that precedes
- * it and is still undecided, a read may, and a sub-agent may overtake sub-agents. Another agent takes over when all other calls
- * of the answer are settled.
+ * It also orders the calls of a turn. Calls run in the order of the response. Contiguous read-only calls run together, as do contiguous
+ * sub-agents; any other call runs alone. A side-effecting call never overtakes an earlier call that is undecided. A read-only call may
+ * overtake it, and a sub-agent may overtake other sub-agents. A handoff happens after all other calls of the response are settled.
  *
- * Sub-agents in the background go on by themselves. One that is held stops no other; the run is over when all of them are.
+ * Sub-agents in the background continue independently: a held one does not hold the others. The run ends after all of them have ended.
  *
- * A run that a decision has stopped begins nothing more, and neither do the sub-agents in it: its only steps find out what became of
- * bodies that were started, and finish it.
+ * A stopped run, and the sub-agents in it, start nothing more. Their only steps determine the outcome of started bodies and finish
+ * the run.
  *
- * What a sub-agent may do depends on the budgets above it, too: `next(child, constraintsOf(line))`.
+ * The step of a sub-agent also depends on the runs above it: use `next(child, constraintsOf(line))`.
  *
  * @since 0.1.0
  */
@@ -48,50 +47,50 @@ import { interruptions, isEnded, isOpen, isRepeatable, isSettled, text } from ".
 export type { Constraints, Unavailable } from "./internal/constraints.ts"
 export { noConstraints } from "./internal/constraints.ts"
 
-/** What has to happen now. */
+/** The next operation of a run. */
 export type Step =
-  /** Ask the model; `turn` counts from 1. */
+  /** Call the model; `turn` counts from 1. */
   | { readonly _tag: "CallModel"; readonly turn: number }
-  /** Understand what the model asked for: tools, arguments, who has to be asked. */
+  /** Classify these calls: find their tools, decode their arguments, and determine which need a decision. */
   | { readonly _tag: "ClassifyCalls"; readonly callIds: ReadonlyArray<ToolCallId> }
-  /** Run these calls: several are read-only and run together, one alone may be anything. */
+  /** Run these calls: several read-only calls together, or one call of any safety alone. */
   | { readonly _tag: "SettleToolCalls"; readonly callIds: ReadonlyArray<ToolCallId> }
-  /** Start the sub-agents of these calls, or go on with them: together. */
+  /** Start or resume the sub-agents of these calls, together. */
   | { readonly _tag: "ResumeChildren"; readonly callIds: ReadonlyArray<ToolCallId> }
   /** Start the sub-agent of this call in the background. */
   | { readonly _tag: "StartBackground"; readonly callId: ToolCallId }
-  /** Nothing can happen here before one of the sub-agents in the background has got further. */
+  /** Wait until a sub-agent in the background has progressed; the run itself can do nothing before. */
   | { readonly _tag: "AwaitChildren" }
-  /** Say what became of the sub-agents, stop one, or send it a message. */
+  /** Answer this call about sub-agents in the background: report on them, stop one, or send it a message. */
   | { readonly _tag: "SettleAgents"; readonly callId: ToolCallId }
-  /** Give the conversation to another agent. */
+  /** Hand the conversation over to another agent. */
   | { readonly _tag: "HandOff"; readonly callId: ToolCallId }
-  /** These bodies were started by a process that is gone, or may have been in a store that is lost: find out what became of them. */
+  /** Determine the outcome of these calls, whose bodies an earlier process started, or may have started in a store that is lost. */
   | { readonly _tag: "Reconcile"; readonly callIds: ReadonlyArray<ToolCallId> }
-  /** Nobody needs to answer these any more: there is room in the budget again. */
+  /** Close these limit requests without a decision: their budgets have room again. */
   | { readonly _tag: "Withdraw"; readonly requests: ReadonlyArray<Interruption> }
-  /** A budget is used up: the model gets one more turn, without tools. */
+  /** Give the model one last turn without tools, because a budget is exhausted. */
   | { readonly _tag: "AskWrapUp"; readonly exceeded: Limits.Exceeded }
-  /** A budget is used up and more can be asked for. */
+  /** Open a request for more of an exhausted budget. */
   | { readonly _tag: "AskLimit"; readonly exceeded: Limits.Exceeded }
-  /** Decode the answer with the agent's output schema. */
+  /** Decode the final response with the agent's output schema. */
   | { readonly _tag: "DecodeOutput"; readonly text: string }
-  /** Nothing can happen before one of these is decided. */
+  /** Hold the run until one of these requests is decided. */
   | { readonly _tag: "Hold"; readonly requests: ReadonlyArray<Interruption> }
-  /** The run is over. */
+  /** End the run, or report how it ended. */
   | { readonly _tag: "Finish"; readonly end: End }
 
-/** How a run is over. */
+/** How a run ends. */
 export type End =
   | { readonly _tag: "completed" }
   | { readonly _tag: "cancelled"; readonly reason: string }
   | { readonly _tag: "failed"; readonly failure: RunFailure }
 
-/** The tool with which a model waits for sub-agents in the background; its argument `agentRuns` names their calls. */
+/** The name of the tool with which a model waits for sub-agents in the background; its argument `agentRuns` lists their call ids. */
 export const waitName = "wait_for_agent"
 
 /**
- * The constraints of the sub-agents of the last run of a line, which begins at the root; `root` are those of the root itself.
+ * The constraints of the sub-agents under the last run of `line`, which begins at the root. `root` are the constraints of the root.
  */
 export const constraintsOf = (
   line: ReadonlyArray<RunState>,
@@ -110,7 +109,7 @@ export const nothingAbove = noConstraints
 /** @deprecated Use `constraintsOf`. */
 export const aboveOf: typeof constraintsOf = (line, root) => constraintsOf(line, root)
 
-/** What has to happen now under the constraints of a run. */
+/** Computes the next step of a run under its constraints. */
 export const next = (state: RunState, constraints: Constraints = noConstraints): Step => {
   switch (state.status) {
     case "completed":
@@ -129,7 +128,7 @@ export const next = (state: RunState, constraints: Constraints = noConstraints):
   }
 }
 
-/** Without its agent, a run can only go on with what is under it. */
+/** Restricts a run whose agent is missing in this program to the sub-agents under it. */
 const unlessUnavailable = (state: RunState, step: Step, constraints: Constraints): Step => {
   if (!isMissing(state, constraints)) return step
   switch (step._tag) {
@@ -143,25 +142,25 @@ const unlessUnavailable = (state: RunState, step: Step, constraints: Constraints
   }
 }
 
-/** What can happen in the sub-agents of a run that can do nothing itself. */
+/** The step of a run that can do nothing itself: resume or await its sub-agents, or hold. */
 const onlyBelow = (state: RunState, constraints: Constraints): Step => {
   const attached = advancing(state, constraints)
   return attached.length > 0 ? { _tag: "ResumeChildren", callIds: attached } : waiting(state, constraints)
 }
 
-/** A step that processes die over is not taken for ever. Waiting for a decision is none: no process has died of that. */
+/** Fails a run at which too many processes have died, instead of taking the step again. A hold is kept: no process dies while it waits. */
 const unlessLost = (state: RunState, step: Step): Step => {
   if (step._tag === "Hold" || !isLost(state)) return step
   return failed({ _tag: "WorkersLost", times: state.recoveries ?? 0 })
 }
 
-/** Whether more processes than the run allows have died over it without its getting any further. */
+/** Whether more processes in a row than `maxRecoveries` have died while they drove the run, without progress. */
 const isLost = ({ limits, recoveries = 0 }: RunState): boolean =>
   recoveries > 0 && recoveries > (limits.maxRecoveries ?? Limits.defaults.maxRecoveries)
 
 /**
- * A run that was stopped, itself or with one above it: nothing is begun. What was started and may have happened is found out first, as
- * far as its definition is there; then the run finishes, or waits for the end of the one above that was stopped.
+ * The step of a run that was stopped, itself or with a run above it. The run starts nothing. First it determines the outcome of calls in
+ * doubt whose definitions are available. Then it finishes, or holds until the stopped run above it ends.
  */
 const stopping = (state: RunState, constraints: Constraints): Step => {
   if (!isLost(state)) {
@@ -184,11 +183,11 @@ const none: ReadonlyArray<never> = []
 const isMissing = ({ runId }: RunState, { unavailable }: Constraints): boolean =>
   unavailable?.run(runId) === true
 
-/** Whether a body was started whose repetition may do harm. */
+/** Whether a call was started whose repetition may do harm, and whose tool is available. */
 const isDoubtful = (call: ToolCall, constraints: Constraints): boolean =>
   isOrphan(call) && !isRepeatable(call) && !isUnavailable(call, constraints)
 
-/** Whether the run of a sub-agent, or of one under it, has such a body. */
+/** Whether a sub-agent's run, or a run under it, has such a call. */
 const isInDoubt = ({ child }: { readonly child?: RunState }, constraints: Constraints): boolean => {
   if (child === undefined || isEnded(child) || isLost(child)) return false
   return (
@@ -198,7 +197,7 @@ const isInDoubt = ({ child }: { readonly child?: RunState }, constraints: Constr
   )
 }
 
-/** What the budgets above leave of a step. What brings a run to its end takes nothing of them. */
+/** Replaces a step that the budgets above do not permit. Steps that end a run consume no budget and are always permitted. */
 const constrain = (state: RunState, step: Step, constraints: Constraints): Step => {
   if (isClosed(state.limits, constraints)) {
     return step._tag === "Finish" || step._tag === "DecodeOutput" ? step : onlyBelow(state, constraints)
@@ -207,7 +206,7 @@ const constrain = (state: RunState, step: Step, constraints: Constraints): Step 
   return waits ? waiting(state, constraints) : step
 }
 
-/** The calls whose sub-agents can go on by themselves. */
+/** The calls whose started sub-agents can continue without a decision. */
 const advancing = (state: RunState, constraints: Constraints): ReadonlyArray<ToolCallId> => {
   const started = state.calls.filter((call) => call.child !== undefined && !isSettled(call))
   if (started.length === 0) return []
@@ -228,17 +227,17 @@ const nextOfCalls = (state: RunState, constraints: Constraints): Step => {
 
   const due = dueWrapUp(state)
   if (due !== undefined) {
-    // What has come to its end says so first.
+    // Sub-agents that can continue finish before the run wraps up.
     const ending = advancing(state, constraints)
     if (ending.length > 0) return { _tag: "ResumeChildren", callIds: ending }
     if (!isTurnReleased(state)) return due
-    // What a decision has released runs where it can; where it waits for more of the budget, that is asked for.
+    // A released call still runs if it can. If it waits for more of the budget, ask for that.
     const step = runnable(state, constraints)
     return step?._tag === "SettleToolCalls" ? step : exhausted(state, due.exceeded, constraints)
   }
 
   const requested = idsOf(state.calls, ({ status }) => status === "requested")
-  // A turn that waits for a definition begins nothing more; what was decided in it still runs.
+  // A turn with a missing definition classifies no further calls. Its decided calls still run.
   if (requested !== undefined && !state.calls.some((call) => isUnavailable(call, constraints))) {
     const exceeded = exceededByCalls(state)
     if (exceeded !== undefined) return exhausted(state, exceeded, constraints)
@@ -248,52 +247,52 @@ const nextOfCalls = (state: RunState, constraints: Constraints): Step => {
   return runnable(state, constraints) ?? waiting(state, constraints)
 }
 
-/** The ids of the calls of one kind; nothing is made where there is none. */
+/** The ids of the calls that match; `undefined`, without an allocation, if none does. */
 const idsOf = (
   calls: ReadonlyArray<ToolCall>,
-  isOne: (call: ToolCall) => boolean
+  isMatch: (call: ToolCall) => boolean
 ): ReadonlyArray<ToolCallId> | undefined => {
-  if (!calls.some(isOne)) return undefined
-  return calls.length === 1 ? calls.map(idOf) : calls.filter(isOne).map(idOf)
+  if (!calls.some(isMatch)) return undefined
+  return calls.length === 1 ? calls.map(idOf) : calls.filter(isMatch).map(idOf)
 }
 
 const idOf = ({ id }: ToolCall): ToolCallId => id
 
-/** Whether what a call needs is missing. The sub-agent of one that has started it is looked at by itself. */
+/** Whether the tool or agent that a call needs is missing. A call whose sub-agent has started needs neither. */
 const isUnavailable = (call: ToolCall, { unavailable }: Constraints): boolean =>
   unavailable !== undefined && call.child === undefined && unavailable.call(call)
 
-/** Whether a request for more of a budget is open. */
-const isAskedFor = ({ requests }: RunState, isOne: (request: LimitRequest) => boolean): boolean =>
-  requests.some((record) => record.request._tag === "limit" && isOpen(record) && isOne(record.request))
+/** Whether a limit request that matches is open. */
+const isAskedFor = ({ requests }: RunState, isMatch: (request: LimitRequest) => boolean): boolean =>
+  requests.some((record) => record.request._tag === "limit" && isOpen(record) && isMatch(record.request))
 
-/** Whether the run asks for more time: until that is decided, no tool is called. */
+/** Whether the run asks for more time. Until that is decided, it calls no tool. */
 const asksForTime = (state: RunState): boolean =>
   isAskedFor(state, ({ budget, runId }) => budget === "wallTime" && runId === state.runId)
 
 const isOrphan = (call: ToolCall): boolean => call.status === "started" && call.target !== "agent"
 
-/** Nothing can happen in the run itself. */
+/** The step of a run that waits: for its sub-agents in the background if one can continue, else for decisions. */
 const waiting = (state: RunState, constraints: Constraints): Step =>
   mayChildrenAdvance(state, constraints)
     ? { _tag: "AwaitChildren" }
     : { _tag: "Hold", requests: interruptions(state) }
 
-/** Whether something in the background can go on before a decision. */
+/** Whether a sub-agent in the background can continue without a decision. */
 const mayChildrenAdvance = (state: RunState, constraints: Constraints): boolean => {
   if (state.background?.some(({ child }) => child !== undefined) !== true) return false
   const inner = inside(state, constraints)
   return state.background.some(({ child }) => child !== undefined && canAdvance(child, inner))
 }
 
-/** Whether something can happen in the run of a sub-agent before a decision. */
+/** Whether a sub-agent's run can continue without a decision. */
 export const canAdvance = (child: RunState, constraints: Constraints): boolean =>
   next(child, constraints)._tag !== "Hold"
 
-/** Whether a sub-agent can be started under the last run of a line, or its budgets are to be asked about. */
+/** Whether to try to start a sub-agent under the last run of `line`. The attempt may still find that a budget has to be raised first. */
 export const mayStart = (line: ReadonlyArray<RunState>): boolean => mayStartUnder(constraintsOf(line))
 
-/** The model is to be asked to come to an end. */
+/** The step that asks the model to wrap up, if a sub-agent exhausted a budget of the run; `undefined` otherwise. */
 const dueWrapUp = (state: RunState): Extract<Step, { readonly _tag: "AskWrapUp" }> | undefined => {
   const { wrappingUp } = state
   if (wrappingUp?.due !== true) return undefined
@@ -303,13 +302,13 @@ const dueWrapUp = (state: RunState): Extract<Step, { readonly _tag: "AskWrapUp" 
 
 const runnable = (state: RunState, constraints: Constraints): Step | undefined => {
   const first = state.calls[0]
-  // The most frequent answer has one call.
+  // Most responses have one call.
   if (first?.target === "tool" && state.calls.length === 1) {
     const runs = first.status === "ready" && !isUnavailable(first, constraints) && !asksForTime(state)
     return runs ? alone(state, first) : undefined
   }
   const open = state.calls.filter((call) => !isSettled(call))
-  // The other calls of the answer are those of the agent that hands over.
+  // A handoff comes last: the other calls of the response belong to the agent that hands over.
   const others = open.filter(({ target }) => target !== "handoff")
   if (others.length === 0) {
     const [handoff] = open
@@ -320,7 +319,7 @@ const runnable = (state: RunState, constraints: Constraints): Step | undefined =
   const inner = inside(state, constraints)
   const calls = others.map((call) => ({ call, can: abilityOf(state, call, inner) }))
 
-  // One that is held lets the others overtake it.
+  // Other sub-agents overtake a held one.
   const agents = Arr.takeWhile(calls, ({ call }) => call.target === "agent").filter(
     ({ can }) => can === "advance"
   )
@@ -329,7 +328,7 @@ const runnable = (state: RunState, constraints: Constraints): Step | undefined =
   const reads = Arr.takeWhile(calls, ({ can }) => can === "read")
   const barrier = calls[reads.length]
   if (reads.length === 0 && barrier?.can === "runAlone") return alone(state, barrier.call)
-  // Reads overtake a call that waits; a call that can run keeps those behind it back.
+  // Read-only calls overtake a call that waits, but not a call that can run.
   const together =
     barrier === undefined || barrier.can === "wait" ? calls.filter(({ can }) => can === "read") : reads
   return together.length === 0
@@ -337,7 +336,7 @@ const runnable = (state: RunState, constraints: Constraints): Step | undefined =
     : { _tag: "SettleToolCalls", callIds: together.map(({ call }) => call.id) }
 }
 
-/** What a call can do now: run beside other reads, run its sub-agent beside others, run by itself, or nothing. */
+/** What a call can do now: run beside other read-only calls, run its sub-agent beside others, run alone, or wait. */
 type Ability = "read" | "advance" | "runAlone" | "wait"
 
 const abilityOf = (state: RunState, call: ToolCall, inner: Constraints): Ability => {
@@ -346,7 +345,7 @@ const abilityOf = (state: RunState, call: ToolCall, inner: Constraints): Ability
   return call.target === "tool" && call.safety === "readOnly" ? "read" : "runAlone"
 }
 
-/** What happens with a call that nothing may run beside. */
+/** The step of a call that runs alone. */
 const alone = (state: RunState, call: ToolCall): Step => {
   const { id, target } = call
   switch (target) {
@@ -361,11 +360,11 @@ const alone = (state: RunState, call: ToolCall): Step => {
   }
 }
 
-/** Whether a call that has not been started here may have been, and must not be repeated. */
+/** Whether a call without an attempt may have run before its store was lost, and must not be repeated. */
 const mayHaveRun = ({ mayRepeat }: RunState, { attempt, idempotent, safety }: ToolCall): boolean =>
   mayRepeat !== undefined && attempt === 0 && safety !== "readOnly" && !idempotent
 
-/** A sub-agent that is held is undecided; one with a decision to act on, or left behind by a crash, goes on. */
+/** Whether a call can make progress now. For a call with a started sub-agent: whether that sub-agent can. */
 const isRunnable = (state: RunState, call: ToolCall, inner: Constraints): boolean => {
   if (isUnavailable(call, inner)) return false
   switch (call.target) {
@@ -381,7 +380,7 @@ const isRunnable = (state: RunState, call: ToolCall, inner: Constraints): boolea
   }
 }
 
-/** The sub-agents that a call of `wait_for_agent` has still to wait for. */
+/** The calls of the sub-agents that a `wait_for_agent` call still waits for; without `agentRuns`, all in the background. */
 export const awaitedBy = (state: RunState, call: ToolCall): ReadonlyArray<ToolCallId> => {
   const { arguments: args } = call
   if (call.name !== waitName || typeof args !== "object" || args === null) return []
@@ -419,8 +418,8 @@ const nextOfTurn = (state: RunState, constraints: Constraints): Step => {
 }
 
 /**
- * Everything that is left of a budget is promised to sub-agents in the background. While one of them is at work it may hand
- * something back; when all are held, more is asked for; the approver may as well decide what they are held on.
+ * The step of a run whose budget is entirely reserved for sub-agents in the background. While one of them can continue, it may return a
+ * part, so the run waits. If all are held, the run asks for more. If it may not ask, it holds until their requests are decided.
  */
 const awaitPromised = (state: RunState, promised: Limits.Exceeded, constraints: Constraints): Step => {
   if (mayChildrenAdvance(state, constraints)) return { _tag: "AwaitChildren" }
@@ -429,7 +428,7 @@ const awaitPromised = (state: RunState, promised: Limits.Exceeded, constraints: 
   return requests.length > 0 ? { _tag: "Hold", requests } : failed({ _tag: "BudgetExceeded", ...promised })
 }
 
-/** What has been spent of a budget that was found used up: with what was promised of it, by now, or at a price that is not known. */
+/** The amount spent of an exhausted budget, for display: its limit at least, unless the cost is unknown. Includes reservations. */
 const spentAtLeast = (state: RunState, budget: Limits.Budget, limit: number): number => {
   const known = spent(state, budget, 0)
   if (budget === "cost" && state.usage.unpricedRequests > 0) return known
@@ -437,7 +436,7 @@ const spentAtLeast = (state: RunState, budget: Limits.Budget, limit: number): nu
   return Math.max(limit, known + promised)
 }
 
-/** What a run does about a budget that is used up. */
+/** The step of a run with an exhausted budget: wait for the open limit request, wrap up, ask for more, or fail. */
 export const exhausted = (
   state: RunState,
   exceeded: Limits.Exceeded,
@@ -451,8 +450,12 @@ export const exhausted = (
 }
 
 /**
- * What a run does about a budget of its own that leaves nothing to a sub-agent: it was seen to already, it comes to its end, it asks,
- * or nothing can be asked for, or it was refused.
+ * What a run does if a sub-agent finds nothing available in one of the run's budgets:
+ *
+ * - `seenTo`: nothing, because a request for the budget is open or the run already wraps up for it.
+ * - `comesToItsEnd`: wrap up.
+ * - `asks`: open a limit request.
+ * - `refused`: nothing, because the run may not ask, the cost is unknown, or a top-up was denied.
  */
 export const onNothingLeft = (
   state: RunState,
@@ -461,22 +464,22 @@ export const onNothingLeft = (
   const { budget } = exceeded
   const isAsked = isAskedFor(state, (request) => request.budget === budget)
   if (isAsked || state.wrappingUp?.budget === budget) return "seenTo"
-  // What is promised may come back: that is not the end yet.
+  // A reserved part may come back, so wrapping up would be too early.
   if (!isPromised && state.wrappingUp === undefined && isToWrapUp(state)) return "comesToItsEnd"
   return mayAsk(state, exceeded) ? "asks" : "refused"
 }
 
-/** Whether more of a budget can be asked for, and was not refused. */
+/** Whether the run may ask for more of a budget: it is interactive, the cost is known, and no top-up was denied. */
 const mayAsk = (state: RunState, exceeded: Limits.Exceeded): boolean => {
-  // An unknown cost is no amount that could be topped up.
+  // A top-up does not help against an unknown cost.
   const unknown = exceeded.budget === "cost" && exceeded.spent < exceeded.limit
   return state.asks && !unknown && refusedTopUp(state) === undefined
 }
 
-/** A budget whose top-up was refused, unless it has been raised since. */
+/** A budget whose top-up was denied and that has not been changed since. */
 const refusedTopUp = (state: RunState): Limits.Exceeded | undefined => {
   if (state.requests.length === 0) return undefined
-  // Several may have been asked for at once; of each, the last answer counts.
+  // Several budgets may have requests. For each budget, the last request counts.
   const seen = new Set<Limits.Budget>()
   for (let i = state.requests.length - 1; i >= 0; i--) {
     const { request, decision } = state.requests[i]!

@@ -1,5 +1,5 @@
 /**
- * Revoking grants in a state: for runs without a store, whose grants and revocations live in the state that the caller keeps.
+ * Revokes grants in a state, for runs without a store. Their grants and revocations exist only in the state that the caller keeps.
  *
  * @since 0.1.0
  */
@@ -14,7 +14,7 @@ import { children, type RunState } from "./RunState.ts"
 
 const none: ReadonlyArray<never> = []
 
-/** The events that put revocations on record in every run of a tree that has the grants. */
+/** The events that record revocations in every run of a tree that has the grants and does not hold the revocation yet. */
 export const revocations = (
   state: RunState,
   revoked: ReadonlyArray<Revoked>,
@@ -38,16 +38,17 @@ const hasGrant = (state: RunState, grantId: string): boolean =>
   children(state).some(({ child }) => hasGrant(child, grantId))
 
 /**
- * The state without a grant: no call starts under it any more, in this state and in all that come from it.
+ * Revokes a grant in a state and in the states of its sub-agents. No further call starts under the grant in the returned state and in
+ * the states that follow from it.
  *
  * **Gotchas**
  *
- * Other copies of the state, such as an older one that was kept, still have the grant. With a store, revoke it there.
+ * Other copies of the state, such as an older one, still have the grant. For a stored run, use `revokeGrant` instead.
  *
  * **Errors**
  *
  * - `GrantNotFound` — the state has no such grant.
- * - `PrincipalInvalid` — say who revokes it.
+ * - `PrincipalInvalid` — `by` is not a name or a valid principal.
  */
 export const revokeInState = (
   state: RunState,

@@ -82,7 +82,7 @@ describe("decide", () => {
   it("rejects a decision on an unknown request", () => {
     assert.strictEqual(
       outcome(open(kinds["approval"]!), { ...answers["approve"]!, requestId: "run-1.r9" as RequestId }),
-      "RequestNotFound: Nobody asked for run-1.r9: list the pending requests and decide one of those."
+      "RequestNotFound: There is no request run-1.r9: list the pending requests and decide one of those."
     )
   })
 

@@ -268,7 +268,7 @@ describe("a worker", () => {
       )
       assert.strictEqual(said.length, 4)
       assert.include(said[0], `The run ${runId} cannot be taken up`)
-      assert.include(said[0], "bring it back")
+      assert.include(said[0], "define it again")
     })
   )
 

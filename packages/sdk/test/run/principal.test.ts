@@ -25,8 +25,8 @@ const anyPay = { scope: "session", arguments: {} } as const
 
 /** Principals that a caller cannot give. */
 const refusedBy: ReadonlyArray<readonly [string, object]> = [
-  ["two parties", { by: "alice", principal: bob }],
-  ["two parties", { by: { ...bob, id: "alice" }, principal: bob }],
+  ["different parties", { by: "alice", principal: bob }],
+  ["different parties", { by: { ...bob, id: "alice" }, principal: bob }],
   ["only Fermata itself", { by: "expiry" }],
   ["only Fermata itself", { by: " Policy " }],
   ["only Fermata itself", { by: { id: "clock", kind: "expiry" } }],

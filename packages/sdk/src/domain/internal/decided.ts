@@ -1,10 +1,9 @@
 /**
- * What a decision means for the run that asked: calls that are released or settled, grants, budgets, the end, and turns that the user
- * has superseded.
+ * Folds decisions into the run that asked: releases or settles calls, adds grants, raises budgets, stops the run, and supersedes turns.
  *
- * A decision with `supersedes` names the run to which something else was said. It supersedes the open turn of that run and of each run
- * from there down to its request: the sub-agents that it waits for are stopped. Calls that have begun come to their end; every other call
- * has its result at once, whichever of the decisions on the turn is folded first.
+ * A decision with `supersedes` names the run that received a new message instead. It supersedes the open turn of that run and of each
+ * run from there down to the request, and stops the sub-agents that those turns wait for. Started calls finish. Every other call gets
+ * its result at once, so the order in which the decisions on a turn are folded does not matter.
  */
 import { name, sentence, text as shown } from "../Display.ts"
 import * as Grant from "../Grant.ts"
@@ -21,6 +20,7 @@ import { toppedUp } from "./budgets.ts"
 import { recordOf } from "./released.ts"
 import { asText, releasedText, settle, updateCall, updateRequest, type Event } from "./turn.ts"
 
+/** Folds a decision; a decision on a request that the run does not have changes nothing. */
 export const decided = (state: RunState, event: Event<"request.decided">): RunState => {
   const { decision } = event
   const record = state.requests.find((record) => record.request.requestId === decision.requestId)
@@ -50,7 +50,7 @@ export const decided = (state: RunState, event: Event<"request.decided">): RunSt
   }
 }
 
-/** The denial that ends the run. Of several, that of the earliest request: their order in time must not show. */
+/** Stops the run if a denial says so. Of several, the one on the earliest request counts, so that their order in time does not matter. */
 const stopping = (state: RunState): RunState => {
   for (const { request, decision } of state.requests) {
     if (request.runId !== state.runId || decision?._tag !== "deny") continue
@@ -63,7 +63,7 @@ const stopping = (state: RunState): RunState => {
   return state
 }
 
-/** Without a new request, what the call waited for has to be found out again. */
+/** Closes a request. If no new request replaces it, its call is classified, or its outcome determined, again. */
 export const superseded = (state: RunState, event: Event<"request.superseded">): RunState => {
   const after = updateRequest(state, event.requestId, (record) => ({
     ...record,
@@ -92,7 +92,7 @@ const approved = (
     const { value: _, ...rest } = call
     return { ...rest, status: "ready", arguments: edited, proposed: call.proposed ?? request.arguments }
   })
-  // Also when an edited call was asked about anew and is now approved as it is asked.
+  // The history also changes if an edited call got a new request, which is now approved as shown.
   const wasEdited = RunState_.findCall(state, request.callId)?.proposed !== undefined
   const shown =
     edited === undefined && !wasEdited
@@ -103,7 +103,7 @@ const approved = (
   return { ...shown, grants: inRequestOrder([...shown.grants, grant], shown.requests) }
 }
 
-/** Grants of earlier runs first, then this run's in the order of the requests, whichever was decided first. */
+/** Sorts grants: those of earlier runs first, then this run's in the order of their requests, so that the order of decisions does not matter. */
 const inRequestOrder = (
   grants: ReadonlyArray<Grant.Grant>,
   requests: ReadonlyArray<RequestRecord>
@@ -112,7 +112,7 @@ const inRequestOrder = (
   return grants.toSorted((a, b) => (place.get(a.id) ?? -1) - (place.get(b.id) ?? -1))
 }
 
-/** The history shows the arguments that ran. A provider's signature over the old ones goes with them. */
+/** Replaces a call's arguments in the history by the approved ones, and drops the provider's payload, which may sign the old ones. */
 const editHistory = (state: RunState, callId: ToolCallId, args: string): RunState => {
   const answer = History.last(state.history)
   if (answer?.role !== "assistant") return state
@@ -124,13 +124,13 @@ const editHistory = (state: RunState, callId: ToolCallId, args: string): RunStat
   return { ...state, history: History.replaceLast(state.history, { ...answer, content }) }
 }
 
-/** A message is what a person wrote to the model: its words and its lines stay, and hidden characters are shown. */
+/** The result of a denied call: the decision's message with its line breaks and with hidden characters escaped, or a default text. */
 const denialText = (message: string | undefined, by: string): string =>
   message === undefined || message === ""
     ? `This call was denied by ${name(by)}. It has not run.`
     : shown(message)
 
-/** Supersedes the open turn where the event says so, and settles what has not begun in a superseded turn. */
+/** Supersedes the open turn if the event's decision says so, and settles the unstarted calls of a superseded turn. */
 export const supersede = (state: RunState, event: RunEvent): RunState => {
   const marked = state.superseded === undefined ? mark(state, event) : state
   return marked.superseded === undefined ? marked : dropCalls(marked, event.at)

@@ -1,25 +1,26 @@
 /**
- * Names under which no caller can decide: those that Fermata itself uses in records, whatever letters spell them, and those without a
- * visible character. Records that have such names already stay readable.
+ * Detects names under which no caller may decide: the names that Fermata itself uses in records, names that look like them, and names
+ * without a visible character. Existing records with such names stay readable.
  *
- * Two names count as one when they are equal in this form: NFKD, without marks, white space, control characters and characters that
- * take no room, in lower case, with each letter of the table below in the place of those that look like it. The table holds the letters
- * of the reserved names alone, from the scripts whose letters are mistaken for them: Latin, Cyrillic, Greek and Armenian, and the digits.
+ * Two names look alike if their skeletons are equal. The skeleton of a name is its NFKD form in lower case, without marks, white space,
+ * control characters and characters of no width, and with look-alike letters replaced by the letter of the table below. The table covers
+ * only the letters of the reserved names, and look-alikes from Latin, Cyrillic, Greek and Armenian and from digits and punctuation.
  */
 
 /**
- * Characters that fonts draw as nothing though Unicode counts them as letters or symbols: the braille cell without dots, the object
- * replacement character, the musical null notehead, fillers of Khitan and Egyptian. For a class of a regular expression with the flag `u`.
+ * Characters that fonts draw as nothing although Unicode classifies them as letters or symbols: the braille cell without dots, the
+ * object replacement character, the musical null notehead, fillers of Khitan and Egyptian. For use in a character class with the flag
+ * `u`.
  */
 export const blank = String.raw`\u2800\uFFFC\u{1D159}\u{16FE4}\u{13441}\u{13442}`
 
-/** What is not seen in a name: marks, white space, controls, what takes no room, and what is drawn as nothing. */
+/** Characters that are not visible in a name, and marks. */
 const unseen = new RegExp(
   String.raw`[\p{M}\p{White_Space}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}${blank}]`,
   "gu"
 )
 
-/** Letters that look like one of `expiry` or `policy`. An `l`, an `i` and a `1` are one: a capital `I` is an `l` in many fonts. */
+/** Look-alikes of the letters of `expiry` and `policy`. `l`, `i` and `1` count as one letter, because many fonts draw `I` like `l`. */
 const alike: Readonly<Record<string, string>> = {
   c: "ᴄсϲ",
   e: "ᴇеҽεє",
@@ -35,7 +36,7 @@ const letters: ReadonlyMap<string, string> = new Map(
   Object.entries(alike).flatMap(([letter, others]) => Array.from(others, (other) => [other, letter] as const))
 )
 
-/** The form in which names are compared. */
+/** The form of a name in which look-alike names are equal. */
 const skeleton = (name: string): string =>
   Array.from(
     name.normalize("NFKD").replaceAll(unseen, "").toLowerCase(),
@@ -44,8 +45,8 @@ const skeleton = (name: string): string =>
 
 const reserved: ReadonlySet<string> = new Set(["expiry", "policy"].map(skeleton))
 
-/** Whether a name is one that Fermata itself has in records, or looks like one. */
+/** Whether a name equals one that Fermata itself uses in records, or looks like it. */
 export const isReserved = (name: unknown): boolean => typeof name === "string" && reserved.has(skeleton(name))
 
-/** Whether nothing of a name can be seen. */
+/** Whether a name has no visible character. */
 export const isBlank = (name: string): boolean => name.replaceAll(unseen, "") === ""

@@ -1,19 +1,19 @@
 /**
- * Values as programs without types give them: what kind one is, in words; whether it is a duration, or a plain object; and a copy that
- * no getter and no later change can make differ from what was checked.
+ * Handles values from programs without types: names their kind, recognizes durations and plain objects, and copies them, so that neither
+ * a getter nor a later change can make the used value differ from the checked one.
  */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
 import { maxGivenDepth } from "./json.ts"
 
-/** What kind of value it is, with its article. Nothing of the value itself is shown. */
+/** The kind of a value with its article, such as `a list`. Does not reveal the value. */
 export const kindOf = (value: unknown): string => {
   if (value === null || value === undefined) return String(value)
   if (Array.isArray(value)) return "a list"
   return typeof value === "object" ? "an object" : `a ${typeof value}`
 }
 
-/** A copy without the keys whose value is `undefined`. */
+/** Copies an object without the keys whose value is `undefined`. */
 export const withoutUndefined = <Given extends object>(given: Given) =>
   Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as {
     readonly [Key in keyof Given]?: Exclude<Given[Key], undefined>
@@ -32,7 +32,10 @@ const units: ReadonlySet<string> = new Set([
 
 const isNumber = (value: unknown): boolean => typeof value === "number" && !Number.isNaN(value)
 
-/** The milliseconds of a duration, which may be infinite; `undefined` of what Effect takes for no time at all, such as `NaN` or `{}`. */
+/**
+ * The milliseconds of a duration, possibly infinite; `undefined` if the value is not a duration or is negative. Also refuses `NaN` and
+ * `{}`, which Effect reads as zero.
+ */
 export const millisOf = (value: unknown): number | undefined => {
   if (typeof value === "number" && Number.isNaN(value)) return undefined
   if (typeof value === "object" && value !== null && !Duration.isDuration(value)) {
@@ -45,7 +48,10 @@ export const millisOf = (value: unknown): number | undefined => {
   return ms >= 0 ? ms : undefined
 }
 
-/** Made by a literal, by `JSON.parse`, or without a prototype; in any realm. What else there is keeps its values where no key shows them. */
+/**
+ * Whether an object is plain: made by a literal, by `JSON.parse`, or without a prototype, in any realm. Other objects may hold values
+ * that their keys do not show.
+ */
 export const isPlain = (value: object): boolean => {
   if (Array.isArray(value)) return false
   const prototype: unknown = Object.getPrototypeOf(value)
@@ -58,7 +64,7 @@ export const isPlain = (value: object): boolean => {
   )
 }
 
-/** A copy with each key read once, `levels` deep. What is no list and no plain object is the value itself: the check refuses it. */
+/** Copies lists and plain objects to a depth of `levels`, and reads each key once. Other values are returned as they are. */
 export const readOnce = <A>(given: A, levels: number = maxGivenDepth): A => read(given, levels) as A
 
 const read = (value: unknown, levels: number): unknown => {
@@ -66,7 +72,7 @@ const read = (value: unknown, levels: number): unknown => {
   if (Array.isArray(value)) return Array.from(value, (item: unknown) => read(item, levels - 1))
   if (!isPlain(value)) return value
   const copy = {}
-  // With the keys that no copy by spreading has, so that they are refused.
+  // Includes symbols and keys that are not enumerable, which spreading would drop, so that the check can refuse them.
   for (const key of Reflect.ownKeys(value)) {
     Object.defineProperty(copy, key, {
       value: read(Reflect.get(value, key), levels - 1),

@@ -1,27 +1,26 @@
 /**
- * Telling, much faster than decoding does, that a schema would decode a value to itself.
+ * Checks, much faster than decoding, that a schema would decode a value to itself.
  *
- * Nearly all that is read back is what was written, to the letter. The schema itself says what that is: its syntax tree becomes a
- * check that builds nothing. It says yes only where it is sure; whatever it says no to (a field too many, a kind of schema that is
- * not known here, a value that lies very deep) has to be decoded, which then says what is wrong, or makes of it what it has to be.
+ * Nearly all stored data is read back in the form in which it was written. `verbatim` compiles a schema's syntax tree to a check that
+ * allocates nothing. The check accepts a value only if it is certain. A value that it does not accept (an additional field, an
+ * unsupported kind of schema, deep nesting) must be decoded, which converts it or reports the problem.
  */
 import * as Schema from "effect/Schema"
 import type * as AST from "effect/SchemaAST"
 
-/** How many levels of `value` may be left, so that neither this nor what comes after it recurses too far. */
+/** Checks a value that has at most `levels` levels of nesting. The bound keeps this check, and recursive readers of the value, safe. */
 type Check = (value: unknown, levels: number) => boolean
 
-/** How deep what is checked may lie. */
+/** The most levels of nesting of an accepted value. */
 const maxLevels = 200
 
 /**
- * Whether decoding a value that was parsed from JSON would succeed and give an equal one. `false` says nothing.
- *
- * A value that passes lies no more than 200 levels deep.
+ * Compiles a schema to a check of parsed JSON values. `true` means that decoding the value would succeed and return an equal value;
+ * `false` means that it has to be decoded to find out. An accepted value has at most 200 levels of nesting.
  */
 export const verbatim = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => value is A) => {
   let check: Check | undefined
-  // Not at once: importing has no cost then.
+  // Compiled at the first use, so that importing costs nothing.
   return (value): value is A => (check ??= compile(schema.ast, new Map()))(value, maxLevels)
 }
 
@@ -35,7 +34,7 @@ const compile = (ast: AST.AST, known: Map<AST.AST, Check>): Check => {
   return made
 }
 
-/** What the schema says of a value beyond its shape. */
+/** The check of a schema's shape and of its filters. */
 const checked = (ast: AST.AST, known: Map<AST.AST, Check>): Check => {
   const shape = shapeOf(ast, known)
   if (ast.checks === undefined || shape === never) return shape
@@ -85,7 +84,7 @@ const shapeOf = (ast: AST.AST, known: Map<AST.AST, Check>): Check => {
 
 const listOf = (ast: AST.Arrays, known: Map<AST.AST, Check>): Check => {
   const [rest] = ast.rest
-  // A list of at least one is written as its first item and the others, which are alike.
+  // A non-empty array's schema consists of its first elements and a rest of the same schema.
   const isAlike = ast.elements.every((element) => element === rest && element.context?.isOptional !== true)
   if (rest === undefined || ast.rest.length > 1 || !isAlike) return never
   const item = compile(rest, known)
@@ -138,7 +137,7 @@ const struct = (ast: AST.Objects, known: Map<AST.AST, Check>): Check => {
     checks.push(compile(type, known))
     optional.push(type.context?.isOptional === true)
   }
-  // It would take anything.
+  // An empty struct accepts any value that is not null or undefined.
   if (names.length === 0) return never
   return (value, levels) => {
     if (!isRecord(value) || levels <= 0) return false
@@ -152,7 +151,7 @@ const struct = (ast: AST.Objects, known: Map<AST.AST, Check>): Check => {
         fields += 1
       }
     }
-    // One that is not known would be left out; one that is `undefined`, or not its own, is for the schema to judge.
+    // Decoding would drop an unknown field. A field that is `undefined` or inherited is left to the schema.
     for (const _ in value) fields -= 1
     return fields === 0
   }
@@ -173,7 +172,7 @@ const record = (ast: AST.Objects, known: Map<AST.AST, Check>): Check => {
   }
 }
 
-/** Nothing but `null` is taken by both `null` and another member. */
+/** The check of a union that may contain `null`. No other member accepts `null`, so it can be tested first. */
 const nullable = (types: ReadonlyArray<AST.AST>, known: Map<AST.AST, Check>): Check => {
   const others = types.filter((type) => type._tag !== "Null" || !plain(type))
   const [other] = others
@@ -182,7 +181,7 @@ const nullable = (types: ReadonlyArray<AST.AST>, known: Map<AST.AST, Check>): Ch
   return (value, levels) => value === null || check(value, levels)
 }
 
-/** Of literals, or of structs that one field distinguishes: where members overlap, the first that fits decides, maybe otherwise. */
+/** The check of a union of literals, or of structs with a distinct tag. In other unions members may overlap, and the first match decodes. */
 const union = (types: ReadonlyArray<AST.AST>, known: Map<AST.AST, Check>): Check => {
   if (types.every((type) => type._tag === "Literal" && plain(type))) {
     const literals = new Set<unknown>(types.map((type) => (type as AST.Literal).literal))

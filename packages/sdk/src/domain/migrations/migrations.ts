@@ -1,8 +1,8 @@
 /**
- * The steps from each released version of the run state to the next: `migrations[1]` takes version 1 to version 2.
+ * Migrations of the run state from each released version to the next: `migrations[1]` converts version 1 to version 2.
  *
- * A step is a pure function over JSON, in a file of its own (`v1_to_v2.ts`), and never changes after its release. Version 1 is
- * the first; there is no step yet.
+ * A migration is a pure function over JSON in its own file (`v1_to_v2.ts`) and never changes after its release. Version 1 is the only
+ * version so far, so the table is empty.
  *
  * @since 0.1.0
  */
