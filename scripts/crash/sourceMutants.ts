@@ -240,7 +240,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "runs calls that need approval",
-    file: "run/internal/judge.ts",
+    file: "run/internal/judgeCall.ts",
     line: 'if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })',
     broken:
       'if (verdict._tag !== "deny") return classifyTool(run, call, entry, args, { allowedBy: "policy" })',

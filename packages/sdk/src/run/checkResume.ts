@@ -12,7 +12,7 @@ import { decodeArguments } from "../agent/internal/decoding.ts"
 import { type Obstacle, walk } from "../agent/internal/definitions.ts"
 import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunState, ToolCall } from "../domain/RunState.ts"
-import { parse } from "./internal/classifyCall.ts"
+import { parse } from "./internal/recordClassification.ts"
 
 export type { Obstacle } from "../agent/internal/definitions.ts"
 

@@ -19,7 +19,7 @@ import { stateOf, type AgentRun } from "./AgentRun.ts"
 import { approvalDigest } from "./digest.ts"
 import { now } from "./Drive.ts"
 import { findGrant } from "./findGrant.ts"
-import { askRule, strictest } from "./judge.ts"
+import { askRule, strictest } from "./judgeCall.ts"
 import { shownOf } from "./openRequest.ts"
 import { type ToolEntry } from "./userCalls.ts"
 

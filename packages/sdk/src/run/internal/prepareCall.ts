@@ -20,9 +20,9 @@ import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { outOfTime } from "../steps/limits.ts"
 import { isStopped, timeLeftOf, stateOf, type AgentRun } from "./AgentRun.ts"
 import { authorize, isEdited, type Judging } from "./authorize.ts"
-import { classifyTool, deny, describeArguments, parse } from "./classifyCall.ts"
-import { guarded, judge } from "./judge.ts"
+import { guarded, judgeCall } from "./judgeCall.ts"
 import { shownOf, toolEntryOf, openApproval, openInDoubt } from "./openRequest.ts"
+import { classifyTool, deny, describeArguments, parse } from "./recordClassification.ts"
 import { type ToolEntry } from "./userCalls.ts"
 
 /** A call whose body may start. */
@@ -65,7 +65,7 @@ function* judgeAgain(judging: Judging): Effect.fn.Return<Prepared | undefined> {
   if (standing._tag === "holds") return { call, entry, value }
   const shown = shownOf(call)
   const args = { arguments: call.arguments ?? shown, shown, rendering: call.rendering }
-  yield* judge(run, call, entry, { args, value }, standing.reason)
+  yield* judgeCall(run, call, entry, { args, value }, standing.reason)
   return undefined
 }
 
@@ -145,7 +145,7 @@ function* understandAgain(
     classifyTool(run, call, entry, args, {})
     return openInDoubt(run, findCall(stateOf(run), call.id) ?? call, reason)
   }
-  yield* judge(run, call, entry, { args, value: decoded.value }, reason)
+  yield* judgeCall(run, call, entry, { args, value: decoded.value }, reason)
   return undefined
 }
 

@@ -23,9 +23,15 @@ import {
   stateOf,
   type AgentRun
 } from "../internal/AgentRun.ts"
-import { allow, classifyTool, describeArguments, emitIfOpen, parse } from "../internal/classifyCall.ts"
 import { emit, now } from "../internal/Drive.ts"
-import { guarded, judge } from "../internal/judge.ts"
+import { guarded, judgeCall } from "../internal/judgeCall.ts"
+import {
+  allow,
+  classifyTool,
+  describeArguments,
+  emitIfOpen,
+  parse
+} from "../internal/recordClassification.ts"
 import { type ToolEntry } from "../internal/userCalls.ts"
 
 /** Classifies the calls in order. Stops when the run is cancelled or suspended. */
@@ -76,7 +82,7 @@ function* classify(run: AgentRun, call: ToolCall): Effect.fn.Return<void> {
           )
         : askQuestion(run, call, entry, args)
     case "tool":
-      return yield* judge(run, call, entry, { args, value })
+      return yield* judgeCall(run, call, entry, { args, value })
   }
 }
 

@@ -12,10 +12,10 @@ import { type ToolCall, policiesAbove, policiesOf } from "../../domain/RunState.
 import type { DecodedArguments } from "../../tool/internal/decodedArguments.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { stateOf, type AgentRun } from "./AgentRun.ts"
-import { classifyTool, deny } from "./classifyCall.ts"
 import { now } from "./Drive.ts"
 import { findGrant } from "./findGrant.ts"
 import { openApproval, openInDoubt } from "./openRequest.ts"
+import { classifyTool, deny } from "./recordClassification.ts"
 import { askTool, failCall, type ToolEntry } from "./userCalls.ts"
 
 /** The arguments of a call: as they are recorded, and as the tool's callbacks receive them. */
@@ -25,7 +25,7 @@ export interface Understood {
 }
 
 /** Judges a call: allows it, denies it, or opens an approval request. `reason` states why a call is judged again. */
-export function* judge(
+export function* judgeCall(
   run: AgentRun,
   call: ToolCall,
   entry: ToolEntry,
