@@ -12,10 +12,11 @@ import * as Grant from "./Grant.ts"
 import * as History from "./History.ts"
 import type { Revision } from "./Id.ts"
 import * as Id from "./Id.ts"
-import { exhausted, inTree, limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
-import { bookUsage, childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
+import { bookTurn, bookUsage } from "./internal/bookUsage.ts"
+import { childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
 import { decided, supersede, superseded } from "./internal/decided.ts"
 import { defined } from "./internal/defined.ts"
+import { exhausted, limitsChanged, wrapUpAsked } from "./internal/limitChanges.ts"
 import {
   appendQueued,
   appendUser,
@@ -28,6 +29,7 @@ import {
   updateRequest,
   type Event
 } from "./internal/turn.ts"
+import { inTree, paused, resumed } from "./internal/workTime.ts"
 import { callIdOf } from "./Interruption.ts"
 import type { AssistantPart } from "./Message.ts"
 import { text } from "./Message.ts"
@@ -286,15 +288,14 @@ const answered = (state: RunState, event: Event<"model.answered">): RunState => 
     at: event.at,
     content
   } as const
-  const usage = Usage.addModelCall(state.usage, event.usage)
+  const { sessionUsage, usage } = bookTurn(state, event.usage)
   const after: RunState = {
     ...state,
     history: History.append(state.history, profile === undefined ? message : { ...message, profile }),
     calls: calls ?? none,
     toolCalls: state.toolCalls + (calls?.length ?? 0),
     usage,
-    sessionUsage:
-      state.sessionUsage === state.usage ? usage : Usage.addModelCall(state.sessionUsage, event.usage)
+    sessionUsage
   }
   if (calls !== undefined) return after
   return appendQueued(isLast ? wrapUpAnswered(after, turn) : after)

@@ -1,20 +1,19 @@
 /**
- * Sub-agents: what an event in the run of one means for the run that started it.
+ * Folds the events of sub-agents into the run that started them.
  */
 import type { ApprovalPolicy } from "../ApprovalPolicy.ts"
 import { text as shown } from "../Display.ts"
 import { text } from "../Message.ts"
 import { fromFailure } from "../RunError.ts"
-import { type RunEvent, unwrap } from "../RunEvent.ts"
+import type { RunEvent } from "../RunEvent.ts"
 import type { RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
-import type { ModelUsage } from "../Usage.ts"
-import * as Usage from "../Usage.ts"
+import { bookChild } from "./bookUsage.ts"
 import { asText, requestsInside, deliverMessage, settle, updateCall, type Event } from "./turn.ts"
 
 type Evolve = (state: RunState | undefined, event: RunEvent) => RunState
 
-/** Sub-agents that go on do not outlive the run. */
+/** Ends the background sub-agents with their run, as cancelled unless they had ended. */
 export const closeBackground = (state: RunState, at: number): RunState => {
   const { background } = state
   if (background === undefined) return state
@@ -30,7 +29,7 @@ export const closeBackground = (state: RunState, at: number): RunState => {
   }
 }
 
-/** What is in the background goes on under the policies of the agent that started it. */
+/** Records the policies of the agent that started the background sub-agents, which bind them after a handoff. */
 export const keepStarterPolicies = (
   state: RunState,
   starterPolicies: readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>]
@@ -67,7 +66,7 @@ const backgroundAdvanced = (state: RunState, event: Event<"child.advanced">, evo
 const endText = (child: RunState): string =>
   child.status === "completed" ? `has finished:\n\n${resultText(child)}` : `has ended: ${resultText(child)}`
 
-/** What a sub-agent came to, for the model that called it. */
+/** The outcome of a sub-agent, as text for the model that called it. */
 const resultText = (child: RunState): string => {
   switch (child.status) {
     case "completed":
@@ -99,7 +98,7 @@ const startedBackground = (
   return settle(after, call.id, "completed", [text(receipt)], event.at)
 }
 
-/** Something happened in the run of a sub-agent. */
+/** Folds an event of a sub-agent. */
 export const childAdvanced = (state: RunState, event: Event<"child.advanced">, evolve: Evolve): RunState => {
   const call = RunState_.findCall(state, event.callId)
   if (call?.target === "background" && !RunState_.isSettled(call)) {
@@ -107,7 +106,7 @@ export const childAdvanced = (state: RunState, event: Event<"child.advanced">, e
   }
   if (call === undefined || call.target === "background") return backgroundAdvanced(state, event, evolve)
   if (RunState_.isSettled(call)) return state
-  // Nothing can be said to a run before it has begun.
+  // A run's first event is its start.
   if (call.child === undefined && event.event._tag !== "run.started") return state
   const child = evolve(call.child, event.event)
   const booked = bookChild(state, event.event, call.child, child)
@@ -128,27 +127,3 @@ export const childAdvanced = (state: RunState, event: Event<"child.advanced">, e
       return after
   }
 }
-
-/** Money and tokens that are no turn of the run: a sub-agent's, or those of a call that brought no answer. */
-export const bookUsage = (state: RunState, usage: ModelUsage): RunState => {
-  const book = (total: Usage.SessionUsage) => ({ ...Usage.addModelCall(total, usage), turns: total.turns })
-  return { ...state, usage: book(state.usage), sessionUsage: book(state.sessionUsage) }
-}
-
-/** A sub-agent's model calls are paid by its parent too; they are not turns of the parent. */
-const bookChild = (
-  state: RunState,
-  event: RunEvent,
-  before: RunState | undefined,
-  after: RunState
-): RunState => {
-  const { event: inside } = unwrap(event)
-  if (inside._tag === "model.charged") return bookUsage(state, inside.usage)
-  if (inside._tag !== "model.answered") return state
-  const { turns = 0, toolCalls = 0 } = state.below ?? {}
-  // Not every call that is in the answer was made: a run that comes to its end makes none.
-  const calls = before === undefined ? 0 : madeIn(after) - madeIn(before)
-  return { ...bookUsage(state, inside.usage), below: { turns: turns + 1, toolCalls: toolCalls + calls } }
-}
-
-const madeIn = ({ below, toolCalls }: RunState): number => toolCalls + (below?.toolCalls ?? 0)

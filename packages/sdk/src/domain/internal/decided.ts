@@ -16,7 +16,7 @@ import { text } from "../Message.ts"
 import { type RunEvent, unwrap } from "../RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
-import { toppedUp } from "./budgets.ts"
+import { toppedUp } from "./limitChanges.ts"
 import { recordOf } from "./released.ts"
 import { asText, releasedText, settle, updateCall, updateRequest, type Event } from "./turn.ts"
 

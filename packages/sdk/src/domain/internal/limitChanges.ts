@@ -1,5 +1,5 @@
 /**
- * What happens to the budgets of a run: time at work, more of something, coming to an end.
+ * Used-up budgets and changed limits: how a run is wrapped up, and how it continues when a budget is raised.
  */
 import { callIdOf } from "../Interruption.ts"
 import * as Limits from "../Limits.ts"
@@ -7,58 +7,17 @@ import { text } from "../Message.ts"
 import type { RunState } from "../RunState.ts"
 import { appendUser, closeCalls, closeRequest, deliverQueued, deliverMessage, type Event } from "./turn.ts"
 
-/** Changes a run and the sub-agents in it alike, down to those that `isIn` leaves out. */
-export const inTree = (
-  state: RunState,
-  f: (state: RunState) => RunState,
-  isIn: (child: RunState) => boolean = () => true
-): RunState => {
-  const after = f(state)
-  const { background, calls } = after
-  // Most runs have no sub-agents: nothing is copied for those.
-  const hasChildren = calls.some(({ child }) => child !== undefined)
-  if (background === undefined && !hasChildren) return after
-  const inside = <A extends { readonly child?: RunState }>(holder: A): A =>
-    holder.child === undefined || !isIn(holder.child)
-      ? holder
-      : { ...holder, child: inTree(holder.child, f, isIn) }
-  return {
-    ...after,
-    ...(hasChildren ? { calls: calls.map(inside) } : {}),
-    ...(background === undefined ? {} : { background: background.map(inside) })
-  }
-}
-
-/** No process works on it any more: its time at work is booked. */
-export const paused = (state: RunState, at: number): RunState =>
-  inTree(state, (run) => {
-    const { workingSince, ...rest } = run
-    if (workingSince === undefined) return run
-    return Object.assign(rest, { workedMs: (run.workedMs ?? 0) + Math.max(0, at - workingSince) })
-  })
-
-/**
- * Somebody works on it again; on a sub-agent that is held only when that is resumed itself. What a process that died has spent on
- * it is not known, and not counted.
- */
-export const resumed = (state: RunState, at: number): RunState =>
-  inTree(
-    state,
-    (run) => ({ ...run, workingSince: at }),
-    ({ status }) => status === "running"
-  )
-
-/** A sub-agent has used a budget up: what is under way comes to an end first, then the model says how far it has come. */
+/** Records that a sub-agent has used a budget up. Work in progress ends first; then its model is asked to summarise. */
 export const exhausted = (state: RunState, { budget, limit }: Event<"budget.exhausted">): RunState =>
   state.wrappingUp === undefined ? { ...state, wrappingUp: { budget, limit, due: true } } : state
 
-/** A budget is used up: whatever was still to be called is not, and the model says how far it has come. */
+/** Closes the calls that have not started, and asks the model for a summary, since a budget is used up. */
 export const wrapUpAsked = (state: RunState, { at, budget, limit }: Event<"wrapUp.asked">): RunState => ({
   ...appendUser(deliverQueued(closeCalls(unasked(state), [], at)), [text(wrapUpText(budget))], at, "runtime"),
   wrappingUp: { budget, limit }
 })
 
-/** Nobody needs to decide about the calls of the turn any more. */
+/** Closes the open requests about calls of the turn. */
 const unasked = (state: RunState): RunState => ({
   ...state,
   requests: state.requests.map((record) =>
@@ -71,7 +30,7 @@ const unasked = (state: RunState): RunState => ({
 const wrapUpText = (budget: Limits.Budget): string =>
   `The ${budget} budget is used up. No tool can be called any more. Say what has been achieved, what is left to do, and what whoever goes on should know.`
 
-/** There may be more of the budget for which the model was asked to come to an end: then it goes on. */
+/** Lets a run continue whose budget was raised after its model was asked to summarise. */
 const unwrapUp = (state: RunState, at: number): RunState => {
   const { wrappingUp, ...rest } = state
   if (wrappingUp === undefined) return state
@@ -82,7 +41,7 @@ const unwrapUp = (state: RunState, at: number): RunState => {
     : rest
 }
 
-/** A budget that was changed otherwise needs no decision any more. A warning is recorded again when it is running out. */
+/** Changes the limits. Open limit requests of changed budgets are closed, and their warnings may be recorded again. */
 export const limitsChanged = (state: RunState, { at, given, limits }: Event<"limits.changed">): RunState =>
   unwrapUp(
     {
@@ -108,7 +67,7 @@ export const limitsChanged = (state: RunState, { at, given, limits }: Event<"lim
     at
   )
 
-/** There is more of one budget. A warning is recorded again when it is running out. */
+/** Raises one budget. Its warning may be recorded again. */
 export const toppedUp = (state: RunState, budget: Limits.Budget, limit: number, at: number): RunState =>
   unwrapUp(
     {
