@@ -27,6 +27,7 @@ const groups: ReadonlyArray<ReadonlyArray<Step>> = [
     { name: "arrows", command: script("arrows") },
     { name: "barrels", command: script("codegen", "--check") },
     { name: "lockfile", command: script("lockfile", "--check") },
+    { name: "words", command: script("words") },
     { name: "deadcode", command: ["knip", "--no-config-hints"] }
   ],
   [{ name: "types", command: script("tsc", "-b") }],

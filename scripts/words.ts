@@ -2,7 +2,6 @@
  * Keeps words out of prose that hide the subject of a sentence: counts them in comments, test titles and Markdown, prints the place
  * of each, and fails when they are more than 8 in 10,000 words. `npm run words`; `npm run words -- packages/node` counts in a folder.
  */
-import { execFileSync } from "node:child_process"
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { root } from "./internal/run.ts"
@@ -25,13 +24,11 @@ const proseOf = (file: string, text: string): ReadonlyArray<readonly [line: numb
 
 const lineAt = (text: string, index: number) => text.slice(0, index).split("\n").length
 
-const only = process.argv.slice(2)
-const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", ...only], {
-  cwd: root,
-  encoding: "utf8"
-})
-  .split("\n")
-  .filter((file) => /\.(ts|md)$/.test(file) && Fs.existsSync(Path.join(root, file)))
+const folders = process.argv.slice(2)
+const skipped = new Set(["node_modules", "dist", ".tmp", ".git"])
+const files = (folders.length === 0 ? ["."] : folders).flatMap((folder) =>
+  Fs.globSync(`${folder}/**/*.{ts,md}`, { cwd: root, exclude: (name) => skipped.has(Path.basename(name)) })
+)
 
 let words = 0
 let markers = 0
