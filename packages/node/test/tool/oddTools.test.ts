@@ -52,9 +52,9 @@ describe("an MCP server with odd tools", () => {
       assert.lengthOf(names, 3)
       for (const name of names) assert.match(name, /^odd_(fs_read_[a-z0-9]{6}|bare)$/)
       assert.deepStrictEqual(warnings, [
-        'Warn: The MCP tool "list" is left out: its arguments are no object.',
+        'Warn: The MCP tool "list" is left out: its arguments are not an object.',
         'Warn: The MCP tool "" is left out: it has no name.',
-        'Warn: The MCP tool "bare" is left out: the server lists another one of this name.'
+        'Warn: The MCP tool "bare" is left out: the server lists another tool with this name.'
       ])
       // `BoundAgent.make` checks names and schemas.
       const { definitions } = yield* BoundAgent.make(Agent.make("a", { tools }))

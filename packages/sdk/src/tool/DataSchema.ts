@@ -1,9 +1,9 @@
 /**
- * A schema for data that a model writes: an Effect Schema, or any Standard Schema such as zod.
+ * Schemas for data that a model writes: an Effect Schema, or a Standard Schema such as zod's.
  *
- * Both become the same thing: a JSON Schema to show to the model, a decoder that says in words what is wrong, and, where the
- * library has one, the way back to JSON. A schema that cannot be shown to a model is found out when the agent is built, not
- * when the model first calls.
+ * {@link decoder} makes a {@link Decoder} of either: a JSON Schema for the model, a decoding function, and an encoding function if the
+ * schema library has one. A schema without a JSON Schema is refused when an agent that uses it is bound to a runtime, before the first
+ * model call.
  *
  * @since 0.1.0
  */
@@ -12,41 +12,41 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "effect/StandardSchema"
 
-/** An Effect Schema without services, or a Standard Schema that knows its JSON Schema. */
+/** An Effect Schema that needs no services, or a Standard Schema that implements Standard JSON Schema. */
 export type DataSchema<A> = Schema.Codec<A, unknown> | StandardSchemaV1<unknown, A>
 
-/** A data schema, ready for use. */
+/** Decodes and encodes the data of a {@link DataSchema}, and describes it to the model. */
 export interface Decoder<A> {
-  /** JSON Schema, draft 2020-12, of what the model has to write. */
+  /** The JSON Schema (draft 2020-12) of the JSON that the model must write. */
   readonly jsonSchema: Schema.JsonObject
-  /** The value, or what is wrong with it in words that a model can act on. */
+  /** Decodes JSON. Fails with a sentence that lets a model correct its data. */
   readonly decode: (json: unknown) => Effect.Effect<A, string>
-  /** The value as JSON again; `undefined` where the library has no way back. */
+  /** Encodes a value as JSON, or returns `undefined` if it cannot. A Standard Schema has no encoding function. */
   readonly encode: ((value: A) => Schema.Json | undefined) | undefined
 }
 
-/** A decoder, or why there is none. */
+/** Makes a decoder. Fails with a sentence if the schema has no JSON Schema. */
 export const decoder = <A>(schema: DataSchema<A>): Result.Result<Decoder<A>, string> =>
   Schema.isSchema(schema)
     ? fromEffect(schema as Schema.Codec<A, unknown>)
     : fromStandard(schema as StandardSchemaV1<unknown, A>)
 
-/** No arguments. The fields that a model sends all the same are ignored; what is neither an object nor empty is a mistake. */
+/** The decoder of a tool without arguments. Ignores the fields of an object; refuses anything that is neither an object nor empty. */
 const nothing: Decoder<unknown> = {
   jsonSchema: { type: "object", properties: {}, additionalProperties: false },
   decode: (json) =>
-    isNoneAtAll(json) ? Effect.succeed({}) : Effect.fail("Expected no arguments: an empty object, {}"),
+    isObjectOrEmpty(json) ? Effect.succeed({}) : Effect.fail("Expected no arguments: an empty object, {}"),
   encode: () => ({})
 }
 
-/** Some models write an empty list where there is nothing to say. */
-const isNoneAtAll = (json: unknown): boolean =>
+/** Whether a model may have written this for no arguments. Some models write `null` or an empty list. */
+const isObjectOrEmpty = (json: unknown): boolean =>
   Array.isArray(json) ? json.length === 0 : typeof json === "object"
 
 const fromEffect = <A>(schema: Schema.Codec<A, unknown>): Result.Result<Decoder<A>, string> =>
   Result.try({
     try: () => {
-      // An empty struct is "anything but null" to Effect, and "no arguments" to a model.
+      // Effect's empty struct accepts every value except null; as the arguments of a tool it means none.
       if ("fields" in schema && Object.keys(schema.fields as object).length === 0)
         return nothing as Decoder<A>
       const codec = Schema.toCodecJson(schema)

@@ -1,14 +1,14 @@
 /**
- * The tools of MCP servers as tools of an agent.
+ * Makes tools of an agent from the tools of an MCP server.
  *
- * A server's tools are asked for once, when they are made, and are then tools like any other: their arguments are checked before
- * anybody is asked, their calls are approved, journaled and scrubbed. What a server says about the safety of its tools is not
- * believed unless the caller says so: a server that calls a deletion read-only would have it run without being asked about. Its
- * words reach the model all the same, as descriptions and results: use servers that you trust with what the agent may do.
+ * A server's tools are listed once, when the agent's tools are made. From then on they are like any other tool: their arguments are
+ * decoded before approval is asked, and their calls are approved, journaled and scrubbed. What a server declares about the safety of its
+ * tools is ignored unless `trustHints` is set, since a server could declare a deletion as read-only, which would then need no approval.
+ * The model reads a server's descriptions and results in any case: use only servers that you trust with everything that the agent may do.
  *
- * This module has an entry of its own, `@fermata/sdk/mcp`, and stands on Effect's MCP client, which speaks over a process or over
- * HTTP, and does not log in or ask the user back. A server that has gone is started, or connected to, again for the next call; calls that
- * it had not answered fail with the words that they may have taken effect.
+ * This module has its own entry point, `@fermata/sdk/mcp`. It uses Effect's MCP client, which connects to a process or over HTTP, and
+ * supports neither login nor requests of the server to the user. After a lost connection, the next call starts the server again or
+ * reconnects. Calls that were in flight fail, and their error says that they may have taken effect.
  *
  * @since 0.1.0
  */
@@ -37,9 +37,9 @@ import { identityOf, nameTools, otherNames, readableTools, warnOfLeftOut } from 
 import { failureOf, resultOf } from "./internal/mcpResults.ts"
 import * as Tool from "./Tool.ts"
 
-/** A server cannot be used. */
+/** An MCP server cannot be used: it cannot be started or reached, speaks no supported revision, or an option is invalid. */
 export class McpServerError extends Schema.TaggedError<McpServerError>()("McpServerError", {
-  /** What went wrong, by the tag of the MCP client's reason. */
+  /** The tag of the MCP client's error reason, or `OptionsInvalid`. */
   reason: Schema.String,
   description: Schema.String
 }) {
@@ -48,55 +48,55 @@ export class McpServerError extends Schema.TaggedError<McpServerError>()("McpSer
   }
 }
 
-/** How a server's tools are used. */
+/** Options for the tools of a server. */
 export interface Options {
-  /** Before the name of each tool, such as `github_`, so that the tools of two servers differ. */
+  /** A prefix for the name of each tool, such as `github_`, to keep the tools of two servers apart. Default: none. */
   readonly prefix?: string
   /**
-   * The name of the server, to which approvals and grants for its tools are bound. Default: the one that it gives itself. Give one where
-   * a server may change its name, or two of an agent's servers have the same.
+   * The name of the server, to which approvals and grants for its tools are bound. Default: the name that the server reports. Set it if
+   * a server may change its name, or if two servers of an agent report the same name.
    */
   readonly server?: string
-  /** What the tools may do: for all of them, or for each. Default: `sideEffecting`, or what {@link trustHints} makes of it. */
+  /** The safety of all tools, or a function that returns it for each. Default: `sideEffecting`, or as {@link trustHints} determines. */
   readonly safety?: Safety | ((tool: McpSchema.Tool) => Safety)
   /**
-   * Whether the server is believed about its tools: one that it calls read-only is run without being asked about, and one that it
-   * calls idempotent is repeated after a crash. Default: no.
+   * Whether to trust what the server declares about its tools: a read-only tool then needs no approval, and an idempotent one is repeated
+   * after a crash. Default: `false`.
    */
   readonly trustHints?: boolean
   /** Whether a call needs approval. Default: only for tools that are not read-only. */
   readonly needsApproval?: boolean | ((tool: McpSchema.Tool) => boolean)
-  /** Characters of a result, or of an error, that are passed on; a file that is larger is left out. Default: 1,000,000. */
+  /** Longest result or error in characters; the rest is cut, and a larger file is omitted. Default: 1,000,000. */
   readonly maxResultLength?: number
-  /** Which of the server's tools are used. Default: all. */
+  /** Selects the tools to use. Default: all. */
   readonly include?: (tool: McpSchema.Tool) => boolean
 }
 
-/** How a connection is made. */
+/** Options for the connection to a server. */
 export interface ConnectOptions {
-  /** Revisions of MCP to try, in this order. Default: all, from `2025-11-25` back, and then the newest. */
+  /** The revisions of MCP to try, in this order. Default: from `2025-11-25` back to the oldest, and then `2026-07-28`. */
   readonly protocols?: ReadonlyArray<McpProtocol.ProtocolVersion>
-  /** The client's name for the server. Default: `fermata`. */
+  /** The name and version that the client reports to the server. Default: `fermata`, version `0`. */
   readonly client?: { readonly name: string; readonly version: string }
-  /** For connecting, and for listing the tools. Default: 60 seconds. */
+  /** The timeout for connecting, and for listing the tools. Default: 60 seconds. */
   readonly timeout?: Duration.Input
 }
 
 /**
- * The tools of a connected server.
+ * Makes tools from a client that is connected to a server.
  *
  * **Details**
  *
- * A tool whose name models do not take is shown by the nearest one that they take, the same one every time, and called by its own. One
- * whose name the agent has for another tool, or for one of the loop's own (`delegate`, `ask_user`), is shown with the name of its server
- * in front. A tool that cannot be shown is left out, with a warning in the log that names it and says why.
+ * A tool whose name a model would refuse is shown under a similar name, which is the same at every listing, and called under its own. A
+ * tool whose name another tool of the agent has, or a function of the SDK such as `delegate`, is shown with its server's name in front. A
+ * tool that cannot be shown to a model is omitted, and a warning in the log names it with the reason.
  *
- * An approval or a grant is bound to the server's name and the name that the server has for the tool, not to the name that is shown:
- * when a later listing gives that name to another tool, the call is asked about again.
+ * An approval or a grant is bound to the server's name and to the server's name for the tool, not to the shown name. If a later listing
+ * gives the shown name to another tool, the call needs a new approval.
  *
  * **Errors**
  *
- * - `McpServerError`: the tools cannot be listed.
+ * - `McpServerError`: the tools cannot be listed, or an option is invalid.
  *
  * @category constructors
  * @since 0.1.0
@@ -137,7 +137,7 @@ const shape = shapeOf<Options & ConnectOptions & { readonly headers?: unknown }>
   headers: "anything"
 })
 
-/** A key that there is not is refused before anything is started: with it would go who is asked, and how long that takes. */
+/** Fails for an unknown option before the server is started. A misspelt option would silently lose an approval rule or a timeout. */
 const requireKnown = (options: Options): Effect.Effect<void, McpServerError> => {
   const problem = problemOf("McpTools", options, shape)
   return problem === undefined
@@ -145,12 +145,12 @@ const requireKnown = (options: Options): Effect.Effect<void, McpServerError> => 
     : Effect.fail(new McpServerError({ reason: problem._tag, description: problem.message }))
 }
 
-/** The name by which a server is known, whatever else it says about itself. */
+/** The name of the server in the identities of its tools. */
 const serverOf = ({ serverInfo }: McpClient.McpClient, { server }: Options): string =>
   (server ?? serverInfo?.name ?? "mcp").slice(0, 200)
 
 /**
- * Starts a server as a process and gives its tools. The process ends with the scope.
+ * Starts a server as a process and makes tools from its tools. The process ends when the scope closes.
  *
  * **Example** (Using a server's tools)
  *
@@ -180,7 +180,7 @@ const serverOf = ({ serverInfo }: McpClient.McpClient, { server }: Options): str
  *
  * **Errors**
  *
- * - `McpServerError`: it does not start, does not speak MCP, or none of the revisions.
+ * - `McpServerError`: the server does not start or speaks none of the revisions, its tools cannot be listed, or an option is invalid.
  *
  * @category constructors
  * @since 0.1.0
@@ -196,7 +196,7 @@ export const fromProcess = (
   connect(
     (protocol, loss) =>
       Effect.provideServiceEffect(
-        // Above what passes `mcpLines`, also where each bad byte became three: reaching this bound would end the connection.
+        // `mcpLines` enforces the limit. This one ends the connection, so it must be out of reach even if each invalid byte becomes three.
         McpClient.stdio({ command, protocol, maxMessageBytes: 4 * mcpLines.maxMessageBytes }),
         ChildProcessSpawner.ChildProcessSpawner,
         Effect.map(ChildProcessSpawner.ChildProcessSpawner, (spawner) => bounded(spawner, loss))
@@ -206,11 +206,12 @@ export const fromProcess = (
   )
 
 /**
- * Connects to a server by its URL and gives its tools. The session ends with the scope.
+ * Connects to a server by its URL and makes tools from its tools. The session ends when the scope closes.
  *
  * **Errors**
  *
- * - `McpServerError`: it cannot be reached, refuses, does not speak MCP, or none of the revisions.
+ * - `McpServerError`: the server cannot be reached, refuses the connection or speaks none of the revisions, its tools cannot be listed, or
+ *   an option is invalid.
  *
  * @category constructors
  * @since 0.1.0
@@ -224,14 +225,14 @@ export const fromUrl = (
       Effect.provideServiceEffect(
         McpClient.http({ url, protocol, headers: options.headers }),
         HttpClient.HttpClient,
-        Effect.map(HttpClient.HttpClient, discreet)
+        Effect.map(HttpClient.HttpClient, withoutRedirects)
       ),
     options,
     false
   )
 
-/** Redirects are not followed: `fetch` would send every header but one along. Our traces are sent to no server. */
-const discreet = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
+/** Refuses redirects, since `fetch` would forward most headers to another host. Sends no trace headers. */
+const withoutRedirects = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
   HttpClient.transform(client, (response) =>
     response.pipe(
       Effect.provideService(FetchHttpClient.RequestInit, { redirect: "error" }),
@@ -241,7 +242,7 @@ const discreet = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
 
 type Protocol = McpProtocol.ProtocolAdapter<McpClient.ProtocolVersion>
 
-/** Effect's client names two revisions, and speaks the older ones as it does the first: they are greeted in the same way. */
+/** The types of Effect's client name two revisions. It also speaks the older ones, whose handshake is that of `2025-11-25`. */
 const adapters = {
   "2025-11-25": McpProtocol.v2025_11_25,
   "2025-06-18": McpProtocol.v2025_06_18,
@@ -276,7 +277,7 @@ const connect = <R>(
   const attempt = (protocol: Protocol) =>
     Effect.gen(function* () {
       const scope = yield* Scope.fork(yield* Effect.scope)
-      // What is left of an attempt that failed goes before the next one begins.
+      // Close a failed attempt before the next one begins.
       const connection = yield* Effect.onExit(connectIn(protocol, scope), (exit) =>
         Exit.isFailure(exit) ? Scope.close(scope, exit) : Effect.void
       )
@@ -302,7 +303,7 @@ const connect = <R>(
   })
 }
 
-/** Starts processes whose output reaches Effect's transport in lines that it can read, and notices their end. */
+/** A spawner whose processes write only lines that Effect's transport can read, and set `loss` when they end. */
 const bounded = (
   spawner: ChildProcessSpawner.ChildProcessSpawner["Service"],
   loss: Connection.Loss
@@ -320,7 +321,7 @@ const bounded = (
     })
   )
 
-/** What is wrong with one tool is no reason to refuse all of them. */
+/** Removes unusable tools from a listing. Effect's client would refuse the whole listing. */
 const tolerant = (transport: McpClient.Transport): McpClient.Transport => ({
   ...transport,
   request: (message, tool) =>
@@ -331,7 +332,7 @@ const tolerant = (transport: McpClient.Transport): McpClient.Transport => ({
     })
 })
 
-/** Whether the server may speak another revision: it said so, or did not understand how it was greeted. */
+/** Whether the server may speak another revision: it reported so, or did not understand the handshake. */
 const isOtherRevision = ({ reason }: McpClientError): boolean =>
   reason._tag === "UnsupportedError" ||
   reason._tag === "ProtocolError" ||

@@ -1,13 +1,12 @@
 /**
- * Removes secrets and host paths from a tool's output before it is journaled, published or shown to a model, and secrets from
- * everything else that a run writes: prompts, answers, arguments, decisions, reasons.
+ * Removes secrets and host paths from the output of tools before it is journaled, published or shown to a model, and secrets from
+ * all other texts that a run writes: prompts, responses, arguments, decisions and reasons.
  *
- * What is removed is gone before the first write, for the run as well: a tool whose arguments held a secret is called with what
- * is left. Hand secrets to tools by other ways than the conversation.
+ * A secret is removed before the first write, and the run does not keep it either: a tool whose arguments contained a secret receives
+ * the scrubbed arguments. Do not pass secrets to tools through the conversation.
  *
- * The default removes what has the unmistakable shape of a credential; it is precise rather than thorough, because a scrubber
- * that eats hashes and ids destroys an agent's work. Values that a program knows to be secret are removed exactly, whatever
- * their shape: pass them to {@link make}.
+ * The default scrubber removes only texts that can be nothing but a credential. A scrubber that also removed hashes and ids would destroy
+ * an agent's work. To remove other secrets, pass their values to {@link make}.
  *
  * @since 0.1.0
  */
@@ -18,29 +17,29 @@ import { keysOf, shapeOf } from "../domain/internal/misfits.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
 
 /**
- * Removes secrets.
+ * Removes secrets and host paths from texts. Provide your own as the service `Scrubber` or as an option of a Fermata.
  *
  * @category services
  * @since 0.1.0
  */
 export interface Scrubber {
-  /** Cleans what a tool returned or reported. */
+  /** Removes secrets and host paths from a tool's results, failures and output. */
   readonly scrub: (text: string) => string
-  /** Removes secrets, and nothing else, from everything else. Default: `scrub`. */
+  /** Removes only secrets, from all other texts of a run. Default: `scrub`. */
   readonly redact?: (text: string) => string
 }
 
-/** What to remove besides the known shapes. */
+/** Options of {@link make}: what to remove in addition to texts with the shape of a credential. */
 export interface ScrubberOptions {
   /** Secrets to remove by value, also as JSON, base64 and URL-encoded. Values under 6 characters are ignored. */
   readonly secrets?: Iterable<string | Redacted.Redacted<string>>
-  /** Path prefixes and what to show instead, such as a home directory and `~`. */
+  /** Path prefixes, each with its replacement, such as a home directory and `~`. */
   readonly paths?: ReadonlyArray<{ readonly path: string; readonly show: string }>
 }
 
 const redacted = "[redacted]"
 
-/** Shapes that are credentials and nothing else. All are linear: one bounded character class after a literal prefix. */
+/** Shapes that only credentials have. Matching is linear: each is a bounded character class after a literal prefix. */
 const shapes: ReadonlyArray<RegExp> = [
   /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]{0,8000}?-----END [A-Z ]{0,30}PRIVATE KEY-----/g,
   /\b(?:sk|rk|pk)[-_](?:ant-|proj-|live[-_]|test[-_])?[A-Za-z0-9_-]{20,200}/g,
@@ -53,14 +52,14 @@ const shapes: ReadonlyArray<RegExp> = [
   /\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,1000}/g
 ]
 
-/** Keeps the words around the secret, so that the output still reads. */
+/** Secrets recognized by the text around them, which stays. */
 const contexts: ReadonlyArray<readonly [RegExp, string]> = [
   [/\b(authorization:\s{0,5}(?:bearer|basic|token)\s{1,5})[^\s"'\\]{8,4000}/gi, `$1${redacted}`],
   [/(\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@"']{0,100}:)[^\s/@"']{3,200}(@)/gi, `$1${redacted}$2`]
 ]
 
 const encodings = (given: string): ReadonlyArray<string> => {
-  // Half of a character cannot be encoded, and is in no text that anybody sends.
+  // `encodeURIComponent` throws for a lone surrogate.
   const secret = given.toWellFormed()
   const base64 = Base64.encode(new TextEncoder().encode(secret))
   return [
@@ -79,14 +78,20 @@ const shape = shapeOf<ScrubberOptions>({
   paths: { each: keysOf(["path", "show"]) }
 })
 
-/** A scrubber for the known shapes, these secrets and these paths. Throws `OptionsInvalid` for a key that there is not. */
+/**
+ * Makes a scrubber that removes these secrets, these paths and every text with the shape of a credential.
+ *
+ * **Errors**
+ *
+ * Throws `OptionsInvalid` for an unknown option or a value of the wrong type.
+ */
 export const make = (options: ScrubberOptions = {}): Scrubber => {
   const problem = problemOf("Scrubber.make", options, shape)
   if (problem !== undefined) throw problem
   const values = new Set<string>()
   for (const secret of options.secrets ?? []) {
     const value: unknown = Redacted.isRedacted(secret) ? Redacted.value(secret) : secret
-    // An untyped program may hand over a setting that is not there.
+    // An untyped program may pass the value of a missing setting.
     if (typeof value !== "string") continue
     if (value.length >= shortestSecret) for (const form of encodings(value)) values.add(form)
   }
@@ -115,14 +120,14 @@ export const make = (options: ScrubberOptions = {}): Scrubber => {
 
 const shortestSecret = 6
 
-/** What every shape and context begins with or holds: one look tells that most texts have none of them. */
+/** A text that every shape and context contains. This one search saves the others for most texts. */
 const mayHoldShape =
   /-----BEGIN|[srp]k[-_]|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|ASIA|AIza|npm_|eyJ|authorization:|:\/\//i
 
-/** What stands for a text on which the scrubber failed. */
+/** The replacement for a text on which the scrubber failed. */
 export const withheld = "[withheld: the scrubber failed on this text]"
 
-/** A scrubber that never fails: where the given one throws, or returns no text, nothing of the text is shown. */
+/** Makes a scrubber that never fails: a text for which the given one throws or returns no string becomes {@link withheld}. */
 export const contained = (scrubber: Scrubber): Required<Scrubber> => {
   const attempt = (clean: (text: string) => unknown) => (text: string) => {
     try {
@@ -138,10 +143,10 @@ export const contained = (scrubber: Scrubber): Required<Scrubber> => {
   }
 }
 
-/** Changes nothing. */
+/** A scrubber that changes nothing. */
 export const none: Scrubber = { scrub: (text) => text }
 
-/** The scrubber in force; the known shapes unless another is provided. */
+/** The scrubber of the context. Default: {@link make} without options. */
 export const Scrubber = Context.Reference<Scrubber>("@fermata/sdk/tool/Scrubber", {
   defaultValue: () => make()
 })

@@ -1,9 +1,10 @@
 /**
- * Tools: what an agent can do, and how carefully.
+ * Definitions of the tools that an agent can call.
  *
- * A tool is a name, a schema for its arguments and a handler. It says what it may do (`safety`) and whether somebody has to be
- * asked; a tool that says neither is taken to have effects and is asked about. Its handler is called with decoded arguments
- * and never to find out where a run stood: at most once per decision.
+ * A tool is a name, a schema for its arguments and a handler. It declares its effect (`safety`) and whether its calls need approval;
+ * by default it is `sideEffecting`, and each call needs approval. The handler receives decoded arguments and is never called to
+ * rebuild the state of a run. A started body is repeated only if the tool is `readOnly` or `idempotent`, if its `reconcile` reports that
+ * the call did not happen, or by a `retry` decision.
  *
  * @since 0.1.0
  */
@@ -22,12 +23,12 @@ import type { ToolOptions } from "./ToolOptions.ts"
 
 export type { ApprovalContext, ApprovalOptions, Awaitable, Reconciled, ToolOptions } from "./ToolOptions.ts"
 
-/** The services that a result needs. Each call has a `Scope` of its own. */
+/** The services that the return value of a handler requires, except `Scope`: each call has its own. */
 export type Services<Out> =
   Out extends Effect.Effect<infer _A, infer _E, infer R> ? Exclude<R, Scope.Scope> : never
 
 /**
- * A tool, ready to be given to an agent.
+ * A tool, as {@link make} defines it, for the `tools` of an agent.
  *
  * @category models
  * @since 0.1.0
@@ -36,19 +37,19 @@ export interface Tool<R = never> {
   readonly name: string
   readonly description: string
   readonly target: Target
-  /** The decoder of the arguments, or why there is none. */
+  /** The decoder of the arguments, or the reason why the schema cannot be shown to a model. */
   readonly parameters: Result.Result<Decoder<unknown>, string>
   readonly safety: Safety
   readonly idempotent: boolean
   readonly aliases: ReadonlyArray<string>
   readonly options: ToolOptions<unknown, unknown>
-  /** The services that the handler and the callbacks need; a type only. */
+  /** The services that the handler and the callbacks require. Exists only as a type. */
   readonly "~services"?: (_: never) => R
 }
 
 /**
- * The services that callbacks were inferred to need, and never inferred from what the definition is used for. None where nothing is known of
- * them, as in `ReturnType<typeof make>`.
+ * The services that callbacks require, except `Scope`. `never` if they are unknown, as in `ReturnType<typeof make>`. The tuple keeps
+ * TypeScript from inferring them from the type that is expected of the definition.
  */
 export type Inferred<R> = [R] extends [infer S]
   ? unknown extends S
@@ -56,10 +57,10 @@ export type Inferred<R> = [R] extends [infer S]
     : Exclude<S, Scope.Scope>
   : never
 
-/** A tool, whatever it needs. `any`: a list takes every tool, and hands it on to where its services are named. */
+/** A tool that requires any services. It is `any` so that a list can hold tools with different services; a runtime's type collects them. */
 export type AnyTool = Tool<any>
 
-/** Services, whichever they are. `any`: what a program's tools need is known where a runtime is made, and nowhere after. */
+/** A context of any services. It is `any` because only the code that makes a runtime knows which services its tools require. */
 export type AnyServices = Context.Context<any>
 
 const noArguments = Schema.Struct({})
@@ -67,7 +68,7 @@ const noArguments = Schema.Struct({})
 /**
  * Defines a tool.
  *
- * **Example** (A tool that is asked about)
+ * **Example** (Defining a tool that needs approval)
  *
  * ```ts run
  * import { Tool } from "@fermata/sdk"
@@ -82,8 +83,8 @@ const noArguments = Schema.Struct({})
  *
  * **Errors**
  *
- * Throws `ToolDefinitionError` for a key that there is not, and for a value of another kind; everything else that can be wrong with a tool
- * is found when an agent that has it is bound to a runtime.
+ * Throws `ToolDefinitionError` for an unknown key and for a value of the wrong type. Binding an agent to a runtime checks everything
+ * else, such as the name and the schema.
  *
  * @category constructors
  * @since 0.1.0
@@ -97,7 +98,7 @@ export const make = <
   Preview = never
 >(
   name: string,
-  // The services of each callback are inferred by themselves.
+  // One type parameter a callback: TypeScript infers the services of each independently.
   options: Omit<ToolOptions<A, Out>, "needsApproval" | "reconcile" | "risk" | "preview"> &
     Pick<ToolOptions<A, Out, NeedsApproval>, "needsApproval"> &
     Pick<ToolOptions<A, Out, Reconcile>, "reconcile"> &
@@ -112,7 +113,7 @@ export const make = <
   return makeFor("tool", name, options as ToolOptions<unknown, unknown>)
 }
 
-/** Its parameters are only looked at when an agent that has it is built: most programs import more tools than they use. */
+/** Makes a tool. Its decoder is made on first use, when an agent with the tool is bound: most programs import more tools than they use. */
 const makeFor = (target: Tool["target"], name: string, options: ToolOptions<unknown, unknown>): Tool => {
   let parameters: Tool["parameters"] | undefined
   return {
@@ -137,7 +138,7 @@ export const Question = Schema.Struct({
   )
 })
 
-/** Lets the model ask the user. The run is held until it is answered; the answer is the call's result. */
+/** Asks the user a question. A call opens a `question` request and holds the run; the answer is the call's result. */
 export const askUser: Tool = makeFor("question", "ask_user", {
   description:
     "Asks the user a question and waits for the answer. Use it when you cannot go on without knowing.",
@@ -148,34 +149,37 @@ export const askUser: Tool = makeFor("question", "ask_user", {
 
 const contentTag = "~fermata/content"
 
-/** A result of several parts, such as text and an image. */
+/** A tool result of several parts, such as a text and an image. Made by {@link content}. */
 export interface Content {
   readonly [contentTag]: ReadonlyArray<UserPart>
 }
 
-/** Makes a result of several parts. */
+/** Makes a tool result of several parts. A handler returns it. */
 export const content = (parts: ReadonlyArray<UserPart>): Content => ({ [contentTag]: parts })
 
-/** The parts of what a handler returned. */
+/**
+ * Converts the return value of a handler to the parts of a tool result. A string is used as it is, an error gives its name and message,
+ * `undefined` and `null` give an empty text, {@link Content} gives its parts, and any other value gives its JSON.
+ */
 export const toContent = (value: unknown): ReadonlyArray<UserPart> => {
   if (typeof value === "string") return [{ _tag: "text", text: value }]
   if (value === undefined || value === null) return [{ _tag: "text", text: "" }]
-  if (value instanceof Error) return [{ _tag: "text", text: sayable(value) as string }]
+  if (value instanceof Error) return [{ _tag: "text", text: toJsonable(value) as string }]
   if (typeof value === "object" && contentTag in value) return (value as Content)[contentTag]
   return [{ _tag: "text", text: stringify(value) }]
 }
 
-/** What JSON has no form for, or an empty one, in a form that it has. */
-const sayable = (item: unknown): unknown => {
+/** Replaces a value that JSON cannot represent, such as a bigint, or represents as an empty object, such as a map. */
+const toJsonable = (item: unknown): unknown => {
   if (typeof item === "bigint") return item.toString()
   if (item instanceof Error) return `${item.name}: ${item.message}`
   return item instanceof Map || item instanceof Set ? [...item] : item
 }
 
-/** The JSON of a value; what JSON cannot say is said as text. */
+/** The JSON of a value, or its string form if it has none, as for a function or a cyclic object. */
 const stringify = (value: unknown): string => {
   try {
-    return JSON.stringify(value, (_key, item: unknown) => sayable(item)) ?? String(value)
+    return JSON.stringify(value, (_key, item: unknown) => toJsonable(item)) ?? String(value)
   } catch {
     return String(value)
   }

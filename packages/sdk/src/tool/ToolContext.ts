@@ -1,25 +1,25 @@
 /**
- * What a tool's handler knows about the call that it answers.
+ * The data and functions that a tool's handler receives about its call.
  *
  * @since 0.1.0
  */
 import type { RunId, SessionId, ToolCallId } from "../domain/Id.ts"
 
-/** One call, from the point of view of the handler. */
+/** The context of one tool call. */
 export interface ToolContext {
   readonly runId: RunId
   readonly sessionId: SessionId
   readonly callId: ToolCallId
-  /** Names of the agents from the root to the one that called. */
+  /** The names of the agents from the root to the agent that made the call. */
   readonly agentPath: ReadonlyArray<string>
-  /** From 1; above 1 when a call is repeated after a crash or by decision. */
+  /** The number of this attempt, from 1. Above 1 when the call is repeated after a crash or by a `retry` decision. */
   readonly attempt: number
-  /** The same for every attempt of this call, and different for every other call: hand it to the service that has the effect. */
+  /** A key that all attempts of this call share and no other call has. Pass it to the external service. */
   readonly idempotencyKey: string
-  /** Aborted when the call is cancelled or times out, before an effect of the handler is interrupted. */
+  /** Aborted when the call is cancelled or times out, before the handler's effect is interrupted. */
   readonly signal: AbortSignal
-  /** Publishes the progress of the call to its subscribers. Not kept, and not published once the call is over. */
+  /** Publishes a progress message to the run's subscribers. It is not stored, and is dropped after the end of the call. */
   readonly progress: (message: string) => void
-  /** Streams a piece of output to the run's subscribers. Not kept: the handler's return value is the result. */
+  /** Publishes a piece of output to the run's subscribers. It is not stored: the handler's return value is the result. */
   readonly output: (chunk: string) => void
 }

@@ -1,6 +1,8 @@
 /**
- * What can be wrong with a definition. Thrown where a tool or an agent is defined with a key that there is not, or a value of another kind;
- * everything else is found when an agent is bound to a runtime, before anything runs.
+ * Errors of the definitions of tools and agents, and {@link ToolFailure}.
+ *
+ * `Tool.make` and `Agent.make` throw the definition errors for an unknown key or a value of the wrong type. Binding an agent to a runtime
+ * fails with them for every other problem, before anything runs.
  *
  * @since 0.1.0
  */
@@ -8,7 +10,7 @@ import * as Schema from "effect/Schema"
 import { lines, sentence, text } from "../domain/Display.ts"
 import { Misfit } from "../domain/Misfit.ts"
 
-/** Two tools answer to one name. */
+/** Two tools of an agent have the same name or alias. */
 export class ToolNameTaken extends Schema.TaggedError<ToolNameTaken>()("ToolNameTaken", {
   agent: Schema.String,
   tool: Schema.String
@@ -18,13 +20,13 @@ export class ToolNameTaken extends Schema.TaggedError<ToolNameTaken>()("ToolName
   }
 }
 
-/** The definition of a tool cannot work. */
+/** The definition of a tool is invalid. */
 export class ToolDefinitionError extends Schema.TaggedError<ToolDefinitionError>()("ToolDefinitionError", {
-  /** The agent that has the tool; absent where the tool is defined and no agent has it yet. */
+  /** The agent that has the tool. Absent if `Tool.make` threw the error. */
   agent: Schema.optionalKey(Schema.String),
   tool: Schema.String,
   problem: Schema.String,
-  /** The keys in the definition that there are not, and values that do not fit. */
+  /** The unknown keys of the definition, and the values of the wrong type. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
@@ -33,11 +35,11 @@ export class ToolDefinitionError extends Schema.TaggedError<ToolDefinitionError>
   }
 }
 
-/** The definition of an agent cannot work. */
+/** The definition of an agent is invalid. */
 export class AgentDefinitionError extends Schema.TaggedError<AgentDefinitionError>()("AgentDefinitionError", {
   agent: Schema.String,
   problem: Schema.String,
-  /** The keys in the definition that there are not, and values that do not fit. */
+  /** The unknown keys of the definition, and the values of the wrong type. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
@@ -45,7 +47,7 @@ export class AgentDefinitionError extends Schema.TaggedError<AgentDefinitionErro
   }
 }
 
-/** A handler fails with this to say to the model, in its own words, what went wrong. */
+/** A failure of a handler with a description for the model. */
 export class ToolFailure extends Schema.TaggedError<ToolFailure>()("ToolFailure", {
   description: Schema.String
 }) {

@@ -1,5 +1,5 @@
 /**
- * What the definition of a tool may say.
+ * The options of a tool's definition.
  *
  * @since 0.1.0
  */
@@ -12,75 +12,81 @@ import type { Safety } from "../domain/Interruption.ts"
 import type { DataSchema } from "./DataSchema.ts"
 import type { ToolContext } from "./ToolContext.ts"
 
-/** A value, a promise of it, or an effect that makes it, in a scope of its own. */
+/** A value, a promise of it, or an effect that returns it. The effect runs in its own scope. */
 export type Awaitable<A, R = never> = A | Promise<A> | Effect.Effect<A, unknown, R | Scope.Scope>
 
-/** What a tool's `reconcile` found out about a call that was started by a process that is gone. */
+/** The answer of a tool's `reconcile` about a started call whose outcome is not recorded, for example after a crash. */
 export type Reconciled =
-  /** It happened; this is its result. */
+  /** The call happened, with this result. */
   | { readonly _tag: "happened"; readonly result: unknown }
-  /** It did not happen: run it. */
+  /** The call did not happen: the body runs. */
   | { readonly _tag: "notHappened" }
-  /** It went wrong and will not happen. */
+  /** The call failed and will not happen. The model reads the message. */
   | { readonly _tag: "failed"; readonly message: string }
   /** Outcome unknown: open an `inDoubt` request. */
   | { readonly _tag: "unknown" }
 
-/** How a tool's calls are asked about. */
+/** Options of a tool's approval requests. */
 export interface ApprovalOptions {
-  /** How long a request waits. Default: for ever. */
+  /** How long a request waits for a decision. Default: without a limit. */
   readonly expiresIn?: Duration.Input
-  /** What happens then. Default: `deny`. */
+  /** The effect of the expiry: `deny` denies the call, `stay` keeps the request open. Default: `deny`. */
   readonly onExpiry?: "deny" | "stay"
 }
 
-/** What a tool knows when it judges whether a call needs approval. */
+/** The second argument of a `needsApproval` function. */
 export interface ApprovalContext {
   readonly runId: string
   readonly sessionId: string
   readonly agentPath: ReadonlyArray<string>
 }
 
-/** The definition of a tool. `R` are the services that its callbacks need; those of the handler are in `Out`. */
+/** The definition of a tool. `R` are the services that its callbacks require; those of the handler are in `Out`. */
 export interface ToolOptions<A, Out, R = never> {
-  /** What it does, for the model. */
+  /** What the tool does, for the model. */
   readonly description?: string
-  /** The arguments: a struct of an Effect Schema, or an object of any Standard Schema. Default: none. */
+  /** The schema of the arguments: a struct of Effect's Schema, or an object of a Standard Schema. Default: no arguments. */
   readonly parameters?: DataSchema<A>
-  /** Does it, in a scope of its own. What it returns is the result: text as it is, anything else as JSON, or `Tool.content`. */
+  /**
+   * Runs the call: returns a value, a promise or an effect, which gets its own scope. The result is a string as it is, the parts of
+   * `Tool.content`, or any other value as JSON.
+   */
   readonly handler: (args: A, context: ToolContext) => Out
   /**
-   * The errors that the handler may fail with, as the model gets them: their message and, as JSON, their encoded fields. Of another error the
-   * model gets the message. Default: that of the error itself, if it is a `Schema.TaggedError`.
+   * The schema of the handler's errors. The model receives an error's message and its encoded fields as JSON, and only the message of an
+   * error that the schema does not encode. Default: the error's own schema if it is a `Schema.TaggedError`.
    */
   readonly failure?: Schema.Codec<unknown, unknown>
-  /** What it may do. Default: `sideEffecting`. */
+  /** The effect of a call. Default: `sideEffecting`. */
   readonly safety?: Safety
   /**
-   * Whether a call needs approval. Default: only for tools that are not `readOnly`. A judgement that fails is a yes. It, `risk`, `preview`
-   * and `reconcile` may each take as long as a call.
+   * Whether a call needs approval. Default: only if the tool is not `readOnly`. A function that fails counts as `true`. This callback
+   * has the same timeout as the body, and so has each of `risk`, `preview` and `reconcile`.
    */
   readonly needsApproval?: boolean | ((args: A, context: ApprovalContext) => Awaitable<boolean, R>)
-  /** Whether running it again with the same idempotency key does no harm. Default: no. */
+  /** Whether the tool has the same effect once or repeatedly under one idempotency key. Default: `false`. */
   readonly idempotent?: boolean
-  /** Finds out what became of a call that was started and not finished. Where it fails, an `inDoubt` request is opened. */
+  /** Determines the outcome of a started call whose outcome is not recorded. If it is missing or fails, an `inDoubt` request is opened. */
   readonly reconcile?: (idempotencyKey: string, args: A) => Awaitable<Reconciled, R>
-  /** How long one call may take. Default: the run's `toolTimeoutMs`. */
+  /** The timeout of the body, or of each of its tries with `retry`. Default: the run's `toolTimeoutMs`. */
   readonly timeout?: Duration.Input
-  /** When to try again after a failure. Only for tools that are `readOnly` or `idempotent`. */
+  /** The schedule for repeating a failed body. Only for tools that are `readOnly` or `idempotent`. Default: no repetition. */
   readonly retry?: Schedule.Schedule<unknown, unknown>
   readonly approval?: ApprovalOptions
-  /** What could go wrong, for the approver. One that fails, or is no text, is left out. */
+  /** What could go wrong, for the person who decides. A function that fails or returns no string is ignored. */
   readonly risk?: string | ((args: A) => Awaitable<string, R>)
-  /** What would happen, for the approver: a diff, an amount. One that fails, or is no text, is left out. */
+  /** What would happen, for the person who decides: a diff, an amount. A function that fails or returns no string is ignored. */
   readonly preview?: (args: A) => Awaitable<string, R>
-  /** Earlier names, so that runs that were held under them still find it. */
+  /** Earlier names of the tool, by which held runs find it after a rename. */
   readonly aliases?: ReadonlyArray<string>
   /**
-   * What the tool is, where its name does not say: approvals and grants for a tool of one identity never release one of another. For
-   * tools that are named elsewhere, such as the tools of a server. Default: the name alone.
+   * Identifies the tool in addition to its name: an approval or a grant for one identity never covers a call of another. Use it for tools
+   * that are named outside the program, such as those of an MCP server. Default: only the name identifies the tool.
    */
   readonly identity?: string
-  /** Names to show it by, in this order, where another tool of the agent has its name. Default: none, and the agent is refused. */
+  /**
+   * Other names for the tool, tried in order if another tool of the agent has its name; not for two tools of one `identity`. If all are
+   * taken, the agent is refused. Default: none.
+   */
   readonly otherNames?: ReadonlyArray<string>
 }

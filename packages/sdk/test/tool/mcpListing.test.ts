@@ -44,7 +44,7 @@ describe("the name of an MCP tool", () => {
       kept.map(([, { description }]) => description),
       ["first"]
     )
-    assert.deepStrictEqual(leftOut, [{ tool: "a", why: "the server lists another one of this name" }])
+    assert.deepStrictEqual(leftOut, [{ tool: "a", why: "the server lists another tool with this name" }])
   })
 })
 
@@ -77,7 +77,7 @@ describe("a listed MCP tool", () => {
       { name: "a", description: 7, inputSchema: object, annotations: { readOnlyHint: "yes" } },
       { name: "a", inputSchema: object }
     ],
-    ["is left out when it is not an object", "tool", "it is no object"],
+    ["is left out when it is not an object", "tool", "it is not an object"],
     [
       "is left out when its name is too long",
       { name: "a".repeat(513), inputSchema: object },
@@ -87,27 +87,27 @@ describe("a listed MCP tool", () => {
     [
       "is left out when its arguments are a list",
       { name: "a", inputSchema: { type: "array" } },
-      "its arguments are no object"
+      "its arguments are not an object"
     ],
     [
       "is left out when its schema is not an object",
       { name: "a", inputSchema: "object" },
-      "its arguments are no object"
+      "its arguments are not an object"
     ],
     [
       "is left out when its properties are invalid",
       { name: "a", inputSchema: { properties: 7 } },
-      "its JSON Schema is none"
+      "its JSON Schema is invalid"
     ],
     [
       "is left out when its schema is nested too deeply",
       { name: "a", inputSchema: { ...object, deep } },
-      "its description lies more than 200 levels deep"
+      "its definition is nested more than 200 levels deep"
     ],
     [
       "is left out when it runs only as a task",
       { name: "a", inputSchema: object, execution: { taskSupport: "required" } },
-      "it runs as a task only, which is not supported"
+      "it runs only as a task, which is not supported"
     ]
   ]
   for (const [title, tool, expected] of cases) {

@@ -1,26 +1,25 @@
 /**
- * The arguments of a call as a tool's schema decoded them: what is shown and digested is what the body gets.
+ * The arguments of a call as decoded by the tool's schema. The body receives the arguments that the request showed and the digest binds.
  *
- * Decoded arguments that are JSON are kept as they are and never decoded again, so that neither a default nor a transformation that a
- * deploy changed comes between an approval and its body. Those that are no JSON, such as a date, are decoded again for the body, and
- * compared with what they looked like.
+ * Decoded arguments that are JSON are stored and never decoded again, so that a deploy that changes a default or a transformation cannot
+ * change an approved call. Others, such as dates, are decoded again for the body, and compared with their stored rendering.
  */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import { copyJson, maxGivenDepth, sameJson } from "../../domain/internal/json.ts"
 import type { Decoder } from "../DataSchema.ts"
 
-/** Decoded arguments, for the journal, for a person and for the body. */
+/** Decoded arguments, as the journal stores them. */
 export interface DecodedArguments {
-  /** In the form that the schema reads. */
+  /** The encoded arguments, which the schema can decode. */
   readonly arguments: Schema.Json
-  /** As JSON: what a person is shown and a grant is compared with. */
+  /** The decoded arguments as JSON, which a request shows and a grant is compared with. */
   readonly shown: Schema.Json
-  /** Set when the decoded arguments are no JSON: what they look like. */
+  /** The rendering of decoded arguments that are not JSON; `undefined` for JSON. */
   readonly rendering: Schema.Json | undefined
 }
 
-/** Describes what a schema made of `json`. */
+/** Describes the value that a schema decoded from `json`. */
 export const describeDecoded = (
   decoder: Pick<Decoder<unknown>, "encode">,
   json: Schema.Json,
@@ -34,12 +33,12 @@ export const describeDecoded = (
 }
 
 /**
- * The value of edited arguments, which have to be exactly what the body gets.
+ * Decodes edited arguments, which must be exactly what the body receives.
  *
  * **Details**
  *
- * An edit is written in the form that was shown. One that the schema would change (a default that it lacks, a field that the tool
- * does not know, a transformation) is refused: the approver has not seen what would run.
+ * An edit has the form that the request showed. It is refused if the schema would change it, for example by a default, by removing an
+ * unknown field or by a transformation: the body would receive arguments that the request did not show.
  */
 export const decodeEdited = (
   decoder: Pick<Decoder<unknown>, "encode">,
@@ -50,7 +49,7 @@ export const decodeEdited = (
   const asGiven = Effect.flatMap(decode(edited), (decoded) =>
     isShown(decoded) ? Effect.succeed(decoded) : Effect.fail(changedText(decoder, edited, decoded))
   )
-  // Where the decoded form is another than what the schema reads, a codec with a way back takes the decoded form.
+  // The request showed the decoded form. If the schema decodes from another form, the edit is encoded first.
   const encoded = decoder.encode === undefined ? undefined : safely(() => decoder.encode?.(edited))
   if (encoded === undefined || sameJson(encoded, edited)) return asGiven
   return decode(encoded).pipe(
@@ -75,7 +74,7 @@ const copied: ReadonlySet<unknown> = new Set([
   Uint8Array.prototype
 ])
 
-/** A copy of what a schema made of JSON; `undefined` where it holds what cannot be copied, such as an object of a class. */
+/** Copies decoded arguments. Returns `undefined` if they contain a value that cannot be copied, such as an instance of a class. */
 export const copyDecoded = (value: unknown): unknown => (isCopied(value) ? structuredClone(value) : undefined)
 
 const isCopied = (value: unknown, levels: number = maxGivenDepth): boolean => {
@@ -98,10 +97,10 @@ const safely = <A>(f: () => A): A | undefined => {
   }
 }
 
-/** What a value looks like, as JSON. Two values that look the same count as the same. */
+/** Renders a value as JSON. Values with the same rendering count as equal. */
 const render = (value: unknown, levels: number = maxGivenDepth): Schema.Json => look(value, levels).json
 
-/** What a value looks like, and whether there may be more to it: an object of a class shows what the class lets out. */
+/** The rendering of a value. `isOpaque` if the value may contain more than it shows, such as an instance of a class. */
 interface Look {
   readonly json: Schema.Json
   readonly isOpaque: boolean
@@ -110,7 +109,7 @@ interface Look {
 const clear = (json: Schema.Json): Look => ({ json, isOpaque: false })
 const opaque = (json: Schema.Json): Look => ({ json, isOpaque: true })
 
-/** `given` is what the schema read at this place, where that is known. Beside it, what is opaque shows both. */
+/** Renders a value. An opaque part is shown with `given`, the JSON from which the schema decoded it, if that is known. */
 const look = (value: unknown, levels: number, given?: Schema.Json): Look => {
   switch (typeof value) {
     case "string":
@@ -134,7 +133,7 @@ const lookAt = (value: object, levels: number, given: Schema.Json | undefined): 
   if (value instanceof Date)
     return clear(Number.isNaN(value.getTime()) ? "Invalid Date" : value.toISOString())
   if (Array.isArray(value)) {
-    // What is not there would be shown as if it were, and no journal takes it.
+    // A hole would be shown like a value, and a journal cannot store it.
     for (let index = 0; index < value.length; index += 1)
       if (!(index in value)) throw new TypeError("its schema makes a list with holes of its arguments")
     const items: ReadonlyArray<Schema.Json> = Array.isArray(given) ? given : []
@@ -174,10 +173,10 @@ const listed = (items: ReadonlyArray<Look>): Look => ({
 const lookWithGiven = (value: unknown, levels: number, given: Schema.Json | undefined): Look => {
   const seen = look(value, levels, given)
   if (!seen.isOpaque || given === undefined) return seen
-  const saysNothing = sameJson(seen.json, {}) || sameJson(seen.json, given)
-  return clear(saysNothing ? given : { given, is: seen.json })
+  const addsNothing = sameJson(seen.json, {}) || sameJson(seen.json, given)
+  return clear(addsNothing ? given : { given, is: seen.json })
 }
 
-/** What a person is shown of a value that is no JSON: what it looks like and, where that may not be all, what it was made from. */
+/** The form in which a request shows a value that is not JSON: its rendering, with the JSON it was decoded from where it is opaque. */
 const renderWithGiven = (value: unknown, given: Schema.Json): Schema.Json =>
   lookWithGiven(value, maxGivenDepth, given).json

@@ -1,6 +1,5 @@
 /**
- * What the definition of a tool may have, key by key: what is misspelt would be left out in silence, and a tool that was to be asked about
- * would not be.
+ * Checks the keys of a tool's definition. A misspelt key would otherwise be ignored silently, and with it, for example, an approval rule.
  */
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
@@ -39,6 +38,6 @@ const shape = shapeOf<ToolOptions<unknown, unknown>>({
   otherNames: strings
 })
 
-/** What of a tool's definition does not fit. */
+/** Returns the unknown keys of a tool's definition and the values of the wrong type. */
 export const definitionMisfits = (options: unknown): ReadonlyArray<Misfit> =>
   optionMisfits(options, shape, "its definition")

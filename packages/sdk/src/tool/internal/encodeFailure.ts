@@ -1,5 +1,5 @@
 /**
- * The fields of a typed error, for the model.
+ * Encodes the fields of a typed error for the model.
  */
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -7,8 +7,8 @@ import { ToolFailure } from "../ToolError.ts"
 import type { ToolOptions } from "../ToolOptions.ts"
 
 /**
- * The JSON of an error by the schema that its tool declares for failures, else by its own, if it is a `Schema.TaggedError`. None of an error
- * that has no schema, or does not fit; nor of a `ToolFailure`, which says all that it has in words.
+ * Encodes an error as JSON, with the tool's `failure` schema or else with the error's own if it is a `Schema.TaggedError`. Returns
+ * `undefined` if there is no schema, if the error does not match it, and for a `ToolFailure`, whose message has all its data.
  */
 export const encodeFailure = (
   declared: ToolOptions<never, unknown>["failure"],
@@ -20,7 +20,7 @@ export const encodeFailure = (
     const encoded = Schema.encodeUnknownOption(Schema.toCodecJson(schema))(error)
     return Option.isSome(encoded) ? JSON.stringify(encoded.value) : undefined
   } catch {
-    // What is thrown may be anything, and a schema may need what there is not.
+    // A thrown value may be anything, and a schema may require services.
     return undefined
   }
 }

@@ -6,12 +6,13 @@ import * as SchemaRepresentation from "effect/SchemaRepresentation"
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "effect/StandardSchema"
 import type { DataSchema } from "../DataSchema.ts"
 
-/** An object by its names. */
+/** Arguments by name. */
 export type Arguments = Readonly<Record<string, unknown>>
 
 /**
- * The schema as a data schema: shown to the model as far as providers take it, with the rest in words, and checked as far as Effect
- * understands it. Whoever described it checks again. Patterns are not tried: those of a stranger may take for ever.
+ * Converts a JSON Schema to a data schema. The model receives the keywords that providers accept; `words` describes the rest. Arguments
+ * are checked as far as Effect supports the schema, and the server checks them again. Patterns are not matched, since a foreign regular
+ * expression may take exponential time.
  */
 export const fromJsonSchema = (
   schema: Schema.JsonObject
@@ -36,7 +37,7 @@ export const fromJsonSchema = (
   return { parameters: { "~standard": standard }, words }
 }
 
-/** Says what is wrong with a value. A schema that Effect cannot read finds nothing wrong. */
+/** Makes a check that describes what is wrong with a value. A schema that Effect cannot read accepts every value. */
 const checkOf = (schema: Schema.JsonObject, dialect: string): ((value: unknown) => string | undefined) => {
   try {
     const document = /draft-0[4-7]/.test(dialect)
@@ -59,11 +60,11 @@ const checkOf = (schema: Schema.JsonObject, dialect: string): ((value: unknown) 
   }
 }
 
-/** At the top of a schema, OpenAI and Anthropic refuse these, and with them the whole request. */
+/** Keywords at the top level of a schema for which OpenAI and Anthropic refuse the whole request. */
 const refusedAtTop = ["anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else"]
 
 /**
- * A schema as it can be shown, and in words what is left out of it. What it demands is checked all the same.
+ * Removes the refused keywords from a schema and describes them in words. The shown properties include those of removed branches.
  *
  * See https://developers.openai.com/api/docs/guides/structured-outputs#root-objects-must-not-be-anyof
  */

@@ -1,7 +1,7 @@
 /**
- * A connection to an MCP server that is made again when it was lost. A call in flight at the loss is not repeated: nobody knows whether it
- * took effect. The next call connects again, a few times a minute, and is made only if the server still has the tool as it was listed:
- * what was approved is what is called.
+ * A connection to an MCP server that reconnects after a loss. A call that was in flight is not repeated, since it may have taken effect.
+ * The next call reconnects, at most five times a minute, and is sent only if the server still lists the tool unchanged: an approval holds
+ * for that tool only.
  */
 import type * as McpClient from "effect/ai/McpClient"
 import {
@@ -20,19 +20,19 @@ import * as Semaphore from "effect/Semaphore"
 import { sameJson } from "../../domain/internal/json.ts"
 import { isTooLarge, maxMessageBytes } from "./mcpLines.ts"
 
-/** One connection, until it is lost. */
+/** A connection to a server. */
 export interface Connection {
   readonly client: McpClient.McpClient
-  /** Whether no call can be answered over it any more. */
+  /** Whether the connection is lost, so that it can answer no further call. */
   readonly isLost: () => boolean
 }
 
-/** How a connection learns that it was lost. */
+/** Records the loss of a connection. */
 export interface Loss {
   lost: boolean
 }
 
-/** Connections that may be made again within {@link window}. */
+/** The most reconnections within {@link window} milliseconds. */
 const mostConnections = 5
 const window = 60_000
 
@@ -42,8 +42,8 @@ const fail = (reason: McpClientErrorReason): Effect.Effect<never, McpClientError
 const tooLarge = fail(new LimitError({ description: "The result is larger than 16 MiB and was not read." }))
 
 /**
- * Bounds the messages of a transport and notices its loss. Effect's transport over a process fails for good with its first failure; over
- * HTTP a failure concerns its own request, but for the end of the session.
+ * Limits the size of a transport's messages and records its loss. Effect's transport to a process never recovers from a failure; over
+ * HTTP, only the end of the session (`ClosedError`) is a loss.
  */
 export const watchLoss = (
   transport: McpClient.Transport,
@@ -67,7 +67,7 @@ export const watchLoss = (
     })
 })
 
-/** A tool is not called: the connection could not be made again, or the server has it no more as it was. */
+/** The failure of a call that was not sent: reconnecting failed, or the server has changed or removed the tool. */
 export interface NotCalled {
   readonly _tag: "NotCalled"
   readonly why: string
@@ -75,10 +75,10 @@ export interface NotCalled {
 
 const notCalled = (why: string): Effect.Effect<never, NotCalled> => Effect.fail({ _tag: "NotCalled", why })
 
-/** Gives the client for a call of the tool. */
+/** Returns the client for a call of a tool, after reconnecting if necessary. */
 export type ClientFor = (tool: McpSchema.Tool) => Effect.Effect<McpClient.McpClient, NotCalled>
 
-/** Calls over the first connection while it lasts, and then over others that `connect` makes in the scope that it is given. */
+/** Uses the first connection until it is lost, and then connections that `connect` makes, each in a scope of its own. */
 export const reconnecting = <E>(
   connect: (scope: Scope.Scope) => Effect.Effect<Connection, E>,
   first: { readonly connection: Connection; readonly scope: Scope.Closeable },
@@ -107,7 +107,7 @@ export const reconnecting = <E>(
         )
       }
       attempts = [...attempts, now]
-      // Ends in its own time: what is left of a server that has gone must not keep the next one from starting.
+      // Close the lost connection in the background: its server may end slowly, and must not delay the next one.
       yield* Effect.forkIn(Scope.close(current.scope, Exit.void), outer)
       const scope = yield* Scope.fork(outer)
       const made = Effect.gen(function* () {
@@ -143,7 +143,7 @@ const isSame = (one: McpSchema.Tool | undefined, other: McpSchema.Tool): boolean
   sameJson(one.inputSchema as Schema.Json, other.inputSchema as Schema.Json) &&
   one.description === other.description
 
-/** The connection of a client that was given, and cannot be made again. */
+/** Always returns the given client: a caller's own client cannot be reconnected. */
 export const fixedConnection =
   (client: McpClient.McpClient): ClientFor =>
   () =>

@@ -1,16 +1,16 @@
 /**
- * The output of an MCP server's process, line by line and bounded. Effect's transport ends a connection for good at a line that is too
- * long or is no JSON. Here such a line concerns its own call alone: one that is too long is replaced, while it is still arriving, by an
- * error for the request that it answers, and one that cannot be a message (a server that logs to its standard output) is skipped.
+ * Filters the output of an MCP server's process by line. Effect's transport ends the connection at a line that is too long or is not JSON.
+ * Here, a line that is too long is replaced by an error for the request that it answers and not buffered further, and a line that cannot be
+ * a message is dropped, as when a server logs to its standard output.
  */
 
-/** Largest message of a server, and of a request to it: 16 MiB. */
+/** The largest message to or from a server: 16 MiB. */
 export const maxMessageBytes = 16 * 1024 * 1024
 
-/** Marks the errors that stand for a result that was not read. */
+/** Marks the errors that replace results that were too large. */
 const tooLargeMark = "fermata: this result was not read"
 
-/** Whether the response stands for a result that was too large. */
+/** Whether a response replaces a result that was too large. */
 export const isTooLarge = (response: object): boolean =>
   "error" in response && (response.error as { readonly data?: unknown } | undefined)?.data === tooLargeMark
 
@@ -24,10 +24,10 @@ const closers = [125, 93]
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
-/** Longest id of a request that is read; ours are numbers. */
+/** Longest request id that is recognized, in bytes. The client's ids are numbers. */
 const longestToken = 64
 
-/** Reads the id of a message, and whether it is a request or a notification, from its bytes as they pass. Keeps none of the rest. */
+/** Scans the bytes of a message for its id, and for a `method`, which requests and notifications have. Buffers nothing else. */
 class Envelope {
   id: string | undefined
   hasMethod = false
@@ -81,7 +81,7 @@ class Envelope {
   }
 }
 
-/** Takes the chunks of a server's output and gives its whole lines. One for each process. */
+/** Makes a filter for one process. It takes a chunk of output and returns the lines that the chunk completes. */
 export const make = (
   maxBytes: number = maxMessageBytes
 ): ((chunk: Uint8Array) => Uint8Array<ArrayBuffer>) => {
@@ -114,13 +114,13 @@ export const make = (
       lines.push(endLine())
       from = end + 1
     }
-    // The rest outlives the chunk, whose memory belongs to the stream.
+    // The rest is copied, since the stream may reuse the chunk's memory.
     keep(skipped === undefined ? chunk.slice(from) : chunk.subarray(from))
     return joined(lines)
   }
 }
 
-/** The line if it can be a message, with its end; otherwise nothing. */
+/** Returns the line with its line break if it can be a message, and nothing otherwise. */
 const messageIn = (line: Uint8Array): Uint8Array => {
   const first = line.find((byte) => byte > 32)
   return first !== undefined && openers.includes(first)
@@ -128,7 +128,7 @@ const messageIn = (line: Uint8Array): Uint8Array => {
     : new Uint8Array()
 }
 
-/** An error for the request that a skipped line answers. Requests and notifications of the server are skipped without a word. */
+/** The error for the request that a skipped line answers. Skipped requests and notifications of the server get none. */
 const insteadOf = ({ hasMethod, id }: Envelope): Uint8Array => {
   if (hasMethod || id === undefined) return new Uint8Array()
   const error = { code: -32000, message: "The result is too large.", data: tooLargeMark }

@@ -1,7 +1,7 @@
 /**
- * What an MCP server lists, as tools that a model can be shown. Servers list what they like: names with dots and slashes, schemas that
- * say nothing of an object, two tools of one name. One such tool must not cost an agent all the others, or its model calls: it is shown
- * in another way where it can be, and left out, with a warning, where it cannot.
+ * Converts the tools that an MCP server lists to tools that a model can be shown. A listing may have names with dots and slashes, schemas
+ * without a type, or two tools with one name. Such a tool must not make the others unusable or the provider refuse the request: it is
+ * adapted if possible, and otherwise left out with a warning.
  */
 import * as McpSchema from "effect/ai/McpSchema"
 import * as Effect from "effect/Effect"
@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import { sentence } from "../../domain/Display.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 
-/** A tool that is left out, and why. */
+/** A tool that is left out, and the reason. */
 interface LeftOut {
   readonly tool: string
   readonly why: string
@@ -21,7 +21,7 @@ type Fields = Readonly<Record<string, unknown>>
 const fieldsOf = (value: unknown): Fields | undefined =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined
 
-/** Says which tools an agent has to do without. */
+/** Logs a warning for each tool that is left out. */
 export const warnOfLeftOut = (leftOut: ReadonlyArray<LeftOut>): Effect.Effect<void> =>
   Effect.forEach(
     leftOut,
@@ -29,14 +29,14 @@ export const warnOfLeftOut = (leftOut: ReadonlyArray<LeftOut>): Effect.Effect<vo
     { discard: true }
   )
 
-/** The name of a tool is kept with every run that has it. MCP asks for at most 128 characters. */
+/** The longest name of a tool, in characters; each run stores the names. MCP recommends at most 128. */
 const longestName = 512
 
 const decodeTool = Schema.decodeUnknownResult(McpSchema.Tool)
 
 /**
- * The result of `tools/list` with those of its tools that can be used. Effect's client refuses the whole list for one that it cannot
- * read, and drops without a word what it cannot call.
+ * Removes unusable tools from the result of `tools/list`. Effect's client would refuse the whole list for a tool that it cannot decode, and
+ * silently drop a tool that it cannot call.
  */
 export const readableTools = (
   result: unknown,
@@ -49,22 +49,23 @@ export const readableTools = (
   for (const listed of fields.tools) {
     const tool = fieldsOf(listed)
     const name = typeof tool?.name === "string" ? tool.name : ""
-    const read = tool === undefined ? "it is no object" : readTool(tool, isCallable)
+    const read = tool === undefined ? "it is not an object" : readTool(tool, isCallable)
     if (typeof read === "string") leftOut.push({ tool: name, why: read })
     else tools.push(read)
   }
   return { result: { ...fields, tools }, leftOut }
 }
 
-/** The tool, without what is wrong about it and not needed; or why it cannot be used. */
+/** Returns the tool without invalid optional fields, or the reason why it cannot be used. */
 const readTool = (tool: Fields, isCallable: (tool: McpSchema.Tool) => boolean): Fields | string => {
   if (typeof tool.name !== "string" || tool.name === "") return "it has no name"
   if (tool.name.length > longestName) return `its name is longer than ${longestName} characters`
-  if (isDeeperThan(tool, maxGivenDepth)) return `its description lies more than ${maxGivenDepth} levels deep`
+  if (isDeeperThan(tool, maxGivenDepth))
+    return `its definition is nested more than ${maxGivenDepth} levels deep`
   if (fieldsOf(tool.execution)?.taskSupport === "required")
-    return "it runs as a task only, which is not supported"
+    return "it runs only as a task, which is not supported"
   const inputSchema = objectSchema(tool.inputSchema)
-  if (inputSchema === undefined) return "its arguments are no object"
+  if (inputSchema === undefined) return "its arguments are not an object"
   const { annotations, description, name } = tool
   const bare = { name, inputSchema, ...(typeof description === "string" ? { description } : {}) }
   for (const form of [{ ...tool, inputSchema }, { ...bare, annotations }, bare]) {
@@ -72,10 +73,10 @@ const readTool = (tool: Fields, isCallable: (tool: McpSchema.Tool) => boolean): 
     if (Result.isFailure(decoded)) continue
     return isCallable(decoded.success) ? form : "it takes arguments in headers that cannot be sent"
   }
-  return "its JSON Schema is none"
+  return "its JSON Schema is invalid"
 }
 
-/** A schema of an object, also where the server did not say so; `undefined` for one of something else. */
+/** Adds `type: "object"` to a schema that lacks it. Returns `undefined` for the schema of another type. */
 const objectSchema = (schema: unknown): Fields | undefined => {
   // Tools without arguments often have no schema.
   if (schema === undefined || schema === null || schema === true) return { type: "object", properties: {} }
@@ -87,7 +88,7 @@ const objectSchema = (schema: unknown): Fields | undefined => {
   return mayBeObject ? { ...fields, type: "object" } : undefined
 }
 
-/** The name of each tool, as every model takes it, and those that are left out because another has theirs. */
+/** Gives each tool a name that every model accepts. Leaves out a tool with the same name as an earlier one. */
 export const nameTools = (
   tools: ReadonlyArray<McpSchema.Tool>,
   prefix: string
@@ -99,7 +100,7 @@ export const nameTools = (
   const leftOut: Array<LeftOut> = []
   for (const tool of tools) {
     if (known.has(tool.name))
-      leftOut.push({ tool: tool.name, why: "the server lists another one of this name" })
+      leftOut.push({ tool: tool.name, why: "the server lists another tool with this name" })
     else known.set(tool.name, tool)
   }
   const claims = Map.groupBy(known.keys(), (name) => shownName(prefix + name))
@@ -108,18 +109,18 @@ export const nameTools = (
     named: [...known].map(([name, tool]) => {
       const whole = prefix + name
       const shown = shownName(whole)
-      // Who has the name as it stands keeps it. The others are told apart by what is theirs, and not by the order in which they are listed.
+      // A tool whose own name is valid keeps it. Others get a suffix from their own name, so that the order of the listing does not matter.
       const isClear = shown === whole || claims.get(shown)?.length === 1
       return [isClear ? shown : `${shown.slice(0, 64 - 7)}_${digest(whole)}`, tool] as const
     })
   }
 }
 
-/** What a tool is, whatever it is called: the server's name and the name that the server has for it. */
+/** The identity of a tool: the server's name, and the server's name for the tool. */
 export const identityOf = (server: string, name: string): string =>
   `mcp:${server.replaceAll("%", "%25").replaceAll(":", "%3A")}:${name}`
 
-/** The names that tell a tool apart from others of its name: with that of its server, and with what only it has. */
+/** Other names for a tool whose name is taken: with the server's name in front, and with a suffix from both names. */
 export const otherNames = (server: string, name: string): ReadonlyArray<string> => {
   const whole = `${server}_${name}`
   const shown = shownName(whole)

@@ -1,5 +1,5 @@
 /**
- * What a call of an MCP server's tool came to, as the result of a tool or its failure.
+ * Converts the outcome of a call to an MCP server into the result or the failure of a tool.
  */
 import type { McpClientError } from "effect/ai/McpClientError"
 import type * as McpSchema from "effect/ai/McpSchema"
@@ -10,7 +10,7 @@ import * as Tool from "../Tool.ts"
 import { ToolFailure } from "../ToolError.ts"
 import type * as Connection from "./mcpConnection.ts"
 
-/** The content of a result, as much of it as is passed on; a failure where the server says that it is one. */
+/** Converts a result to content of at most `longest` characters. Fails if the server marks the result as an error. */
 export const resultOf = (
   result: McpSchema.CallToolResult,
   longest: number
@@ -39,7 +39,7 @@ export const resultOf = (
   return Effect.succeed(Tool.content(bounded))
 }
 
-/** The beginning of a text that is too long, and how much of it there was. */
+/** Cuts a text that is too long, and states its length. */
 const cut = (text: string, longest: number): string =>
   text.length <= longest
     ? text
@@ -76,8 +76,8 @@ const fileOf = (mediaType: string, bytes: Uint8Array, name?: string): UserPart =
 })
 
 /**
- * Whether a call took effect is not known once it was sent, whatever failed then, but for the answers of a server that ran nothing: only
- * the result of a tool says what it did.
+ * Converts the error of a call to a failure of the tool. The failure says that the call may have taken effect, unless nothing ran
+ * (`NotCalled`, `UnsupportedError`) or the tool itself reported the error (`ToolError`).
  */
 export const failureOf = (
   name: string,
