@@ -26,7 +26,7 @@ const lineAt = (text: string, index: number) => text.slice(0, index).split("\n")
 
 const folders = process.argv.slice(2)
 const skipped = new Set(["node_modules", "dist", ".tmp", ".git"])
-const files = (folders.length === 0 ? ["."] : folders).flatMap((folder) =>
+const files = (folders.length === 0 ? [".", ".changeset"] : folders).flatMap((folder) =>
   Fs.globSync(`${folder}/**/*.{ts,md}`, { cwd: root, exclude: (name) => skipped.has(Path.basename(name)) })
 )
 
