@@ -1,5 +1,5 @@
 /**
- * What there is to check stored runs by, and what the check finds.
+ * The input and the output of `RunChecker`: evidence about stored runs, and violations of invariants.
  *
  * @since 0.1.0
  */
@@ -11,45 +11,45 @@ import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
 import type { Receipt, SentMessage } from "../store/SentMessage.ts"
 
-/** One run as the store has it. */
+/** A stored run. */
 export interface Journal {
   readonly runId: RunId
   /** The run's own events, oldest first. */
   readonly events: ReadonlyArray<RunEvent>
-  /** What the head says. */
+  /** Revision and status of the run's head. */
   readonly revision: Revision
   readonly status: Status
-  /** The run before it in the session, which must be among the journals. */
+  /** The run that it builds on, which must be among the journals. */
   readonly parent?: { readonly runId: RunId; readonly revision: Revision }
 }
 
-/** Something that a tool did, as the tool itself wrote it down at the moment it did it. */
+/** A side effect of a tool, recorded by the tool itself when it happened. */
 export interface Effect {
   readonly idempotencyKey: string
   readonly tool: string
   readonly arguments?: Schema.Json
-  /** From 1, as in the handler's context. */
+  /** The attempt, from 1, as in the handler's context. */
   readonly attempt: number
 }
 
-/** A tool's own answer about a call in doubt. */
+/** The result of a tool's `reconcile` for a call in doubt. */
 export interface Reconciliation {
   readonly idempotencyKey: string
   readonly answer: "happened" | "notHappened" | "failed" | "unknown"
 }
 
-/** What the store's inbox says. */
+/** The mail in a store: open requests, decisions and messages. */
 export interface Inbox {
   readonly open: ReadonlyArray<{ readonly runId: RunId; readonly request: Interruption }>
-  /** Decisions that are taken and not in a journal yet. */
+  /** Decisions that no journal contains yet. */
   readonly undelivered: ReadonlyArray<{ readonly runId: RunId; readonly decision: Decision }>
-  /** Messages that were sent and are not in a journal yet. */
+  /** Messages that no journal contains yet. */
   readonly messages?: ReadonlyArray<{ readonly runId: RunId; readonly message: SentMessage }>
 }
 
-/** What a store acknowledged. */
+/** The operations that a store acknowledged. */
 export interface Acknowledged {
-  /** Events that were appended behind the first `revision` ones. */
+  /** Appended events, with the revision at which they were appended. */
   readonly appended?: ReadonlyArray<{
     readonly runId: RunId
     readonly revision: number
@@ -57,63 +57,64 @@ export interface Acknowledged {
   }>
   readonly decisions?: ReadonlyArray<{
     readonly runId: RunId
-    /** The decision that the store answered with. */
+    /** The decision that the store returned. */
     readonly decision: Decision
-    /** The decision that the caller sent. Given: it must be the one that the store answered with. */
+    /** The decision that the caller sent. If set, it must equal the returned decision. */
     readonly asked?: DecisionInput
   }>
   readonly messages?: ReadonlyArray<{ readonly runId: RunId; readonly message: Receipt }>
-  /** How runs ended. */
+  /** Runs whose end was reported, with the reported status. */
   readonly ended?: ReadonlyArray<{ readonly runId: RunId; readonly status: Status }>
 }
 
-/** What is checked. Whatever is left out is not. */
+/** The facts to check. An absent field is not checked. */
 export interface Evidence {
   readonly journals: ReadonlyArray<Journal>
-  /** Every effect of the tools in `effectTools`, in the order in which they happened. */
+  /** The effects of the tools, in the order in which they happened. */
   readonly effects?: ReadonlyArray<Effect>
-  /** The tools that write down each of their effects: of these, a recorded result without an effect is a violation too. */
+  /** Names of tools that record every effect. For these, a result without an effect is a violation. */
   readonly effectTools?: ReadonlyArray<string>
   readonly reconciled?: ReadonlyArray<Reconciliation>
   readonly inbox?: Inbox
   readonly acknowledged?: Acknowledged
-  /** Texts in which none of the secrets may occur: a database file, logs, what was sent to front ends. */
+  /** Secrets, and texts that must not contain them: a database file, logs, data for front ends. */
   readonly secrets?: { readonly values: ReadonlyArray<string>; readonly texts: ReadonlyArray<string> }
 }
 
-/** A promise. */
+/** An invariant that the checker verifies. */
 export type Invariant =
-  /** The journal has as many events as the head says. */
+  /** The journal has as many events as the head's revision. */
   | "gapless"
-  /** The journal folds to a state, whose status is the head's. */
+  /** The journal folds to a state with the head's status. */
   | "foldable"
-  /** `tool.started` is in the journal before a body has an effect. */
+  /** The journal contains `tool.started` for each effect of a body. */
   | "attemptFirst"
-  /** A side-effecting call has one effect for each time that it was released. */
+  /** A side-effecting call has at most one effect for each time that it was released. */
   | "atMostOnce"
-  /** What was recorded as done was done. */
+  /** A completed call of a tool that records its effects has an effect. */
   | "lostEffect"
-  /** A call has one result, and only while it is open. */
+  /** A call gets one result. */
   | "oneResult"
-  /** A call that needs approval runs after its approval, one under a grant while the grant is in force. */
+  /** A call that needs approval starts after its approval; a call under a grant starts while the grant is in force. */
   | "approvedOnly"
-  /** What ran had the arguments that were approved. */
+  /** A body runs with the approved arguments. */
   | "asApproved"
-  /** A request has one decision, taken while it was open, and only its author and exact repeats of it are acknowledged. */
+  /** A request has one decision, taken while it was open. Only that decision and its exact repetitions are acknowledged. */
   | "oneDecision"
-  /** A message is in the journal once, and from then on it does not wait; none waits in a completed run. */
+  /** The journal contains a message at most once. A message in the journal, or to a completed run, is not waiting. */
   | "oneMessage"
-  /** Nothing happens in a run that has ended: its terminal event is its last. */
+  /** A run that has ended gets no further events. */
   | "terminal"
-  /** Every call has its result before the model is called again. */
+  /** Each call has its result before the next model call. */
   | "validHistory"
-  /** What was acknowledged is stored. */
+  /** Acknowledged data is stored. */
   | "acknowledged"
-  /** The inbox is what the journals say. */
+  /** The inbox agrees with the journals. */
   | "inbox"
-  /** No secret is stored or shown. */
+  /** No text contains a secret. */
   | "secret"
-/** A broken promise. */
+
+/** A violated invariant, with the run and a sentence. */
 export interface Violation {
   readonly invariant: Invariant
   readonly runId: RunId | undefined

@@ -1,9 +1,9 @@
 /**
- * A run store that asks before and after each of its operations whether it may go on.
+ * A run store that injects faults before and after the operations of another store.
  *
- * It stands in front of any store and changes nothing itself. What a test answers decides what happens: fail before an operation
- * and it was not done, fail after it and it was done without an acknowledgement, as when a connection is lost during a commit. The
- * rehearsal of an agent stands on it; use it directly to test a program that has a store of its own.
+ * The hooks of a test decide which operations fail. A failure before an operation means that it was not performed. A failure after it
+ * means that it was performed without an acknowledgement, as when a connection is lost during a commit. Rehearsals use this store; use
+ * it directly to test a program that has a store of its own.
  *
  * @since 0.1.0
  */
@@ -15,10 +15,10 @@ import { RunStoreError, StorageFull, StoreBusy, StoreFault } from "../store/RunS
 
 type Store = RunStore["Service"]
 
-/** An operation of a run store. `changes` is none: it promises nothing that could be broken. */
+/** An operation of a run store. `changes` is not one, because a stream of notifications guarantees nothing that a fault could break. */
 export type Operation = Exclude<keyof Store, "changes">
 
-/** The operations of a run store. */
+/** The names of all operations of a run store. */
 export const operations: ReadonlyArray<Operation> = Struct.keys({
   create: true,
   append: true,
@@ -48,18 +48,18 @@ export const operations: ReadonlyArray<Operation> = Struct.keys({
   damaged: true
 } satisfies Record<Operation, true>)
 
-/** What is asked around each operation. Failing fails the operation. */
+/** Effects that run around each operation. If a hook fails, the operation fails with its error. */
 export interface Hooks {
-  /** Before it is done. */
+  /** Runs before the operation. If it fails, the operation is not performed. */
   readonly before?: (operation: Operation) => Effect.Effect<void, RunStoreError>
-  /** After it was done, and before it is acknowledged. */
+  /** Runs after the operation succeeded, before its acknowledgement. */
   readonly after?: (operation: Operation) => Effect.Effect<void, RunStoreError>
 }
 
-/** What a database reports when it does not work: locked for too long, no space, or a connection that is gone. */
+/** A failure of the database: locked for too long, no space left, or a lost connection. */
 export type Fault = "busy" | "full" | "connectionLost"
 
-/** The error that a store reports for a fault. */
+/** The error with which a store fails for a fault. */
 export const error = (operation: Operation, fault: Fault): RunStoreError =>
   new RunStoreError({ operation, reason: reasonOf(fault) })
 
@@ -78,7 +78,7 @@ const reasonOf = (fault: Fault): RunStoreError["reason"] => {
 }
 
 /**
- * The store behind these hooks.
+ * Wraps a store with hooks.
  *
  * **Example** (Losing the first acknowledgement)
  *
@@ -122,7 +122,7 @@ export const make = (store: Store, hooks: Hooks): Store => {
 }
 
 /**
- * The store at hand behind these hooks.
+ * Wraps the store in the context with hooks.
  *
  * @category layers
  * @since 0.1.0

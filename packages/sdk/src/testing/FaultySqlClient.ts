@@ -1,10 +1,9 @@
 /**
- * A database that fails where a test says so.
+ * A `SqlClient` that injects faults into the statements of another client.
  *
- * Wraps a `SqlClient`: every statement on a reserved connection is numbered, `BEGIN`, `COMMIT` and `ROLLBACK` included, and a
- * plan says for each what becomes of it. It may pass, fail like a database that is busy, full or unreachable, take effect and
- * lose the answer, or be the last thing that the process ever does. Everything that `SqlRunStore` does goes through reserved
- * connections; a statement that borrows none of them is passed on as it is.
+ * It numbers every statement on a reserved connection, including `BEGIN`, `COMMIT` and `ROLLBACK`, and a plan selects a fault for each:
+ * none, an error of a busy, full or unreachable database, a lost response, or a crash of the process. `SqlRunStore` uses only reserved
+ * connections. Statements on other connections pass unchanged.
  *
  * @since 0.1.0
  */
@@ -15,14 +14,14 @@ import { ConnectionError, DeadlockError, LockTimeoutError, SqlError, UnknownErro
 import * as Stream from "effect/Stream"
 
 /**
- * What becomes of one statement.
+ * The fault of one statement.
  *
- * - `pass`: what always does.
- * - `crashBefore`, `crashAfter`: the process is gone before or after it, and no statement of it is ever answered again.
- * - `busy`, `full`, `ioError`: it fails with what the database reports then, and has done nothing. On Postgres the open transaction
- *   is lost with it.
- * - `connectionLost`: it fails, has done nothing, and the open transaction is rolled back.
- * - `lostAcknowledgement`: it is done, and then the connection is lost. A `COMMIT` is committed all the same.
+ * - `pass`: none.
+ * - `crashBefore`, `crashAfter`: the process crashes before or after the statement. All later statements crash too.
+ * - `busy`, `full`, `ioError`: the statement fails with the database's error and has no effect. On Postgres the open transaction fails
+ *   with it.
+ * - `connectionLost`: the statement fails and has no effect, and the open transaction is rolled back.
+ * - `lostAcknowledgement`: the statement takes effect, and then the connection is lost. A `COMMIT` stays committed.
  */
 export type Fault =
   | "pass"
@@ -36,44 +35,44 @@ export type Fault =
 
 /** A statement that is about to be sent. */
 export interface Statement {
-  /** Its number among those of this client, from 1. */
+  /** Its number among the statements of this client, from 1. */
   readonly number: number
   readonly sql: string
 }
 
-/** Decides what becomes of a statement; an effect may also let it wait. */
+/** Selects the fault of a statement. An effect may also delay the statement. */
 export type Plan = (statement: Statement) => Fault | Effect.Effect<Fault>
 
-/** What a statement of a process that has crashed dies with. */
+/** The defect of all statements from a simulated crash on. */
 export class SimulatedCrash extends Error {
   override readonly name = "SimulatedCrash"
   constructor() {
-    super("The process crashed here, because the test's plan says so.")
+    super("The process crashed here, as the test's plan requires.")
   }
 }
 
 /**
- * A client that fails by plan, and what it has seen.
+ * A client with injected faults, and its counters.
  *
  * @category models
  * @since 0.1.0
  */
 export interface FaultySqlClient {
   readonly client: SqlClient
-  /** How many statements were sent or would have been. */
+  /** The number of statements, including those that were not sent because of a fault. */
   readonly statements: () => number
   readonly crashed: () => boolean
-  /** Ends the process from outside: no statement is answered any more. */
+  /** Crashes the process from outside: every later statement crashes. */
   readonly crash: () => void
 }
 
 /**
- * Wraps a client.
+ * Wraps a client with a plan of faults.
  *
  * **Details**
  *
- * A crash is a defect, {@link SimulatedCrash}, of the statement and of all later ones. Close the scope of the wrapped client
- * afterwards, as the end of the process would: that rolls back what was open.
+ * After a crash, the statement and all later ones die with {@link SimulatedCrash}. Close the scope of the wrapped client afterwards, as
+ * the end of a process would: that rolls back the open transaction.
  *
  * @category constructors
  * @since 0.1.0
@@ -86,7 +85,7 @@ export const make = (sql: SqlClient, plan: Plan): FaultySqlClient => {
     return Effect.die(new SimulatedCrash())
   })
   const errors = sql.onDialectOrElse({ pg: () => postgresErrors, orElse: () => sqliteErrors })
-  /** Any statement that fails is the end of a transaction of Postgres, which answers its commit as any other. */
+  /** Puts the open transaction of Postgres into the failed state, as any failed statement does. */
   const refused = sql.onDialectOrElse({
     pg: () => (connection: Connection) =>
       Effect.ignore(connection.executeUnprepared("SELECT 1/0", [], undefined)),
@@ -101,12 +100,12 @@ export const make = (sql: SqlClient, plan: Plan): FaultySqlClient => {
     })
 
   const wrap = (connection: Connection): Connection => {
-    /** What the server does when a client is gone. */
+    /** The server rolls back when it loses a client. */
     const rollback = Effect.ignore(connection.executeUnprepared("ROLLBACK", [], undefined))
     const lost = Effect.andThen(rollback, Effect.fail(errors.connectionLost()))
     const faulty = <A>(text: string, run: () => Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
       Effect.flatMap(planned(text), (fault): Effect.Effect<A, SqlError> => {
-        // A plan that lets a statement wait may have seen the process end meanwhile.
+        // The process may have crashed while the plan delayed the statement.
         if (crashed) return die
         switch (fault) {
           case "pass":

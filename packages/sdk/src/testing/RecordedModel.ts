@@ -1,11 +1,10 @@
 /**
- * A model whose answers are recorded once and replayed from then on, so that a test shows what a real model did without asking it
- * again.
+ * A model client that records the responses of a real model once and replays them offline, so that tests need no model.
  *
- * Answers are found by what was asked: instructions, messages, tools, settings and profile, whatever the run is called and
- * whenever it happens. Tools that return something else each time ask something else each time; give them fixed results.
+ * A recording is found by the content of its request: instructions, messages, tools, output schema, profile and settings. Run ids and
+ * times do not matter. If a tool returns different results each time, the requests differ too: give such tools fixed results.
  *
- * What is recorded is what was asked and answered, in plain JSON: read it before it is shared.
+ * Recordings contain the requests and responses as plain JSON. Read them before you share them.
  *
  * @since 0.1.0
  */
@@ -21,43 +20,42 @@ import { partsOf } from "../model/ModelPart.ts"
 import type { ModelRequest } from "../model/ModelRequest.ts"
 import { argumentsDigest } from "../run/internal/digest.ts"
 
-/** Where the recordings are kept: one text, such as a file. */
+/** The storage of recordings: one text, such as a file. */
 export interface Recordings {
-  /** The text that was written last; `undefined` when there is none. */
+  /** Reads the last written text; `undefined` if there is none. */
   readonly read: Effect.Effect<string | undefined>
   readonly write: (text: string) => Effect.Effect<void>
 }
 
-/** A client that replays, and records if it has a model to record. */
+/** Options of a recorded model. */
 export interface Options {
   readonly recordings: Recordings
   /**
-   * The model to record. Left out: nothing is asked, and a request without a recording fails. With it, every request without a
-   * recording is asked and recorded.
+   * The model to record. If set, a request without a recording is sent to it and recorded. If absent, such a request fails.
    */
   readonly record?: ModelClient["Service"]
 }
 
-/** One request and what it was answered. */
+/** A request and its response. */
 interface Recording {
   readonly request: Schema.Json
   readonly parts: ReadonlyArray<ModelPart>
 }
 
-/** The text of the recordings, by the digest of the request. */
+/** The recordings by the digests of their requests, as stored. */
 interface Tape {
   readonly version: 1
   readonly recordings: Record<string, Recording>
 }
 
 /**
- * A client whose answers come from the recordings.
+ * Makes a client that replays recordings.
  *
  * **Errors**
  *
- * - `ModelError` with the reason `InvalidRequest`: there is no recording of the request, or the text is not one of recordings; it
- *   says how to record.
- * - What the recorded model fails with while it is recorded. Failures are not recorded.
+ * - `ModelError` with the reason `InvalidRequest` — there is no recording of the request, or the text does not contain recordings. The
+ *   description says how to record.
+ * - The errors of the model that is being recorded. Failures are not recorded.
  *
  * @category models
  * @since 0.1.0
@@ -72,7 +70,7 @@ export const make = ({ record, recordings }: Options): ModelClient["Service"] =>
       : Effect.flatMap(recordings.read, (text) => {
           const read = text === undefined ? { version: 1 as const, recordings: {} } : parse(text)
           if (read === undefined)
-            return refuse("The text does not hold recordings: remove it and record again.")
+            return refuse("The text does not contain recordings: remove it and record again.")
           tape = read
           return Effect.succeed(read)
         })
@@ -93,11 +91,11 @@ export const make = ({ record, recordings }: Options): ModelClient["Service"] =>
       })
     )
   const keepWhole = (key: string, request: Schema.Json, parts: ReadonlyArray<ModelPart>) =>
-    // A stream without its end was cut, and is no answer.
+    // A stream without `finish` was cut and is not recorded.
     parts.at(-1)?._tag === "finish" ? keep(key, { request, parts }) : Effect.void
   const missing = (key: string) =>
     refuse(
-      `There is no recording of this request (${key.slice(0, 12)}): it was never made, or what is asked has changed. Run once with \`record\` set to a model, and keep what is written.`
+      `There is no recording of this request (${key.slice(0, 12)}): it was never made, or the request has changed. Run once with \`record\` set to a model, and keep the written text.`
     )
 
   const stream = (request: ModelRequest): Stream.Stream<ModelPart, ModelError> =>
@@ -149,13 +147,13 @@ const isTape = (value: unknown): value is Tape =>
   typeof value.recordings === "object" &&
   value.recordings !== null
 
-/** In an order of their own, so that recording one more changes nothing else in the text. */
+/** Sorts the recordings by digest, so that a new one does not change the rest of the text. */
 const sorted = ({ recordings, version }: Tape): Tape => ({
   version,
   recordings: Object.fromEntries(Object.entries(recordings).sort(([a], [b]) => (a < b ? -1 : 1)))
 })
 
-/** What is asked, without what differs from run to run. */
+/** The content of a request, without the parts that differ between runs. */
 const essence = (request: ModelRequest): Schema.Json => {
   const calls = new Map<string, string>()
   const numbered = (callId: string): string => {
@@ -174,7 +172,7 @@ const essence = (request: ModelRequest): Schema.Json => {
     profile,
     settings
   }
-  // Fields that are not set are no part of what is asked.
+  // Removes fields that are `undefined`.
   return JSON.parse(JSON.stringify(asked))
 }
 

@@ -1,10 +1,10 @@
 /**
- * Rehearses an agent: runs it as processes would, lets them die where you say, and keeps a record of what happened outside.
+ * Tests an agent in simulated processes that crash at given points.
  *
- * A rehearsal takes your agent as it is. Workers stand for processes: one starts the run; when it dies, its memory is gone, its
- * lease is not given back, nothing of it is written any more, and the next worker takes the run over when the lease has run out,
- * in a time that moves only when it is moved. At the end a report says what happened outside, and assertions say whether that
- * was right: no effect twice for one call, every history valid, nothing lost. `rehearse` is the same for tests without Effect.
+ * A rehearsal runs your agent unchanged. Workers simulate processes. When a worker crashes, its memory is lost, its lease is not released,
+ * and it writes nothing more; the next worker claims the run when the lease has expired. The rehearsal's time moves only when the
+ * rehearsal moves it. The final report lists the side effects, and assertions check it: no effect twice for one call, valid histories,
+ * nothing lost. `rehearse` offers the same as promises.
  *
  * @since 0.1.0
  */
@@ -69,13 +69,18 @@ export type {
 } from "./RehearsalParts.ts"
 
 /**
- * Begins a rehearsal.
+ * Starts a rehearsal for the current scope.
+ *
+ * **When to use**
+ *
+ * Use it to call the operations of a rehearsal directly. {@link rehearse} and {@link everyCrash} start one for a scenario and end it with a
+ * report.
  *
  * **Errors**
  *
- * - `OptionsInvalid` — a part that there is not, that is left out, or that takes something else; the error names the nearest one.
- * - `RuntimeOptionsInvalid` — an option of the runtime takes something else.
- * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
+ * - `OptionsInvalid` — a part is unknown, missing or of the wrong type; the error names the nearest known key.
+ * - `RuntimeOptionsInvalid` — an option of the runtime is of the wrong type.
+ * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition.
  * - `RunStoreError` — the given store cannot be opened.
  *
  * @category constructors
@@ -89,7 +94,7 @@ export const make = <R>(
   R | Scope.Scope
 > => Effect.map(makeScene(setup), makeRuns)
 
-/** A scenario failed that ends well without a fault. */
+/** A scenario failed, with the given crashes or, if there are none, without a fault. */
 export class ScenarioFailed extends Schema.TaggedError<ScenarioFailed>()("ScenarioFailed", {
   crashes: Schema.Array(Schema.String),
   problem: Schema.String,
@@ -103,7 +108,13 @@ export class ScenarioFailed extends Schema.TaggedError<ScenarioFailed>()("Scenar
 }
 
 /**
- * Rehearses a scenario once, and returns the report.
+ * Rehearses a scenario once and returns the report.
+ *
+ * **Errors**
+ *
+ * - The errors of {@link make} and of the scenario.
+ * - `PointNotReached` — a planned crash or failure did not happen.
+ * - `RehearsalStuck` — nothing happened for the time `patience`.
  *
  * @category running
  * @since 0.1.0
@@ -129,17 +140,17 @@ export const rehearse = <R, E, R2>(
   >
 
 /**
- * Rehearses a scenario once without a fault, and then once for every point that it passes, with a crash there.
+ * Rehearses a scenario once without a fault, and then once for each point that it passes, with a crash at that point.
  *
  * **Details**
  *
- * Returns one report for each crash (or pair of crashes). The scenario has to pass the same points whenever it is run: chance
- * and real time belong behind a fake.
+ * Returns one report for each crash or pair of crashes. The scenario must pass the same points in each run: replace randomness and real
+ * time by fakes.
  *
  * **Errors**
  *
- * - `ScenarioFailed` — says at which points the worker crashed, and what the scenario failed with.
- * - `OptionsInvalid` — an option that there is not, or that takes something else; the error names the nearest one.
+ * - `ScenarioFailed` — the scenario failed; the error names the points of the crashes and the cause.
+ * - `OptionsInvalid` — an option is unknown or of the wrong type; the error names the nearest known key.
  *
  * @category running
  * @since 0.1.0

@@ -1,5 +1,5 @@
 /**
- * What a rehearsal is made of: the agents, the model, the fakes of the outside world; and what can be done in it.
+ * The types of rehearsals: their parts (agents, model, fakes of external services) and their operations.
  *
  * @since 0.1.0
  */
@@ -28,54 +28,54 @@ import type {
 } from "./internal/rehearsal/points.ts"
 import type { Report } from "./internal/rehearsal/report.ts"
 
-/** What is known of a call in doubt, in the rehearsal and nowhere else. */
+/** The facts about a call in doubt, which only a rehearsal knows. */
 export interface Evidence {
   /** The effects of the call so far. */
   readonly effects: ReadonlyArray<EffectRecord>
-  /** The runs of its body so far. */
+  /** The executions of its body so far. */
   readonly bodies: ReadonlyArray<Body>
 }
 
-/** Where the fakes of the outside world say that something has happened. */
+/** The effect record: fakes of external services report their side effects here. */
 export interface Effects {
   /**
-   * Records an effect, and is a point before and after it. `key` is what the outside world tells one effect from another by;
-   * default: the idempotency key of the call whose body is running.
+   * Records an effect, with a point before and after it. `key` identifies the effect for the external service. Default: the idempotency key
+   * of the call whose body is running.
    */
   readonly record: (name: string, key?: string) => Effect.Effect<void, Error>
-  /** The same for an outside world that knows a key again: the second time nothing happens, and this is `false`. */
+  /** Like `record`, for a service that recognises a key: a repeated key records nothing and returns `false`. */
   readonly once: (name: string, key?: string) => Effect.Effect<boolean, Error>
 }
 
-/** What is rehearsed. */
+/** The parts of a rehearsal. */
 export interface Parts<R> extends Pick<RuntimeOptions<never, unknown>, "approvalCallback" | "interactive"> {
   readonly agents: ReadonlyArray<Agent<R, unknown>>
-  /** A model that is asked the same again, because its answer was lost, is not asked: the first answer counts. */
+  /** The model. If a request is repeated because its response was lost, the rehearsal returns the first response again. */
   readonly model: ModelClient["Service"]
   /** An empty store. Default: in memory. */
   readonly store?: Layer<RunStore, RunStoreError>
   /**
-   * How long a dead worker keeps a run, in the rehearsal's time. Default: 15 seconds. Where a database
-   * times leases by its own clock, the rehearsal ends them when this has passed.
+   * The length of leases, in the rehearsal's time. Default: 15 seconds. If a database measures leases by its own clock, the rehearsal ends
+   * those of crashed workers after this time.
    */
   readonly leaseTtl?: Duration.Input
   /**
-   * Answers the requests about calls in doubt, or leaves them to the scenario (`ask`). Default: `Rehearsal.fromEvidence`, which is
-   * what a person who looks decides.
+   * Decides the requests about calls in doubt, or leaves them to the scenario (`ask`). Default: `Rehearsal.fromEvidence`, which decides as
+   * a person would who checks the external service.
    */
   readonly inDoubt?: "ask" | ((request: InDoubtRequest, evidence: Evidence) => DecisionBody)
-  /** How workers take turns in a race; every number is another order. Default: 1. */
+  /** Seed of the order in which the workers of a race take turns. Default: 1. */
   readonly seed?: number
-  /** How long nothing may happen in real time. Default: 3 seconds. */
+  /** Real time without activity after which the rehearsal fails with `RehearsalStuck`. Default: 3 seconds. */
   readonly patience?: Duration.Input
 }
 
-/** Sets the scene, anew for every rehearsal: the agents with fakes behind their tools, and the model. */
+/** Makes the parts, once for each rehearsal: the agents with fakes behind their tools, and the model. */
 export type Setup<R = never> = (effects: Effects) => Parts<R>
 
-/** How a run of a rehearsal is started. */
+/** Start options of a run in a rehearsal. */
 export interface RehearsalRunOptions extends Pick<StoredStartInput, "limits" | "policy"> {
-  /** The agent's name. Default: the first one. */
+  /** Name of the agent. Default: the first agent. */
   readonly agent?: string
   readonly runId?: string
   readonly sessionId?: string
@@ -84,15 +84,15 @@ export interface RehearsalRunOptions extends Pick<StoredStartInput, "limits" | "
 /** @deprecated Use `RehearsalRunOptions`. */
 export type RunOptions = RehearsalRunOptions
 
-/** How every crash is rehearsed. */
+/** Options of `everyCrash`. */
 export interface EveryCrashOptions {
-  /** With 2, every pair too: a second crash at every point that is passed after the first. Default: 1. */
+  /** With 2, also rehearses each pair: a second crash at each point that is passed after the first. Default: 1. */
   readonly crashes?: 1 | 2
-  /** Only at these points. */
+  /** Selects the points. Default: all. */
   readonly where?: (point: Point) => boolean
 }
 
-/** What a race for one request came to. */
+/** The outcome of a race. */
 export interface RaceResult {
   /** The decision that counts. */
   readonly decision: Decision
@@ -101,39 +101,39 @@ export interface RaceResult {
   readonly result: RunResult
 }
 
-/** What can go wrong around a rehearsed run. */
+/** The errors of rehearsed runs. */
 export type RehearsalError = RunPromptStoredError | RehearsalStuck
 
 /**
- * One rehearsal.
+ * The operations of a rehearsal, for scenarios.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Rehearsal {
-  /** Lets the worker die at each of these points, the next time it is passed, or (`#3`) the third time. */
+  /** Plans a crash of the worker at each of these points: the next time that it is passed, or, with `#3`, the third time. */
   readonly crashAt: (...points: ReadonlyArray<Point>) => Effect.Effect<void, PointInvalid>
-  /** Lets the store, the model, a tool or an effect fail at a point, once. */
+  /** Plans one failure of the store, the model, a tool or an effect at a point. */
   readonly failAt: (point: Point, failure: Failure) => Effect.Effect<void, PointInvalid>
-  /** Runs a prompt until the run is held or over, with as many workers as that takes. */
+  /** Runs a prompt until the run is held or has ended. After each crash, a new worker continues. */
   readonly run: (prompt: Prompt, options?: RehearsalRunOptions) => Effect.Effect<RunResult, RehearsalError>
-  /** Decides a request and goes on with its run until it is held again or over. */
+  /** Decides a request, and continues its run until it is held again or has ended. */
   readonly decide: (
     request: Interruption,
     decision: DecisionBody,
     options?: { readonly by?: string }
   ) => Effect.Effect<RunResult, RehearsalError>
-  /** One worker for each decision: all decide the same request at once, and all resume the run at once. */
+  /** Starts one worker for each decision; all decide the same request and resume its run at the same time. */
   readonly race: (
     request: Interruption,
     ...decisions: ReadonlyArray<DecisionBody>
   ) => Effect.Effect<RaceResult, RehearsalError>
-  /** Cancels a run, and goes on with it until it has ended. */
+  /** Cancels a run, and continues it until it has ended. */
   readonly cancel: (runId: string, reason: string) => Effect.Effect<RunResult, RehearsalError>
-  /** Moves the time on. */
+  /** Advances the rehearsal's time. */
   readonly adjust: (duration: Duration.Input) => Effect.Effect<void>
-  /** What a program does when it starts: goes on with every run that needs a worker. */
+  /** Drives every ready run, as a program does at its start. */
   readonly recover: Effect.Effect<ReadonlyArray<RunResult>, RehearsalError>
-  /** Recovers, and says what it all came to. Fails with `PointNotReached` when something planned has not happened. */
+  /** Recovers, and returns the report. Fails with `PointNotReached` if a planned crash or failure did not happen. */
   readonly finish: Effect.Effect<Report, RehearsalError | PointNotReached>
 }

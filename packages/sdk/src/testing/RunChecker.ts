@@ -1,9 +1,9 @@
 /**
- * Everything that must hold for stored runs, seen from outside.
+ * Checks the invariants of stored runs.
  *
- * Give it the journals, what the store's inbox says, and what the tools wrote down about their own effects; it says which
- * promises were broken, and how. Pure and without a store, so that a test of your own, a crash campaign or a nightly look at
- * production data can use it. It trusts no field that the runtime derives: it counts effects, decisions and results itself.
+ * The checker takes the journals, the inbox of the store, and the effects that tools recorded, and returns the violated invariants. It is
+ * a pure function without a store, so your tests, a crash campaign, or a nightly check of production data can call it. It uses no field
+ * that the runtime derives: it counts effects, decisions and results itself.
  *
  * @since 0.1.0
  */
@@ -32,7 +32,7 @@ export type {
 } from "./Evidence.ts"
 
 /**
- * Checks everything that there is evidence for. An empty list is what you want.
+ * Checks all invariants for which the evidence has data. Returns the violations; an empty list means that all of them hold.
  *
  * @category checking
  * @since 0.1.0
@@ -79,7 +79,7 @@ const checkEffects = (
       if (!call.repeatable && call.restarts > cleared) {
         say(
           "atMostOnce",
-          `${call.callId} was started again ${call.restarts} times, and ${cleared} were cleared`
+          `${call.callId} was started again ${call.restarts} times, and reconciled as not happened ${cleared} times`
         )
       }
       checkApproved(call, say)
@@ -93,7 +93,7 @@ const checkEffects = (
       violations.push({
         invariant: "lostEffect",
         runId,
-        detail: `${call.callId} is recorded as done and was not`
+        detail: `${call.callId} is recorded as completed and had no effect`
       })
     }
   }
@@ -102,7 +102,7 @@ const checkEffects = (
     violations.push({
       invariant: "attemptFirst",
       runId: undefined,
-      detail: `${effect?.tool} had an effect for ${key}, a call that no journal knows`
+      detail: `${effect?.tool} had an effect for ${key}, a call that no journal contains`
     })
   }
   return violations
@@ -144,7 +144,7 @@ const checkApproved = ({ approved, callId, needsApproval, starts }: CallLedger, 
   }
 }
 
-/** The tool of a call, as the requests and the history name it. */
+/** The name of a call's tool, from the model's response in the journal. */
 const toolOf = ({ journal }: RunLedger, { callId }: CallLedger): string | undefined => {
   const [, turn = "", ordinal = ""] = /\.t(\d+)\.(\d+)$/.exec(callId) ?? []
   const runOfCall = callId.slice(0, callId.length - `.t${turn}.${ordinal}`.length)
@@ -167,7 +167,7 @@ const toolOf = ({ journal }: RunLedger, { callId }: CallLedger): string | undefi
 
 const json = (value: unknown): string => canonicalJson(JSON.parse(JSON.stringify(value)) as Schema.Json)
 
-/** The inbox shows what the journals wait for, less what is decided and not delivered yet. */
+/** Checks that the inbox contains the requests that the journals wait for, except those with a decision that no journal contains yet. */
 const checkInbox = (inbox: Inbox, ledgers: ReadonlyMap<RunId, RunLedger>): ReadonlyArray<Violation> => {
   const violations: Array<Violation> = []
   for (const { message, runId } of inbox.messages ?? []) {
@@ -176,7 +176,7 @@ const checkInbox = (inbox: Inbox, ledgers: ReadonlyMap<RunId, RunLedger>): Reado
     if (ledger?.messages.has(message.messageId) === true) {
       say(`the message ${message.messageId} waits and is in the journal`)
     }
-    // A cancelled run ends whatever was said to it, and a failed one takes its messages when it is resumed.
+    // A cancelled run leaves messages unread, and a failed run reads them when it is resumed.
     else if (ledger?.state?.status === "completed")
       say(`the message ${message.messageId} waits in a completed run`)
   }
@@ -206,7 +206,7 @@ const checkInbox = (inbox: Inbox, ledgers: ReadonlyMap<RunId, RunLedger>): Reado
   return violations
 }
 
-/** What was acknowledged is there. */
+/** Checks that acknowledged data is stored. */
 const checkAcknowledged = (
   acknowledged: Acknowledged,
   { inbox }: Evidence,
@@ -218,7 +218,7 @@ const checkAcknowledged = (
   for (const { events, revision, runId } of acknowledged.appended ?? []) {
     const stored = ledgers.get(runId)?.journal.events.slice(revision, revision + events.length)
     if (stored === undefined || json(stored) !== json(events)) {
-      say(runId, `${events.length} acknowledged events behind revision ${revision} are not in the journal`)
+      say(runId, `${events.length} acknowledged events at revision ${revision} are not in the journal`)
     }
   }
   for (const { asked, decision, runId } of acknowledged.decisions ?? []) {
@@ -234,8 +234,8 @@ const checkAcknowledged = (
       continue
     }
     const kept = inbox?.undelivered.some((entry) => json(entry.decision) === json(decision))
-    // A request that was withdrawn and a run that was cancelled need no decision any more, and a failed run takes it when it is resumed. A
-    // run completes only with every decision in its journal.
+    // A superseded request or a cancelled run needs no decision, and a failed run reads it when it is resumed. A run completes only with
+    // every decision in its journal.
     const over =
       ledger?.superseded.has(requestId) === true ||
       (ledger?.state !== undefined && isEnded(ledger.state) && ledger.state.status !== "completed")
@@ -258,7 +258,7 @@ const checkAcknowledged = (
   return violations
 }
 
-/** Whether a decision is the one that a caller sent. A digest only says what was looked at: a repeat may leave it out. */
+/** Whether a recorded decision is the one that a caller sent. The digest may differ, because a repetition may omit it. */
 const isAnswerTo = (asked: DecisionInput, recorded: Decision): boolean => {
   const sent = Result.getOrUndefined(decodeInput(asked, recorded.at))
   return sent !== undefined && sameDecision({ ...asSent(sent), at: recorded.at }, asSent(recorded))

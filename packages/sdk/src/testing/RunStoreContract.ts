@@ -1,7 +1,7 @@
 /**
- * What every run store promises, as tests: run it over a layer to prove that it keeps runs as Fermata needs them kept.
+ * The contract of run stores as a test suite. Run it over a layer to prove that the layer is a correct `RunStore`.
  *
- * The suite needs no test runner of its own; it is handed one, so that importing this module costs nothing outside of tests.
+ * The caller passes the test runner, so this module imports none.
  *
  * @since 0.1.0
  */
@@ -28,12 +28,16 @@ import { work } from "./internal/storeContract/work.ts"
 export type { StoreHooks, TestRunner } from "./internal/storeContract/group.ts"
 
 /**
- * The contract's tests for one layer.
+ * Makes the function that declares the contract's tests for a layer.
+ *
+ * **When to use**
+ *
+ * Use it to test a store of your own.
  *
  * **Details**
  *
- * Every test builds the layer anew and expects an empty store. Times that the store takes itself come from Effect's clock,
- * which the tests move; leases may use the database's. A test that sets the clock of the leases back needs a hook for it.
+ * Each test builds the layer anew and expects an empty store. The times that a store records must come from Effect's clock, which the
+ * tests move; leases may use the database's clock. A test that sets the clock of leases back runs only if `hooks` has `setBack`.
  *
  * **Example** (Proving a store)
  *

@@ -1,9 +1,9 @@
 /**
- * A model that answers from a script, for tests and examples.
+ * A model client that plays prepared responses, for tests and examples.
  *
- * Every model call takes the next answer of the script: text, tool calls, an error, a delay, or a function of the request. It
- * records what it was asked, and it checks what a real provider would: that every tool call in the history has exactly one
- * result, directly after the answer that made it.
+ * Each model call takes the next response of the script: text, tool calls, an error, a delay, or a function of the request. The client
+ * records the requests, and checks each history as a provider would: every tool call must have exactly one result, directly after the
+ * response that made the call.
  *
  * @since 0.1.0
  */
@@ -21,63 +21,69 @@ import type { ModelPart, ModelResponse } from "../model/ModelPart.ts"
 import { partsOf } from "../model/ModelPart.ts"
 import type { ModelRequest } from "../model/ModelRequest.ts"
 
-/** A call in a scripted answer. */
+/** A tool call in a scripted response. */
 export interface ScriptedCall {
   readonly tool: string
-  /** A value, or the raw text where the text itself matters. */
+  /** The arguments as a value. Default: `{}`. */
   readonly arguments?: Schema.Json
+  /** The arguments as raw text, instead of `arguments`. */
   readonly argumentsText?: string
-  /** The provider's id. Default: `call_0`, `call_1`, … of each answer, as careless providers do. */
+  /** The provider's id. Default: `call_0`, `call_1`, … in each response, so ids repeat, as with some providers. */
   readonly id?: string
 }
 
-/** One answer of the script. */
+/** A response of the script. */
 export interface ScriptedAnswer {
   readonly text?: string
   readonly reasoning?: string
   readonly calls?: ReadonlyArray<ScriptedCall>
-  /** Parts as they are, after the text and before the calls. */
+  /** Further parts, after the text and before the calls. */
   readonly content?: ReadonlyArray<AnsweredPart>
-  /** What it used. With an `error`, what the error says was used; left out, it then says nothing. */
+  /** The usage. Default: 10 input and 5 output tokens. With an `error`, the usage in the error; default: none. */
   readonly usage?: Partial<ModelUsage>
   readonly finishReason?: FinishReason
-  /** Streams the text in pieces of this many characters. Default: one piece. */
+  /** Number of characters in each streamed piece of the text. Default: all in one piece. */
   readonly chunkSize?: number
-  /** Waits before anything is out. */
+  /** Time before the first part. */
   readonly delay?: Duration.Input
-  /** Fails with this; after `failAfter` parts of the stream, if given, else before the first. */
+  /** Fails with this reason: in a stream after `failAfter` parts, otherwise at once. */
   readonly error?: Reason
+  /** Number of parts before the `error`. Default: 0. */
   readonly failAfter?: number
-  /** Fails only when streamed; the complete call answers. */
+  /** Fails only the stream. The following complete call takes the same response and succeeds. */
   readonly errorOnlyStreaming?: boolean
-  /** Streams everything but the end. */
+  /** Ends the stream without its last part, `finish`. */
   readonly cut?: boolean
-  /** Never answers. */
+  /** Never responds. */
   readonly hang?: boolean
 }
 
-/** Text alone, an answer, or what to answer to a request. */
+/** An entry of a script: a text, a response, or a function of the request. */
 export type Script = string | ScriptedAnswer | ((request: ModelRequest) => string | ScriptedAnswer)
 
 /**
- * A model that answers from a script.
+ * A scripted model with its recorded requests.
  *
  * @category models
  * @since 0.1.0
  */
 export interface ScriptedModel {
   readonly client: ModelClient["Service"]
-  /** What it was asked, oldest first. */
+  /** The requests so far, oldest first. */
   readonly requests: ReadonlyArray<ModelRequest>
-  /** Answers that were not taken yet. */
+  /** The number of responses that were not taken yet. */
   readonly remaining: () => number
   /** Provides the model as the `ModelClient`. */
   readonly layer: Layer.Layer<ModelClient>
 }
 
 /**
- * A model that gives these answers, in order; a call beyond the last one fails. Given a function, a model that answers every
- * request with what the function returns, for programs with several runs at a time.
+ * Makes a scripted model from a list of responses or from a function.
+ *
+ * **Details**
+ *
+ * A list is played in order; a request after the last response fails with the reason `InvalidRequest`. A function is called for each
+ * request: use it for programs with several concurrent runs.
  *
  * @category constructors
  * @since 0.1.0
@@ -95,7 +101,7 @@ export const make = (
       if (problem !== undefined) return refuse(`The history is not valid: ${problem}`)
       const entry = typeof script === "function" ? script : script[at++]
       if (entry === undefined) {
-        return refuse(`The script has ${script.length} answers and was asked for more.`)
+        return refuse(`The script has ${script.length} responses, and the model was called once more.`)
       }
       const answer = typeof entry === "function" ? entry(request) : entry
       return Effect.succeed(typeof answer === "string" ? { text: answer } : answer)
@@ -179,8 +185,8 @@ const streamed = (answer: ScriptedAnswer): ReadonlyArray<ModelPart> => {
 }
 
 /**
- * What is wrong with a history, or `undefined`: every tool call has exactly one result, directly after the answer that made it,
- * every result has its call, and sequence numbers have no gap.
+ * Checks a history: every tool call has exactly one result, directly after the response that made the call; every result has a call; and
+ * sequence numbers have no gap. Returns the problem, or `undefined`.
  */
 export const validateHistory = (messages: ReadonlyArray<Message>): string | undefined => {
   let open: Array<string> = []

@@ -1,5 +1,5 @@
 /**
- * Rehearsals for tests that do not use Effect: the same as in `Rehearsal`, as promises, under any test runner.
+ * Rehearsals with promises, for tests without Effect and under any test runner. See `Rehearsal`.
  *
  * @since 0.1.0
  */
@@ -10,19 +10,19 @@ import type { Prompt } from "../run/Mail.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import * as Rehearsal from "./Rehearsal.ts"
 
-/** Where the fakes of the outside world say that something has happened. */
+/** The effect record: fakes of external services report their side effects here. */
 export interface RecordedEffects {
-  /** As `Rehearsal.Effects`; wait for it, since a worker that crashes here goes no further. */
+  /** Records an effect; see `Rehearsal.Effects`. Await it: the promise of a worker that crashes here never resolves. */
   readonly record: (name: string, key?: string) => Promise<void>
-  /** The same for an outside world that knows a key again: the second time nothing happens, and this is `false`. */
+  /** Like `record`, for a service that recognises a key: a repeated key records nothing and returns `false`. */
   readonly once: (name: string, key?: string) => Promise<boolean>
 }
 
-/** Sets the scene, anew for every rehearsal: the agents with fakes behind their tools, and the model. */
+/** Makes the parts, once for each rehearsal: the agents with fakes behind their tools, and the model. */
 export type RehearsalSetup = (effects: RecordedEffects) => Rehearsal.Parts<never>
 
 /**
- * One rehearsal, as promises. See `Rehearsal.Rehearsal`.
+ * The operations of a rehearsal as promises. See `Rehearsal.Rehearsal`.
  *
  * @category models
  * @since 0.1.0
@@ -45,11 +45,11 @@ export interface PromisedRehearsal {
   readonly recover: () => Promise<ReadonlyArray<RunResult>>
 }
 
-/** What happens: prompts, decisions, crashes. Whatever it returns is ignored; what it throws fails the rehearsal. */
+/** A scenario of prompts, decisions and crashes. Its result is ignored; an error fails the rehearsal. */
 export type Scenario = (rehearsal: PromisedRehearsal) => Promise<unknown>
 
 /**
- * Rehearses a scenario once, and returns the report.
+ * Rehearses a scenario once and returns the report.
  *
  * **Example** (A worker that dies after the charge)
  *
@@ -74,7 +74,7 @@ export type Scenario = (rehearsal: PromisedRehearsal) => Promise<unknown>
  *
  * **Errors**
  *
- * Rejects with what the scenario throws, and with `PointNotReached` when something planned has not happened.
+ * Rejects with the error of the scenario, and with `PointNotReached` if a planned crash or failure did not happen.
  *
  * @category running
  * @since 0.1.0
@@ -83,12 +83,12 @@ export const rehearse = (setup: RehearsalSetup, scenario: Scenario): Promise<Reh
   Effect.runPromise(Rehearsal.rehearse(ofPromises(setup), played(scenario)))
 
 /**
- * Rehearses a scenario once without a fault, and then once for every point that it passes, with a crash there. Returns a report
- * for each crash.
+ * Rehearses a scenario once without a fault, and then once for each point that it passes, with a crash at that point. Returns a report for
+ * each crash.
  *
  * **Errors**
  *
- * Rejects with `ScenarioFailed`, which says where the worker crashed.
+ * Rejects with `ScenarioFailed`, which names the points of the crashes.
  *
  * @category running
  * @since 0.1.0

@@ -147,7 +147,7 @@ describe("RecordedModel", () => {
       for (const text of ["", "{}", "no", '{"version":2,"recordings":{}}', "null"]) {
         const recordings = { read: Effect.succeed(text), write: () => Effect.void }
         const error = yield* Effect.flip(RecordedModel.make({ recordings }).complete(asked("run")))
-        assert.include(error.message, "does not hold recordings")
+        assert.include(error.message, "does not contain recordings")
       }
     })
   )

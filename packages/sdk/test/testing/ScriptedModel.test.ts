@@ -60,10 +60,10 @@ describe("a scripted model", () => {
     })
   )
 
-  it.effect("fails when it is asked for more answers than the script has", () =>
+  it.effect("fails a request after the last response of the script", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(ScriptedModel.make([]).client.complete(request))
-      assert.include(error.message, "asked for more")
+      assert.include(error.message, "The script has 0 responses, and the model was called once more.")
     })
   )
 
