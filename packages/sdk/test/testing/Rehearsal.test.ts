@@ -111,8 +111,8 @@ describe("Rehearsal", () => {
       assert.strictEqual(
         error.message,
         "money moved (in refund) happened 2 times for the call with the key run-1.t1.1: after 0 s and after 15.001 s, in " +
-          "attempts 1 and 2; the worker crashed at after-effect:money moved#1. The body ran again and did not recognise the " +
-          "key: pass the key on to where the effect happens, or do not call the tool idempotent."
+          "attempts 1 and 2; the worker crashed at after-effect:money moved#1. The body ran again and the key was not recognised: " +
+          "pass the key to the service that causes the effect, or do not declare the tool idempotent."
       )
     })
   )
@@ -153,7 +153,7 @@ describe("Rehearsal", () => {
       const error = thrown(() => Rehearsal.assertEffectsAtMostOnce(report))
       assert.instanceOf(error, Rehearsal.EffectRepeated)
       assert.deepStrictEqual(error.attempts, [1, 1])
-      assert.include(error.message, "no worker crashed. One run of the body did it twice")
+      assert.include(error.message, "no worker crashed. One execution of the body caused it twice")
     })
   )
 

@@ -1,5 +1,5 @@
 /**
- * What one event of a journal may do where it stands, and the ledger that it is counted in.
+ * Checks one event of a journal against the state before it, and counts it in a ledger.
  */
 import type * as Schema from "effect/Schema"
 import type { Decision } from "../../domain/Decision.ts"
@@ -13,25 +13,25 @@ import { validateHistory } from "../ScriptedModel.ts"
 
 export type Report = (invariant: Invariant, detail: string) => void
 
-/** What the journal says about one call, counted from its events alone. */
+/** The facts about one call, counted from the events of the journal alone. */
 export interface CallLedger {
   readonly callId: ToolCallId
   repeatable: boolean
-  /** Set when it was not let through without asking. */
+  /** Whether the call needs an approval, because its `tool.classified` has no `allowedBy`. */
   needsApproval: boolean
   /** The arguments of each start. */
   readonly starts: Array<Schema.Json | undefined>
-  /** What the last approval released. */
+  /** The arguments of the last approval. */
   approved?: { readonly arguments: Schema.Json }
-  /** Decisions to run it again. */
+  /** The number of `retry` decisions. */
   retries: number
-  /** Starts of a body that had been started, without a decision to run it again. */
+  /** The number of starts of an already started body without a `retry` decision. */
   restarts: number
-  /** A body returned. */
+  /** Whether a body returned. */
   completed: boolean
 }
 
-/** What the events of a run have brought so far. */
+/** The facts that were counted from the events of a run so far. */
 export interface OpenLedger {
   readonly calls: Map<string, CallLedger>
   readonly requests: Map<RequestId, Interruption>
@@ -44,14 +44,14 @@ export const checkEvent = (root: RunState, wrapped: RunEvent, ledger: OpenLedger
   const { event, path } = unwrap(wrapped)
   if (event._tag === "message.queued" && event.messageId !== undefined) {
     const { messageId } = event
-    if (ledger.messages.has(messageId)) say("oneMessage", `the message ${messageId} is taken twice`)
+    if (ledger.messages.has(messageId)) say("oneMessage", `the message ${messageId} is queued twice`)
     ledger.messages.add(messageId)
   }
   checkRoot(root, event._tag, path.length > 0, say)
   const line = states(root, path)
   if (line === undefined) {
     if (event._tag !== "run.started")
-      say("terminal", `${event._tag} is about a sub-agent that is not at work`)
+      say("terminal", `${event._tag} belongs to a sub-agent that is not running`)
     return
   }
   const state = line[line.length - 1]!
@@ -68,7 +68,10 @@ export const checkEvent = (root: RunState, wrapped: RunEvent, ledger: OpenLedger
       call.needsApproval = event.allowedBy === undefined
       if (call.needsApproval) delete call.approved
       if (event.grantId !== undefined && !isCovered(line, event.grantId, event.at)) {
-        say("approvedOnly", `${event.callId} was let through by ${event.grantId}, which is not in force`)
+        say(
+          "approvedOnly",
+          `${event.callId} was allowed by the grant ${event.grantId}, which is not in force`
+        )
       }
       return
     }
@@ -76,14 +79,14 @@ export const checkEvent = (root: RunState, wrapped: RunEvent, ledger: OpenLedger
       const call = callOf(ledger, event.callId)
       const before = findCall(state, event.callId)
       if (before === undefined || isSettled(before))
-        say("oneResult", `${event.callId} is started when it is over`)
+        say("oneResult", `${event.callId} is started and is not open`)
       if (call.needsApproval && call.approved === undefined) {
         say("approvedOnly", `${event.callId} is started without an approval`)
       }
       if (before?.status === "started") call.restarts += 1
       const { attempt = 0, grantId } = before ?? {}
       if (attempt === 0 && grantId !== undefined && !isCovered(line, grantId, event.at)) {
-        say("approvedOnly", `${event.callId} is started under ${grantId}, which is not in force`)
+        say("approvedOnly", `${event.callId} is started under the grant ${grantId}, which is not in force`)
       }
       call.starts.push(before?.value ?? before?.arguments)
       return
@@ -113,7 +116,7 @@ export const checkEvent = (root: RunState, wrapped: RunEvent, ledger: OpenLedger
   }
 }
 
-/** What may still happen to a run that has ended: a failed one may be taken up again, a grant may be withdrawn. */
+/** The events that may follow a run's failure: they prepare or record its resumption, or revoke a grant. */
 const afterFailure: ReadonlySet<RunEvent["_tag"]> = new Set([
   "request.decided",
   "request.superseded",
@@ -132,8 +135,8 @@ const checkRoot = (root: RunState, tag: RunEvent["_tag"], inside: boolean, say: 
 }
 
 /**
- * The last event of a failed run is its failure: what may follow one belongs to a run that goes on. Earlier versions recorded a
- * revocation behind the end.
+ * Checks that the last event of a failed run is its failure: the events that may follow a failure belong to a run that is resumed. Earlier
+ * versions also recorded revocations after the end.
  */
 export const checkLast = ({ events }: Journal, state: RunState, report: Report): void => {
   if (state.status !== "error") return
@@ -143,7 +146,7 @@ export const checkLast = ({ events }: Journal, state: RunState, report: Report):
   }
 }
 
-/** The states from the root to the run at the end of `path`; `undefined` when one of them does not go on. */
+/** The states from the root to the run at the end of `path`. Returns `undefined` if a run below the root does not exist or has ended. */
 const states = (root: RunState, path: ReadonlyArray<ToolCallId>): ReadonlyArray<RunState> | undefined => {
   const line = [root]
   for (const callId of path) {
@@ -167,7 +170,10 @@ const isCovered = (line: ReadonlyArray<RunState>, grantId: string, at: number): 
     )
   )
 
-/** Whether a grant that a run gave is for a tool of the agent that has its conversation. A deploy may have renamed that of another run. */
+/**
+ * Whether a grant is for the agent that has the run's conversation. A grant of another run is not compared, because a deploy may have
+ * renamed the agent since.
+ */
 const isOfAgent = (grant: Grant.Grant, { agent, agentPath, runId }: RunState): boolean =>
   grant.agent === undefined ||
   !grant.id.startsWith(`${runId}.r`) ||
@@ -194,7 +200,7 @@ const checkDecision = (decision: Decision, state: RunState, ledger: OpenLedger, 
   const { requestId } = decision
   const request = ledger.requests.get(requestId)
   if (ledger.decisions.has(requestId)) say("oneDecision", `${requestId} is decided twice`)
-  if (ledger.superseded.has(requestId)) say("oneDecision", `${requestId} is decided after it was withdrawn`)
+  if (ledger.superseded.has(requestId)) say("oneDecision", `${requestId} is decided after it was superseded`)
   ledger.decisions.set(requestId, decision)
   if (request === undefined) return say("oneDecision", `${requestId} is decided and was never opened`)
   if (decision.by !== "expiry" && isExpired(request, decision.at)) {
@@ -212,6 +218,6 @@ const checkDecision = (decision: Decision, state: RunState, ledger: OpenLedger, 
   } else {
     const before = findCall(state, callId)
     if (before === undefined || isSettled(before))
-      say("oneResult", `${callId} is settled by ${requestId} again`)
+      say("oneResult", `${requestId} settles ${callId}, which is not open`)
   }
 }

@@ -1,5 +1,5 @@
 /**
- * One journal, event by event, and a ledger of what was decided, started and recorded.
+ * Reads journals event by event, and counts their decisions, calls and messages in ledgers.
  */
 import type { Decision } from "../../domain/Decision.ts"
 import { evolve, evolveAll } from "../../domain/evolve.ts"
@@ -10,7 +10,7 @@ import type { Evidence, Invariant, Journal, Violation } from "../Evidence.ts"
 import { validateHistory } from "../ScriptedModel.ts"
 import { type CallLedger, checkEvent, checkLast, type Report } from "./checkEvent.ts"
 
-/** One run. */
+/** The facts about one run, counted from its journal. */
 export interface RunLedger {
   readonly journal: Journal
   readonly state: RunState | undefined
@@ -18,11 +18,11 @@ export interface RunLedger {
   readonly requests: ReadonlyMap<RequestId, Interruption>
   readonly decisions: ReadonlyMap<RequestId, Decision>
   readonly superseded: ReadonlySet<RequestId>
-  /** The ids of the messages that it holds. */
+  /** The ids of the messages that the journal contains. */
   readonly messages: ReadonlySet<string>
 }
 
-/** Reads every journal. */
+/** Reads all journals. Returns their ledgers, and the violations that were found on the way. */
 export const readJournals = (evidence: Evidence) => {
   const byId = new Map(evidence.journals.map((journal) => [journal.runId, journal]))
   const ledgers = new Map<RunId, RunLedger>()
@@ -35,7 +35,7 @@ export const readJournals = (evidence: Evidence) => {
   return { ledgers, violations }
 }
 
-/** The state that a run of a session builds on. */
+/** The state on which a run builds, or `undefined` if it builds on none or its events cannot be folded. */
 const before = (
   { parent }: Journal,
   byId: ReadonlyMap<RunId, Journal>,
@@ -44,7 +44,7 @@ const before = (
   if (parent === undefined) return undefined
   const journal = byId.get(parent.runId)
   if (journal === undefined || journal.events.length < parent.revision) {
-    report("foldable", `it builds on ${parent.runId} up to ${parent.revision}, which is not there`)
+    report("foldable", `it builds on ${parent.runId} at revision ${parent.revision}, which is missing`)
     return undefined
   }
   try {
@@ -65,13 +65,16 @@ const readJournal = (journal: Journal, parent: RunState | undefined, report: Rep
   const messages = new Set<string>()
   const ledger = { journal, calls, requests, decisions, superseded, messages }
   if (journal.revision !== journal.events.length) {
-    report("gapless", `the head says ${journal.revision} events, the journal has ${journal.events.length}`)
+    report(
+      "gapless",
+      `the head has revision ${journal.revision}, the journal has ${journal.events.length} events`
+    )
   }
   let state = parent
   for (const [index, event] of journal.events.entries()) {
     const say: Report = (invariant, detail) => report(invariant, `event ${index + 1}: ${detail}`)
     if ((index === 0) !== (event._tag === "run.started")) {
-      say("foldable", `${event._tag} stands at the wrong place`)
+      say("foldable", `${event._tag} is at the wrong place`)
       return { ...ledger, state: undefined }
     }
     try {
@@ -87,7 +90,7 @@ const readJournal = (journal: Journal, parent: RunState | undefined, report: Rep
     return { ...ledger, state }
   }
   if (state.status !== journal.status) {
-    report("foldable", `the head says ${journal.status}, the journal folds to ${state.status}`)
+    report("foldable", `the head has the status ${journal.status}, the journal folds to ${state.status}`)
   }
   checkLast(journal, state, report)
   const problem = validateHistory(providerMessages(state))

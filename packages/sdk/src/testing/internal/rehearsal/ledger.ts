@@ -1,13 +1,13 @@
 /**
- * What happened outside: the bodies of tools that ran, and the effects that they had.
+ * The effect record of a rehearsal: executions of tool bodies, and their effects.
  *
- * A body that returned counts as one effect under its tool's name. A body that says itself where its effects happen, by recording
- * them, is counted by what it recorded instead; only so can two effects of one body, or a second run that does nothing, be told
- * from one.
+ * A body that returned counts as one effect under its tool's name, unless the tool is read-only or records its effects itself. For a tool
+ * that records effects, only the recorded ones count. Only such records show that a body had two effects, or that a second execution had
+ * none.
  */
 import type { Safety } from "../../../domain/Interruption.ts"
 
-/** One run of a tool's body. */
+/** One execution of a tool's body. */
 export interface Body {
   readonly tool: string
   readonly safety: Safety
@@ -20,29 +20,29 @@ export interface Body {
   readonly startedAt: number
   readonly state: "running" | "returned" | "failed"
   readonly endedAt?: number
-  /** What it returned. */
+  /** The returned value. */
   readonly value?: unknown
-  /** Whether the tool says itself when its effects happen. */
+  /** Whether the tool records its effects itself. */
   readonly records: boolean
 }
 
-/** Something that happened outside, once. */
+/** A side effect. */
 export interface EffectRecord {
   readonly name: string
   readonly key: string
   readonly at: number
-  /** Whether the body said so itself. */
+  /** Whether the effect was recorded, and not inferred from a body that returned. */
   readonly recorded: boolean
-  /** The body that did it, if it was one. */
+  /** The body that had the effect, if it happened in a body. */
   readonly body?: Body
 }
 
-/** The record of one rehearsal. */
+/** The effect record of one rehearsal. */
 export interface Ledger {
   readonly start: (body: Omit<Body, "state" | "records">) => { readonly end: (end: End) => void }
-  /** The body that an effect is of: the one with this key, or the last one that has not ended. */
+  /** The last started body that is still running in a live worker, of the call with this key if one is given. */
   readonly running: (key: string | undefined, isAlive: (worker: string) => boolean) => Body | undefined
-  /** A body says itself when its effects happen. */
+  /** Notes that the tool of this body records its effects itself. */
   readonly recording: (body: Body) => void
   readonly record: (effect: EffectRecord) => void
   readonly has: (name: string, key: string) => boolean
@@ -57,7 +57,7 @@ type End =
 
 export const make = (): Ledger => {
   const bodies: Array<Body> = []
-  /** Effects that were recorded, and bodies that have ended, in order. */
+  /** Recorded effects and ended bodies, in order. */
   const happened: Array<EffectRecord | Body> = []
   const recorders = new Set<string>()
   const isImplied = ({ safety, state, tool }: Body) =>
@@ -68,7 +68,7 @@ export const make = (): Ledger => {
       const index = bodies.push(body) - 1
       return {
         end: (end) => {
-          // What was recorded while it ran is about the body as it was then.
+          // A new object, because the effects recorded so far refer to the body as it was when they happened.
           body = { ...body, ...end }
           bodies[index] = body
           happened.push(body)

@@ -1,8 +1,8 @@
 /**
- * The points of a rehearsal at which something can be made to happen, and the plan of what happens where.
+ * The points of a rehearsal, and the crashes and failures that are planned at them.
  *
- * A point is `before` or `after` something that reaches out of the run: the store, the model, a tool's body, an effect that a
- * body records. Every passing is counted, so that `after-tool:pay#2` is the second time that the body of `pay` has ended.
+ * A point lies `before` or `after` an operation of the store, a model call, a tool's body or a recorded effect. Each passing is counted:
+ * `after-tool:pay#2` is the second time that the body of `pay` has ended.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -14,30 +14,30 @@ import { make as makePoints, type Points } from "../simulation/points.ts"
 
 type When = "before" | "after"
 
-/** The name of a point: `before` or `after` a model call, a tool's body, an operation of the store, a recorded effect. */
+/** The name of a point: `before` or `after` a model call, a tool's body, an operation of the store, or a recorded effect. */
 export type PointName =
   | `${When}-model`
   | `${When}-tool:${string}`
   | `${When}-store:${Operation}`
   | `${When}-effect:${string}`
 
-/** A point by its name: the next time or (with `#3`) the third time that it is passed. */
+/** A point: the next time that it is passed, or, with `#3`, the third time. */
 export type Point = PointName | `${PointName}#${number}`
 
-/** A point cannot be in this rehearsal, or what is to happen there cannot happen there. */
+/** The rehearsal has no such point, or the planned failure is not possible there. */
 export class PointInvalid extends Schema.TaggedError<PointInvalid>()("PointInvalid", {
   point: Schema.String,
   problem: Schema.String
 }) {
   override get message() {
-    return sentence`"${this.point}" is no point of this rehearsal: ${lines(this.problem)}.`
+    return sentence`Nothing can be planned at the point "${this.point}" of this rehearsal: ${lines(this.problem)}.`
   }
 }
 
-/** Something was to happen at a point that was never passed, so that nothing was proved. */
+/** A crash or failure was planned at a point that was never passed, so the rehearsal tested nothing there. */
 export class PointNotReached extends Schema.TaggedError<PointNotReached>()("PointNotReached", {
   points: Schema.Array(Schema.String),
-  /** What was passed instead, in order. */
+  /** The points that were passed, in order. */
   passed: Schema.Array(Schema.String)
 }) {
   override get message() {
@@ -48,40 +48,40 @@ export class PointNotReached extends Schema.TaggedError<PointNotReached>()("Poin
   }
 }
 
-/** A rehearsal waits for something that will not happen by itself. */
+/** Nothing happened in a rehearsal for the time `patience`. */
 export class RehearsalStuck extends Schema.TaggedError<RehearsalStuck>()("RehearsalStuck", {
   after: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
     return (
-      sentence`Nothing has happened since ${this.after ?? "the rehearsal began"}. If something sleeps, move the time with adjust() while the ` +
-      `run goes on; if it takes real time, raise \`patience\`.`
+      sentence`Nothing has happened since ${this.after ?? "the rehearsal began"}. If the run sleeps, advance the time with adjust() ` +
+      `while it runs; if an operation takes real time, increase \`patience\`.`
     )
   }
 }
 
-/** What a part of the outside world can fail with. */
+/** A failure that can be planned: a `Fault` of the store, a reason of a `ModelError`, or an error of a tool or effect. */
 export type Failure = Fault | Reason | Error
 
-/** The points of a rehearsal, and what is planned at them. */
+/** The points of a rehearsal and its plan. */
 export interface RehearsalPoints extends Omit<Points<Failure | "crash">, "plan"> {
-  /** Plans a crash, or with a `failure` that. */
+  /** Plans the failure, or a crash if none is given. */
   readonly plan: (point: Point, failure?: Failure) => Result.Result<void, PointInvalid>
 }
 
 const form = /^(before|after)-(model|tool|store|effect)(?::([^#]+))?(?:#([1-9]\d*))?$/
 
-/** `tools` are the tools that there are. */
+/** `tools` are the names of the tools of all agents in the rehearsal. */
 export const make = (tools: ReadonlySet<string>): RehearsalPoints => {
   const points = makePoints<Failure | "crash">()
 
   const problemOf = (point: string, failure: Failure | undefined): string | undefined => {
     const [, when, what, name, number] = form.exec(point) ?? []
     if (what === undefined) {
-      return "points are before- or after- one of model, tool:NAME, store:OPERATION and effect:NAME, and may end in #NUMBER"
+      return "a point is before- or after-, then one of model, tool:NAME, store:OPERATION and effect:NAME, and optionally #NUMBER"
     }
     if ((what === "model") !== (name === undefined)) {
-      return what === "model" ? "a model call has no name" : `say which ${what}, as in ${what}:NAME`
+      return what === "model" ? "a model call has no name" : `name the ${what}, as in ${what}:NAME`
     }
     if (what === "tool" && !tools.has(name!)) {
       return `no agent here has a tool "${name}"; the tools are ${[...tools].join(", ") || "none"}`
@@ -91,10 +91,10 @@ export const make = (tools: ReadonlySet<string>): RehearsalPoints => {
     }
     if (failure !== undefined) {
       if ((what === "store") !== faults.some((fault) => fault === failure)) {
-        return "a store fails with busy, full or connectionLost, and only a store does"
+        return "a store can only fail with busy, full or connectionLost, and nothing else fails with these"
       }
       if (what === "store" && when === "after" && failure !== "connectionLost") {
-        return "after the store has done it, only the connection can be lost"
+        return "after an operation of the store, the only possible failure is connectionLost"
       }
       if (what === "model" && !isReason(failure)) {
         return "a model fails with a reason of ModelError, such as RateLimited"

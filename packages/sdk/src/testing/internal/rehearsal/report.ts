@@ -1,5 +1,5 @@
 /**
- * What a rehearsal came to, and what must be true of it whatever happened.
+ * The report of a rehearsal, and the assertions on it.
  */
 import * as Arr from "effect/Array"
 import * as Schema from "effect/Schema"
@@ -20,34 +20,35 @@ import type { Crash } from "./worker.ts"
 export interface RunReport {
   readonly runId: RunId
   readonly status: Status
-  /** What it still waits for. */
+  /** The requests that it waits for. */
   readonly open: ReadonlyArray<Interruption>
-  /** Its history, as a provider would be given it. */
+  /** Its history as a provider would receive it. */
   readonly messages: ReadonlyArray<Message>
 }
 
-/** What a rehearsal came to. */
+/** The facts that a rehearsal collected. */
 export interface Report {
   readonly crashes: ReadonlyArray<Crash>
   /** Every point that was passed, in order. */
   readonly passed: ReadonlyArray<string>
-  /** What happened outside, in order. */
+  /** The side effects, in order. */
   readonly effects: ReadonlyArray<EffectRecord>
-  /** The bodies of tools that ran, in order. */
+  /** The executions of tool bodies, in the order in which they started. */
   readonly bodies: ReadonlyArray<Body>
   readonly runs: ReadonlyArray<RunReport>
-  /** The runs' events, and what the store's inbox says, for `RunChecker`. */
+  /** The journals of the runs, for `RunChecker`. */
   readonly journals: ReadonlyArray<Journal>
+  /** The mail in the store, for `RunChecker`. */
   readonly inbox: Inbox
-  /** What else there is to check them by: the bodies that ran, and what the store acknowledged to the workers. */
+  /** Further evidence for `RunChecker`: executions of bodies, results of `reconcile`, and data that the store acknowledged. */
   readonly evidence: Pick<Evidence, "acknowledged" | "effects" | "reconciled">
-  /** What models were asked, in order. */
+  /** The model requests, in order. */
   readonly requests: ReadonlyArray<ModelRequest>
-  /** The same scenario without a fault, where there was one. */
+  /** The report of the scenario without a fault, in the reports of `everyCrash`. */
   readonly undisturbed?: Report
 }
 
-/** An effect happened more than once for one call. */
+/** An effect happened more than once under one key. */
 export class EffectRepeated extends Schema.TaggedError<EffectRepeated>()("EffectRepeated", {
   effect: Schema.String,
   key: Schema.String,
@@ -60,18 +61,18 @@ export class EffectRepeated extends Schema.TaggedError<EffectRepeated>()("Effect
   override get message() {
     const [first, second] = this.times
     const [one, two] = this.attempts
-    const who = one === undefined || two === undefined ? "" : sentence`, in attempts ${one} and ${two}`
+    const inAttempts = one === undefined || two === undefined ? "" : sentence`, in attempts ${one} and ${two}`
     return (
-      sentence`${said(this.effect, this.tool)} happened ${this.times.length} times for the call with the key ${this.key}: ` +
-      sentence`after ${first} s and after ${second} s${who}; ${crashedAt(this.crashes)}. ` +
+      sentence`${nameOf(this.effect, this.tool)} happened ${this.times.length} times for the call with the key ${this.key}: ` +
+      sentence`after ${first} s and after ${second} s${inAttempts}; ${crashedAt(this.crashes)}. ` +
       (one === two
-        ? "One run of the body did it twice: give each effect a key of its own, or do it once."
-        : "The body ran again and did not recognise the key: pass the key on to where the effect happens, or do not call the tool idempotent.")
+        ? "One execution of the body caused it twice: give each effect its own key, or cause it once."
+        : "The body ran again and the key was not recognised: pass the key to the service that causes the effect, or do not declare the tool idempotent.")
     )
   }
 }
 
-/** A tool that says it is idempotent ran again, and no record says whether its effect did. */
+/** A tool that is declared idempotent ran again, and it records no effects that would show whether this was harmless. */
 export class EffectUnproven extends Schema.TaggedError<EffectUnproven>()("EffectUnproven", {
   tool: Schema.String,
   key: Schema.String,
@@ -79,13 +80,13 @@ export class EffectUnproven extends Schema.TaggedError<EffectUnproven>()("Effect
 }) {
   override get message() {
     return (
-      sentence`${this.tool} says that it is idempotent, and ran again with the key ${this.key}; ${crashedAt(this.crashes)}. ` +
-      sentence`Whether it did harm is unknown: let the fake behind it say when it happens, with effects.record("${this.tool}", key), or effects.once if it knows the key again.`
+      sentence`${this.tool} is declared idempotent and ran again with the key ${this.key}; ${crashedAt(this.crashes)}. ` +
+      sentence`It is unknown whether its effect happened twice: record the effect in the tool's fake with effects.record("${this.tool}", key), or with effects.once if the service recognises the key.`
     )
   }
 }
 
-/** An effect of the undisturbed scenario never happened, and the run went on without it. */
+/** An effect of the scenario without a fault is missing, and the runs ended as if it had happened. */
 export class EffectLost extends Schema.TaggedError<EffectLost>()("EffectLost", {
   effect: Schema.String,
   tool: Schema.optionalKey(Schema.String),
@@ -95,14 +96,14 @@ export class EffectLost extends Schema.TaggedError<EffectLost>()("EffectLost", {
 }) {
   override get message() {
     return (
-      sentence`${said(this.effect, this.tool)} happened ${this.actual} instead of ${this.expected} times, and the run went on as if ` +
-      sentence`nothing were missing; ${crashedAt(this.crashes)}. ` +
-      "A body that does several things can be cut in two: make each of them a tool, or make the body idempotent."
+      sentence`${nameOf(this.effect, this.tool)} happened ${this.actual} instead of ${this.expected} times, and the run continued ` +
+      sentence`without it; ${crashedAt(this.crashes)}. ` +
+      "A crash can separate the effects of one body: make each effect a tool, or make the body idempotent."
     )
   }
 }
 
-/** A run neither ended nor waits for a decision. */
+/** A run has not ended and does not wait for a decision. */
 export class RunLost extends Schema.TaggedError<RunLost>()("RunLost", {
   runId: Schema.String,
   status: Schema.String,
@@ -111,7 +112,7 @@ export class RunLost extends Schema.TaggedError<RunLost>()("RunLost", {
   override get message() {
     return (
       sentence`The run ${this.runId} is ${this.status} and waits for no decision; ` +
-      sentence`${crashedAt(this.crashes)}. Look at its events: no worker will take it up.`
+      sentence`${crashedAt(this.crashes)}. No worker continues it: look at its events.`
     )
   }
 }
@@ -127,18 +128,18 @@ export class TranscriptInvalid extends Schema.TaggedError<TranscriptInvalid>()("
   }
 }
 
-/** The store lost what it acknowledged, or a run did what Fermata promises that none does. */
+/** The store lost acknowledged data, or a run violated an invariant of `RunChecker`. */
 export class PromiseBroken extends Schema.TaggedError<PromiseBroken>()("PromiseBroken", {
   invariant: Schema.String,
   detail: Schema.String,
   crashes: Schema.Array(Schema.String)
 }) {
   override get message() {
-    return sentence`A promise was broken (${this.invariant}): ${lines(this.detail)}; ${crashedAt(this.crashes)}.`
+    return sentence`The invariant ${this.invariant} was violated: ${lines(this.detail)}; ${crashedAt(this.crashes)}.`
   }
 }
 
-const said = (effect: string, tool: string | undefined): string =>
+const nameOf = (effect: string, tool: string | undefined): string =>
   tool === undefined || tool === effect ? effect : `${effect} (in ${tool})`
 
 const crashedAt = (crashes: ReadonlyArray<string>): string =>
@@ -159,23 +160,23 @@ const each = (reports: Reports, check: (report: Report, crashes: ReadonlyArray<s
 
 const seconds = (at: number): number => (at - beginning) / 1000
 
-/** Effects by name and key. */
+/** The effects, grouped by name and key. */
 const grouped = (report: Report): ReadonlyArray<Arr.NonEmptyReadonlyArray<EffectRecord>> =>
   [...Map.groupBy(report.effects, ({ key, name }) => JSON.stringify([name, key])).values()].filter(
     Arr.isArrayNonEmpty
   )
 
 /**
- * Every effect happened at most once for its call.
+ * Asserts that every effect happened at most once for its call.
  *
  * **Details**
  *
- * A tool's body that returned counts as one effect, unless the tool records its effects itself. The second run of a tool that
- * calls itself idempotent proves nothing either way unless it does.
+ * A tool's body that returned counts as one effect, unless the tool is read-only or records its effects itself. An idempotent tool whose
+ * body ran again must record its effects, because the second execution alone does not show whether its effect happened again.
  *
  * **Errors**
  *
- * Throws `EffectRepeated` or `EffectUnproven`, which say which call, when, and where the worker crashed.
+ * Throws `EffectRepeated` or `EffectUnproven`, which name the call and the points of the crashes.
  *
  * @category assertions
  * @since 0.1.0
@@ -202,7 +203,7 @@ export const assertEffectsAtMostOnce = (reports: Reports): void =>
   })
 
 /**
- * Every history that a model was given, and every history at the end, has exactly one result for every call.
+ * Asserts that every history has exactly one result for each call: the histories in model requests, and the final histories.
  *
  * **Errors**
  *
@@ -220,7 +221,11 @@ export const assertTranscriptsValid = (reports: Reports): void =>
   })
 
 /**
- * Every run has ended or waits for a decision, and a scenario that ended like the undisturbed one had all of its effects.
+ * Asserts that every run has ended or waits for a decision, and that no effect is missing.
+ *
+ * **Details**
+ *
+ * Effects are compared with those of the scenario without a fault, if the runs of both have the same statuses.
  *
  * **Errors**
  *
@@ -256,12 +261,12 @@ export const assertNothingLost = (reports: Reports): void =>
 const statuses = (report: Report): string => report.runs.map(({ status }) => status).join()
 
 /**
- * The journals and the inbox keep what Fermata promises: one decision for each request, one result for each call, no body that was
- * not released, everything stored that the store acknowledged, nothing after the end, and what else `RunChecker` knows.
+ * Asserts the invariants of `RunChecker`: one decision for each request, one result for each call, no body without its approval, all
+ * acknowledged data stored, no event after the end of a run, and the others.
  *
  * **Errors**
  *
- * Throws `PromiseBroken`. Then Fermata, or the store that was given, is at fault.
+ * Throws `PromiseBroken`. This is a defect of Fermata or of the given store, not of the agent.
  *
  * @category assertions
  * @since 0.1.0
@@ -274,7 +279,7 @@ export const assertPromisesKept = (reports: Reports): void =>
   })
 
 /**
- * All four: effects at most once, histories valid, nothing lost, promises kept.
+ * Makes all four assertions: effects at most once, valid histories, nothing lost, invariants hold.
  *
  * @category assertions
  * @since 0.1.0

@@ -1,5 +1,5 @@
 /**
- * The runs of a rehearsal: started, decided, raced and recovered, with as many workers as that takes.
+ * The operations of a rehearsal on its runs. Each operation uses new workers until one of them completes it.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -25,42 +25,42 @@ import type { Report } from "./report.ts"
 import { errorOf, runtimeOf, type Scene, stuckIn, type Work } from "./scene.ts"
 import { decideShape, runShape } from "./shapes.ts"
 
-/** Workers that one run may take before it is given up. */
+/** Number of workers after which an operation fails with `RehearsalStuck`. */
 const maxWorkers = 200
 
 export const make = (scene: Scene): Rehearsal => {
-  const { attempt, parts, unharmed, world } = scene
+  const { attempt, parts, onClock, world } = scene
   const { ledger, points, store } = world
 
-  /** Works with one worker after the other until one gets through, or comes to an end that another would come to too. */
-  const persist = <A, E>(work: Work<A, E>): Effect.Effect<A, E | RehearsalStuck> =>
+  /** Runs work in one worker after another, until one succeeds or fails with an error that is not transient. */
+  const retrying = <A, E>(work: Work<A, E>): Effect.Effect<A, E | RehearsalStuck> =>
     Effect.gen(function* () {
       for (let worker = 0; worker < maxWorkers; worker++) {
         const exit = yield* attempt(work)
         if (exit === undefined) {
-          yield* scene.outliveLeases
+          yield* scene.expireLeases
           continue
         }
         if (Exit.isSuccess(exit)) return exit.value
         const error: unknown = errorOf(exit)
-        if (!isPassing(error)) return yield* exit
-        if (error instanceof RunBusy) yield* scene.outliveLeases
+        if (!isTransient(error)) return yield* exit
+        if (error instanceof RunBusy) yield* scene.expireLeases
         else yield* scene.elapse(1_000)
       }
       return yield* stuckIn(world)
     })
 
-  /** Goes on with a run until it is held or over. */
-  const goOn = (
+  /** Continues a run until it is held or has ended, and decides its calls in doubt unless `inDoubt` is `ask`. */
+  const continueRun = (
     runId: RunId,
     start?: StoredStartInput & { readonly agent: string }
   ): Effect.Effect<RunResult, RehearsalError> =>
     Effect.gen(function* () {
       while (true) {
-        const result = yield* persist((runtimes) =>
+        const result = yield* retrying((runtimes) =>
           Effect.gen(function* () {
             const head = yield* headOf(scene, runId)
-            // A caller whose start was not acknowledged starts again, under the same id.
+            // If the start was not stored before a crash, the next worker starts the run again under the same id.
             if (head === undefined && start !== undefined) {
               const { agent, ...input } = start
               return yield* runPromptStored(yield* runtimeOf(runtimes, agent), input)
@@ -77,22 +77,22 @@ export const make = (scene: Scene): Rehearsal => {
           const own = ({ key }: { readonly key: string }) => key === doubt.idempotencyKey
           const bodies = ledger.bodies().filter(own)
           const effects = ledger.effects().filter((effect) => own(effect.body ?? effect))
-          yield* take(doubt, answer(doubt, { bodies, effects }), "rehearsal")
+          yield* record(doubt, answer(doubt, { bodies, effects }), "rehearsal")
         }
       }
     })
 
-  /** Takes a decision; a worker that died over it is followed by one that finds what it left. */
-  const take = (
+  /** Records a decision. Succeeds if a worker that crashed has already recorded the same decision. */
+  const record = (
     request: Interruption,
     body: DecisionBody,
     by: string
   ): Effect.Effect<void, RehearsalError> => {
     let tries = 0
-    return persist((runtimes) =>
+    return retrying((runtimes) =>
       Effect.suspend(() => {
         tries += 1
-        // The one before may have got through, and died before it could say so.
+        // The previous worker may have crashed between its commit and the acknowledgement.
         return Effect.catchTag(
           Effect.asVoid(decideStored(runtimes, inputOf(request, body, by))),
           "AlreadyDecided",
@@ -106,18 +106,18 @@ export const make = (scene: Scene): Rehearsal => {
   }
 
   const rootOf = (request: Interruption) =>
-    Effect.map(unharmed(store.request(request.requestId)), ({ runId }) => runId)
+    Effect.map(onClock(store.request(request.requestId)), ({ runId }) => runId)
 
   const decisionOn = (request: Interruption) =>
-    Effect.map(unharmed(store.request(request.requestId)), ({ decision }) => decision)
+    Effect.map(onClock(store.request(request.requestId)), ({ decision }) => decision)
 
   const recoverAll: Rehearsal["recover"] = Effect.gen(function* () {
-    const running = yield* unharmed(store.list({ status: "running", limit: 1_000 }))
-    if (running.some(({ lease }) => lease !== undefined)) yield* scene.outliveLeases
-    const ready = yield* unharmed(store.ready({ limit: 1_000 }))
-    if (ready.length > 0) yield* persist((runtimes) => recover(runtimes))
-    // Whatever one pass has left, for a fault or a call in doubt, is gone on with here.
-    return yield* Effect.forEach(ready, ({ runId }) => goOn(runId))
+    const running = yield* onClock(store.list({ status: "running", limit: 1_000 }))
+    if (running.some(({ lease }) => lease !== undefined)) yield* scene.expireLeases
+    const ready = yield* onClock(store.ready({ limit: 1_000 }))
+    if (ready.length > 0) yield* retrying((runtimes) => recover(runtimes))
+    // A fault or a call in doubt may have stopped a run during the recovery: continue each of them.
+    return yield* Effect.forEach(ready, ({ runId }) => continueRun(runId))
   })
 
   const plan = (list: ReadonlyArray<Point>, failure?: Failure) =>
@@ -141,14 +141,14 @@ export const make = (scene: Scene): Rehearsal => {
           agent: agent ?? parts.agents[0]?.name ?? "",
           ...withoutUndefined({ limits, policy, sessionId: sessionId as SessionId | undefined })
         }
-        return yield* goOn(start.runId, start)
+        return yield* continueRun(start.runId, start)
       }),
     decide: (request, body, given = {}) =>
       Effect.gen(function* () {
         const { by = "rehearsal" } = yield* requireOptions("rehearsal.decide", given, decideShape)
         const runId = yield* rootOf(request)
-        yield* take(request, body, by)
-        return yield* goOn(runId)
+        yield* record(request, body, by)
+        return yield* continueRun(runId)
       }),
     race: (request, ...bodies) =>
       Effect.gen(function* () {
@@ -166,23 +166,23 @@ export const make = (scene: Scene): Rehearsal => {
                 yield* runPromptStored(yield* runtimeOf(runtimes, head?.agent ?? ""), { runId })
               })
             ),
-            (exit) => (exit === undefined || isPassing(errorOf(exit)) ? Effect.void : Effect.asVoid(exit))
+            (exit) => (exit === undefined || isTransient(errorOf(exit)) ? Effect.void : Effect.asVoid(exit))
           )
-        yield* scene.together(Effect.forEach(bodies, rival, { concurrency: "unbounded", discard: true }))
+        yield* scene.racing(Effect.forEach(bodies, rival, { concurrency: "unbounded", discard: true }))
         const [first] = bodies
-        // All of them may have died over it.
+        // All workers of the race may have crashed before their commits.
         if (first !== undefined && (yield* decisionOn(request)) === undefined) {
-          yield* take(request, first, "rehearsal")
+          yield* record(request, first, "rehearsal")
         }
-        const result = yield* goOn(runId)
+        const result = yield* continueRun(runId)
         const decision = yield* decisionOn(request)
         if (decision === undefined) return yield* new RequestNotFound({ requestId: request.requestId })
         return { decision, refused, result }
       }),
     cancel: (runId, reason) =>
       Effect.andThen(
-        persist(() => cancelRun(runId as RunId, reason)),
-        goOn(runId as RunId)
+        retrying(() => cancelRun(runId as RunId, reason)),
+        continueRun(runId as RunId)
       ),
     finish: Effect.gen(function* () {
       yield* recoverAll
@@ -195,7 +195,10 @@ export const make = (scene: Scene): Rehearsal => {
   }
 }
 
-/** What a person who looks decides: it happened, and returned this; or it has not, and runs again. */
+/**
+ * Decides a call in doubt by its evidence. Without an effect, decides `retry`. With an effect, supplies the value that the body returned,
+ * or a sentence that names the effects if it returned none.
+ */
 export const fromEvidence = (_: InDoubtRequest, { bodies, effects }: Evidence): DecisionBody => {
   if (effects.length === 0) return { _tag: "retry" }
   const value = bodies.findLast(({ state }) => state === "returned")?.value
@@ -213,8 +216,8 @@ const json = (value: unknown): Schema.Json | undefined => {
 
 const isInDoubt = (request: Interruption): request is InDoubtRequest => request._tag === "inDoubt"
 
-/** Whether another worker, later, may get further. */
-const isPassing = (error: unknown): boolean =>
+/** Whether a later worker may succeed where one failed with this error. */
+const isTransient = (error: unknown): boolean =>
   typeof error === "object" &&
   error !== null &&
   "_tag" in error &&
@@ -232,12 +235,12 @@ const inputOf = (request: Interruption, body: DecisionBody, by: string): Decisio
     ...(request._tag === "approval" ? { digest: request.digest } : {})
   }) as DecisionInput
 
-const headOf = ({ unharmed, world }: Scene, runId: RunId) =>
-  Effect.catchTag(unharmed(world.store.head(runId)), "RunNotFound", () => Effect.succeed(undefined))
+const headOf = ({ onClock, world }: Scene, runId: RunId) =>
+  Effect.catchTag(onClock(world.store.head(runId)), "RunNotFound", () => Effect.succeed(undefined))
 
-/** What it all came to. */
-const reportOf = ({ unharmed, world }: Scene): Effect.Effect<Report, RehearsalError> =>
-  Effect.map(unharmed(collect(world.store)), ({ inbox, runs }) => {
+/** Collects the report from the store and the effect record. */
+const reportOf = ({ onClock, world }: Scene): Effect.Effect<Report, RehearsalError> =>
+  Effect.map(onClock(collect(world.store)), ({ inbox, runs }) => {
     const { acknowledged, effects, ledger, points, reconciled } = world
     return {
       crashes: world.crashes.slice(),

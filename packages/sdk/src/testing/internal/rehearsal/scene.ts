@@ -1,5 +1,5 @@
 /**
- * The stage of one rehearsal: workers one after the other, a store that outlives them, and what they go on with.
+ * The scene of a rehearsal: a clock and a store that outlive its workers, and the functions that start workers and advance time.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -34,32 +34,32 @@ import { RehearsalStuck } from "./points.ts"
 import { readParts } from "./shapes.ts"
 import * as Worker from "./worker.ts"
 
-/** What a worker does. */
+/** An operation that a worker performs. */
 export type Work<A, E> = (
   runtimes: ReadonlyArray<Runtime.Runtime>,
   owner: string
 ) => Effect.Effect<A, E, RunStore.RunStore>
 
-/** What a rehearsal works with. */
+/** The world of one rehearsal and the functions that act on it. */
 export interface Scene {
   readonly parts: Parts<unknown>
   readonly world: Worker.World
   readonly newRunId: () => RunId
-  /** Runs work in a new worker until it is done or the worker has died: then `undefined`. */
+  /** Runs work in a new worker. Returns its exit, or `undefined` if the worker crashed. */
   readonly attempt: <A, E>(work: Work<A, E>) => Effect.Effect<Exit.Exit<A, E> | undefined, RehearsalStuck>
-  /** Runs several at once, and lets them take turns. */
-  readonly together: <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** Moves the time on, when whatever has just begun has got as far as it can. */
+  /** Runs concurrent work whose workers take turns in the order that the seed determines. */
+  readonly racing: <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** Advances the time once all started work waits. */
   readonly adjust: (duration: Duration.Input) => Effect.Effect<void>
-  /** Moves the time on at once. */
+  /** Advances the time at once. */
   readonly elapse: (ms: number) => Effect.Effect<void>
-  /** Lets the time pass after which a store has forgotten the leases of the workers that are gone. */
-  readonly outliveLeases: Effect.Effect<void>
-  /** Runs work of the rehearsal's own, which no fault touches, in its time. */
-  readonly unharmed: <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** Advances the time by the length of a lease, and ends the leases of workers that have crashed or ended. */
+  readonly expireLeases: Effect.Effect<void>
+  /** Runs work on the rehearsal's clock. */
+  readonly onClock: <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
-/** The runtime of the agent with this name. */
+/** Finds the runtime of an agent by its name or an alias. */
 export const runtimeOf = (
   runtimes: ReadonlyArray<Runtime.Runtime>,
   name: string
@@ -91,7 +91,7 @@ export const make = <R>(
     const points = Points.make(new Set(parts.agents.flatMap(toolsOf)))
     const random = generator(parts.seed ?? 1)
     let activity = 0
-    let abreast = 0
+    let races = 0
     const world: Worker.World = {
       ...World.make(clock),
       points,
@@ -105,7 +105,7 @@ export const make = <R>(
         activity += 1
       },
       interleave: Effect.suspend(() =>
-        abreast === 0 ? Effect.void : Effect.repeat(Effect.yieldNow, { times: below(random, 4) })
+        races === 0 ? Effect.void : Effect.repeat(Effect.yieldNow, { times: below(random, 4) })
       )
     }
     let runs = 0
@@ -127,10 +127,10 @@ export const make = <R>(
       ).pipe(
         Effect.provideService(ModelClient, worker.model),
         Effect.provideService(RunIds, ids),
-        // What tools need comes from outside.
+        // The services of tools come from the test.
         Effect.provideContext(services)
       )
-    // What is wrong with a definition is known before anything runs.
+    // Fails on an invalid definition before the scenario starts.
     yield* bind(Worker.make(world, "worker-0"))
 
     const stuck = Effect.callback<never, RehearsalStuck>((resume) => {
@@ -150,7 +150,7 @@ export const make = <R>(
         activity += 1
         return clock.adjust(ms)
       })
-    const unharmed: Scene["unharmed"] = (work) => Effect.provideService(work, Clock.Clock, clock)
+    const onClock: Scene["onClock"] = (work) => Effect.provideService(work, Clock.Clock, clock)
 
     const attempt: Scene["attempt"] = (work) =>
       Effect.gen(function* () {
@@ -158,14 +158,14 @@ export const make = <R>(
         workers.set(worker.owner, worker)
         const runtimes = yield* Effect.orDie(bind(worker))
         const body = work(runtimes, worker.owner).pipe(Effect.provideService(RunStore.RunStore, worker.store))
-        // Detached: a worker that has died is left where it is, as a process that was killed.
-        const fiber = yield* Effect.forkDetach(unharmed(body), { startImmediately: true })
+        // Detached, because the fibers of a crashed worker are not interrupted: finalizers would run, unlike in a killed process.
+        const fiber = yield* Effect.forkDetach(onClock(body), { startImmediately: true })
         const exit = yield* Effect.raceFirst(
           Effect.raceFirst(Fiber.await(fiber), Effect.as(Deferred.await(worker.crashed), undefined)),
           stuck
         ).pipe(Effect.onError(() => Effect.sync(worker.kill)))
         const ended = worker.isAlive() ? exit : undefined
-        // Whatever it has left running dies with it.
+        // The worker crashes at the next point of any fiber that it left running.
         worker.kill()
         return ended
       })
@@ -175,40 +175,40 @@ export const make = <R>(
       world,
       newRunId,
       attempt,
-      together: (work) =>
+      racing: (work) =>
         Effect.acquireUseRelease(
           Effect.sync(() => {
-            abreast += 1
+            races += 1
           }),
           () => work,
           () =>
             Effect.sync(() => {
-              abreast -= 1
+              races -= 1
             })
         ),
       elapse,
-      outliveLeases: Effect.gen(function* () {
+      expireLeases: Effect.gen(function* () {
         yield* elapse(leaseMs + 1)
-        // A database that times leases by its own clock learns here that they have ended.
+        // A database that measures leases by its own clock does not see the advanced time: end these leases in it.
         for (const worker of workers.values()) {
           if (worker.isAlive()) continue
-          for (const lease of worker.leases) yield* Effect.ignore(unharmed(store.renew(lease, 0)))
+          for (const lease of worker.leases) yield* Effect.ignore(onClock(store.renew(lease, 0)))
         }
       }),
       adjust: (duration) =>
         Effect.gen(function* () {
-          for (let calm = 0, seen = activity; calm < calmRounds; calm = activity === seen ? calm + 1 : 0) {
+          for (let idle = 0, seen = activity; idle < idleRounds; idle = activity === seen ? idle + 1 : 0) {
             seen = activity
             yield* afterReal(0)
             yield* hashed
           }
           yield* elapse(Duration.toMillis(Duration.fromInputUnsafe(duration)))
         }),
-      unharmed
+      onClock
     }
   })
 
-/** Where the fakes of the outside world say that something has happened. */
+/** Makes the effect record that the setup passes to its fakes. */
 const effectsOf = (
   clock: SimulatedClock.SimulatedClock,
   ledger: Ledger.Ledger,
@@ -217,12 +217,12 @@ const effectsOf = (
   const happen = (
     name: string,
     given: string | undefined,
-    knowsAgain: boolean
+    recognisesKey: boolean
   ): Effect.Effect<boolean, Error> =>
     Effect.suspend(() => {
       const body = ledger.running(given, (owner) => workers.get(owner)?.isAlive() === true)
       const worker = body === undefined ? undefined : workers.get(body.worker)
-      // A body of a worker that is gone goes on, where it is a promise; nothing that it does then has happened.
+      // A promise continues after its worker has crashed. Its effects do not count, and this one never completes.
       if (worker === undefined && ledger.running(given, () => true) !== undefined) return Effect.never
       if (body !== undefined) ledger.recording(body)
       const key = given ?? body?.key ?? name
@@ -230,7 +230,7 @@ const effectsOf = (
         worker === undefined ? Effect.void : worker.pass(name, (failure) => failure as Error)
       return Effect.gen(function* () {
         yield* point(`before-effect:${name}`)
-        const isNew = !(knowsAgain && ledger.has(name, key))
+        const isNew = !(recognisesKey && ledger.has(name, key))
         const at = clock.currentTimeMillisUnsafe()
         if (isNew) ledger.record({ name, key, at, recorded: true, ...(body === undefined ? {} : { body }) })
         yield* point(`after-effect:${name}`)
@@ -244,16 +244,16 @@ const effectsOf = (
 }
 
 /**
- * How many times in a row nothing may have happened. A process that gets no time from its machine, or blocks its event loop,
- * misses ticks: what it had no time for is not counted as waiting.
+ * Number of consecutive ticks without activity after which a rehearsal is stuck. Ticks, and not a single timeout: a process that gets no
+ * CPU time or blocks its event loop misses ticks, so this time does not count as idle.
  */
 const patienceTicks = 10
 
-/** A hash, which the platform makes on another thread: the ones that a run has asked for before are made by then. */
+/** Computes a hash. The platform computes hashes on other threads; those that a run requested earlier are complete after this one. */
 const hashed = Effect.promise(() => crypto.subtle.digest("SHA-256", new Uint8Array(1)))
 
-/** Rounds of the event loop in which nothing happens, before it is taken that nothing will. */
-const calmRounds = 5
+/** Rounds of the event loop without activity after which all work is assumed to wait. */
+const idleRounds = 5
 
 const afterReal = (ms: number) =>
   Effect.callback<void>((resume) => {
@@ -261,7 +261,7 @@ const afterReal = (ms: number) =>
     return Effect.sync(() => clearTimeout(timer))
   })
 
-/** What a rehearsal fails with in which nothing happens any more. */
+/** The error of a rehearsal without further activity. */
 export const stuckIn = ({ points }: Worker.World): RehearsalStuck =>
   new RehearsalStuck(withoutUndefined({ after: points.passed.at(-1) }))
 

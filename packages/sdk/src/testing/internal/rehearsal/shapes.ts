@@ -1,5 +1,5 @@
 /**
- * What a rehearsal may be given, key by key: each shape names every key of its type.
+ * The shapes of the options of a rehearsal. Each shape lists all keys of its type, with the values that they take.
  */
 import * as Layer from "effect/Layer"
 import {
@@ -50,7 +50,7 @@ const partsShape = demanded(
 
 const whole = "the parts of the rehearsal"
 
-/** The parts as they are now, or why they cannot be rehearsed. */
+/** Copies the parts and checks them. Returns `OptionsInvalid` if they are unsound. */
 export const readParts = <R>(given: Parts<R>): Parts<R> | OptionsInvalid => {
   const own = readOnce(given, 1)
   const found = [

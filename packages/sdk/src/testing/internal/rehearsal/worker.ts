@@ -1,9 +1,8 @@
 /**
- * One worker of a rehearsal: a stand-in for a process that can die at any point.
+ * A worker of a rehearsal: a simulated process that can crash at any point.
  *
- * A worker's store, model and tools are those of the rehearsal with a point before and after everything that reaches out. When
- * it crashes, whatever it does next at any of them never comes back: its fibers are left where they are, its lease is not given
- * back, and nothing of it is written any more.
+ * A worker uses the store, the model and the tools of the rehearsal, with a point before and after each operation. After a crash, every
+ * further operation of the worker waits forever: its fibers are not interrupted, its lease is not released, and it writes nothing more.
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
@@ -25,40 +24,40 @@ import { acknowledging, type World as SimulatedWorld } from "../simulation/world
 import type { Ledger } from "./ledger.ts"
 import type { Failure, PointName, RehearsalPoints } from "./points.ts"
 
-/** A worker that died. */
+/** A crash of a worker. */
 export interface Crash {
   readonly point: string
   readonly at: number
   readonly worker: string
 }
 
-/** What the workers of a rehearsal share, and outlives each of them. */
+/** The parts of a rehearsal that its workers share and that outlive them. */
 export interface World extends SimulatedWorld {
   readonly points: RehearsalPoints
   readonly ledger: Ledger
   readonly store: RunStore["Service"]
   readonly model: ModelClient["Service"]
   readonly crashes: Array<Crash>
-  /** What models were asked, oldest first. */
+  /** The model requests, oldest first. */
   readonly requests: Array<ModelRequest>
-  /** A model that is asked the same again, because its answer was lost, answers the same. */
+  /** The responses by run, turn and length of the history: a repeated request gets the first response. */
   readonly answers: Map<string, ModelResponse>
-  /** Gives other workers a turn, when there are any. */
+  /** Lets the other workers of a race run. */
   readonly interleave: Effect.Effect<void>
-  /** Called whenever something happens. */
+  /** Notes activity, so that the rehearsal is not stuck. */
   readonly touch: () => void
 }
 
-/** A stand-in for a process. */
+/** A simulated process. */
 export interface Worker {
   readonly owner: string
   readonly isAlive: () => boolean
   readonly kill: () => void
-  /** Done when it has died. */
+  /** Completes when the worker crashes or is killed. */
   readonly crashed: Deferred.Deferred<void>
-  /** The leases that the store gave it, also where it died before the answer. */
+  /** The leases that the store gave it, including those whose response it did not receive because of a crash. */
   readonly leases: ReadonlyArray<Lease>
-  /** Passes a point; fails where a failure is planned, and never comes back when the worker is dead or dies there. */
+  /** Passes a point. Fails if a failure is planned there; never returns if the worker crashes there or has crashed. */
   readonly pass: <E>(name: PointName, errorOf: (failure: Failure) => E) => Effect.Effect<void, E>
   readonly store: RunStore["Service"]
   readonly model: ModelClient["Service"]
@@ -74,7 +73,7 @@ export const make = (world: World, owner: string): Worker => {
     Deferred.doneUnsafe(crashed, Effect.void)
   }
 
-  /** Passes a point at once. A worker that is dead crashes at every point. */
+  /** Passes a point without taking turns. Returns `crash` at every point after the worker has crashed. */
   const passNow = (name: PointName): Failure | "crash" | undefined => {
     if (!alive) return "crash"
     world.touch()
@@ -117,7 +116,7 @@ export const make = (world: World, owner: string): Worker => {
         worker: owner,
         startedAt: clock.currentTimeMillisUnsafe()
       })
-      // The outcome of a body in a process that is gone is lost.
+      // The outcome of a body is lost if its process has crashed.
       const ended = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown> | "crash" => {
         if (!alive) return "crash"
         const endedAt = clock.currentTimeMillisUnsafe()
@@ -206,7 +205,7 @@ export const make = (world: World, owner: string): Worker => {
     crashed,
     leases,
     pass,
-    // Only what comes back to a worker that lives is acknowledged.
+    // Outermost, so that only results that a live worker received count as acknowledged.
     store: acknowledging(
       FaultyRunStore.make(noted, { before: storePoint("before"), after: storePoint("after") }),
       world
@@ -250,7 +249,7 @@ const wrapModel = (world: World, pass: Worker["pass"]): ModelClient["Service"] =
   }
 }
 
-/** The parts as they are; keeps the answer that they amount to. */
+/** Passes the parts through, and keeps the response that they form. */
 const kept = (
   parts: Stream.Stream<ModelPart, ModelError>,
   keep: (answer: ModelResponse) => void

@@ -1,18 +1,18 @@
 /**
- * The time of a simulation: it stands still until the simulation moves it.
+ * The clock of a simulation. Its time changes only when the simulation changes it.
  *
- * Effect's `TestClock` is one for a whole test. A simulation has a clock of its own, so that a hundred of them can run in one test,
- * under any runner, and the sleeps of a dead process go away with its simulation.
+ * Effect's `TestClock` belongs to a whole test. Each simulation has its own clock, so that one test can run many simulations under any
+ * test runner, and the sleeps of a crashed process end with its simulation.
  */
 import type * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 
-/** A clock that a simulation moves. */
+/** A clock that a simulation advances. */
 export interface SimulatedClock extends Clock.Clock {
-  /** Sets the clock at once, forward or back, as a correction of a machine's clock does, and ends the sleeps that are due. */
+  /** Moves the clock at once, forward or back, as a correction of a machine's clock does, and ends the sleeps that are due. */
   readonly jump: (ms: number) => void
-  /** Lets time pass: every sleep ends at its own time, and its fiber goes on as far as it can before the next one ends. */
+  /** Lets time pass: each sleep ends at its own time, and its fiber runs until it waits before the next sleep ends. */
   readonly adjust: (duration: Duration.Input) => Effect.Effect<void>
 }
 
@@ -21,21 +21,21 @@ interface Sleeper {
   readonly wake: () => void
 }
 
-/** When every simulation begins. */
+/** The time at which each simulation begins. */
 export const beginning = Date.UTC(2030, 0, 1)
 
-/** Scheduler rounds that a woken fiber gets before time goes on. */
+/** Number of scheduler rounds that a woken fiber gets before time advances. */
 const rounds = 10
 
 const settle = Effect.repeat(Effect.yieldNow, { times: rounds - 1 })
 
-/** Sleeps of less than `shortMs` end at once, and time has passed. */
+/** Sleeps of less than `shortMs` advance the clock and end at once. */
 export const make = ({ shortMs = 0 }: { readonly shortMs?: number } = {}): SimulatedClock => {
   let now = beginning
   const sleepers = new Set<Sleeper>()
   const nanos = () => BigInt(Math.round(now)) * 1_000_000n
 
-  /** Ends the earliest sleep that is due by then; false without one. */
+  /** Ends the earliest sleep that is due at `end`. Returns false if there is none. */
   const wakeNext = (end: number): boolean => {
     let next: Sleeper | undefined
     for (const sleeper of sleepers) {

@@ -1,10 +1,10 @@
 /**
- * The points of a simulation: every place that a simulated process passes is counted, and a plan says at which of the passings what
- * happens. A sweep visits all points of a scenario, one by one and in pairs.
+ * The points of a simulation. They count how often a simulated process passes each place, and a plan assigns faults to passings. A sweep
+ * visits the points of a scenario, one by one and in pairs.
  */
 import * as Effect from "effect/Effect"
 
-/** What happens at one passing of a place. */
+/** A fault at one passing of a place. */
 export interface Planned<Fault> {
   readonly place: string
   /** The number of the passing, from 1. Default: the next one. */
@@ -12,14 +12,14 @@ export interface Planned<Fault> {
   readonly fault: Fault
 }
 
-/** The points that were passed, and what is planned. */
+/** The passed points and the plan. */
 export interface Points<Fault> {
   /** Every point that was passed, in order, such as `after-tool:pay#2`. */
   readonly passed: ReadonlyArray<string>
-  /** How many times a place was passed. */
+  /** The number of times that a place was passed. */
   readonly count: (place: string) => number
   readonly plan: (planned: Planned<Fault>) => void
-  /** What was planned and has not happened, as points. */
+  /** The points whose planned faults have not happened. */
   readonly planned: () => ReadonlyArray<string>
   readonly pass: (place: string) => { readonly point: string; readonly fault: Fault | undefined }
 }
@@ -48,13 +48,13 @@ export const make = <Fault>(list: ReadonlyArray<Planned<Fault>> = []): Points<Fa
   }
 }
 
-/** What a sweep visits. A visit is a run of a scenario with these points; a pair is a visit with a second point. */
+/** Options of a sweep. A visit is one execution of a scenario with faults at one point, or at two (a pair). */
 export interface SweepOptions<Visit, Found, E, R> {
   readonly singles: ReadonlyArray<Visit>
   readonly visit: (visit: Visit) => Effect.Effect<Found, E, R>
-  /** The pairs that a visit leads to: their second points are passed after the first was hit. */
+  /** The pairs that follow from a visit: their second points were passed after the first. */
   readonly pairsOf: (visit: Visit, found: Found) => ReadonlyArray<Visit>
-  /** Default: all. Three of five are singles. */
+  /** Maximum number of visits, of which at most three fifths are singles. Default: all. */
   readonly atMost?: number
   readonly concurrency?: number
 }
@@ -81,7 +81,7 @@ export const sweep = <Visit, Found, E, R>({
     })
   })
 
-/** So many of the items, evenly, always the first. */
+/** Selects `count` of the items at even distances, always including the first. */
 export const spread = <A>(items: ReadonlyArray<A>, count: number): ReadonlyArray<A> =>
   items.length <= count
     ? items

@@ -1,5 +1,5 @@
 /**
- * What is left of simulated processes: the time, what their tools did, what the store acknowledged to them, and what it holds.
+ * The data that outlives simulated processes: the clock, the effects of tools, and the acknowledgements and runs of the store.
  */
 import * as Effect from "effect/Effect"
 import type { RunId } from "../../../domain/Id.ts"
@@ -14,14 +14,14 @@ import type { SimulatedClock } from "./clock.ts"
 
 type Store = RunStore["Service"]
 
-/** What outlives every simulated process. */
+/** The data that outlives every simulated process. */
 export interface World {
   readonly clock: SimulatedClock
-  /** What the tools did, oldest first. */
+  /** The effects of tools, oldest first. */
   readonly effects: Array<ToolEffect>
-  /** What tools answered about calls in doubt. */
+  /** The results of `reconcile` for calls in doubt. */
   readonly reconciled: Array<Reconciliation>
-  /** What the store acknowledged. */
+  /** The operations that the store acknowledged. */
   readonly acknowledged: {
     readonly [K in keyof Acknowledged]-?: Array<NonNullable<Acknowledged[K]>[number]>
   }
@@ -34,7 +34,7 @@ export const make = (clock: SimulatedClock): World => ({
   acknowledged: { appended: [], decisions: [], messages: [], ended: [] }
 })
 
-/** The store of a process. What it acknowledges is written into the world. */
+/** Wraps the store of a process so that the world records what it acknowledges. */
 export const acknowledging = (store: Store, { acknowledged }: World): Store => {
   const { appended, decisions, messages } = acknowledged
   const append = ({ events, expected, lease: { runId } }: Parameters<Store["append" | "park"]>[0]) =>
@@ -66,16 +66,16 @@ export const acknowledging = (store: Store, { acknowledged }: World): Store => {
   }
 }
 
-/** One stored run. */
+/** A stored run. */
 export interface Collected {
   readonly journal: Journal
-  /** The events that its state is folded from: those of the runs that it builds on, then its own. */
+  /** The events from which its state is folded: those of the runs that it builds on, then its own. */
   readonly events: ReadonlyArray<RunEvent>
-  /** Its state, as a program reads it. */
+  /** Its state, as `loadState` returns it. */
   readonly state: RunState
 }
 
-/** Everything that a store holds, the oldest run first. */
+/** Reads all runs of a store, oldest first, and its mail. */
 export const collect: (
   store: Store
 ) => Effect.Effect<
