@@ -84,7 +84,7 @@ describe("a decision with an unknown key", () => {
     }
     const unseen = Object.defineProperty({ scope: "session" }, "expiresAt", { value: 1 })
     const error = await rejected(() => fermata.decide(request, { _tag: "approve", grant: unseen } as never))
-    assert.include(error.message, '"expiresAt" in "grant" of the decision is a field that is not enumerable')
+    assert.include(error.message, '"expiresAt" in "grant" of the decision is not enumerable')
     assert.deepStrictEqual(await fermata.grants(), [])
   })
 

@@ -1,9 +1,9 @@
 /**
- * What the budgets of a tree leave to the sub-agents in it, as far as that can be said without a clock.
+ * Constraints: what the runs above a sub-agent permit it to do, as far as that does not depend on the time.
  *
- * A budget is closed for a sub-agent while a run above it waits for more of it, or comes to an end because of it; a part that was
- * set aside is used all the same, unless the whole budget is used up. A budget of which all that is left is promised to others
- * is waited for while one of those may still hand something back, and asked about when none can.
+ * A budget is closed for a sub-agent while a run above asks for more of it or wraps up because of it. A reserved part may still be spent,
+ * unless the whole budget is exhausted. If the rest of a budget is reserved for other sub-agents, the run waits while one of them may
+ * return a part, and asks for more if none can.
  */
 import { available, isUsedUp, parted, reservedIn, shared } from "../Budget.ts"
 import type { RunId } from "../Id.ts"
@@ -14,7 +14,7 @@ import { children, interruptions, isOpen } from "../RunState.ts"
 
 type Parted = (typeof parted)[number]
 
-/** What a program has no definition of: it cannot go on there, and everything else can. */
+/** The runs and calls whose definitions are missing in this program. They wait; the rest of the tree continues. */
 export interface Unavailable {
   /** Whether the agent of a run is missing. */
   readonly run: (runId: RunId) => boolean
@@ -22,22 +22,22 @@ export interface Unavailable {
   readonly call: (call: ToolCall) => boolean
 }
 
-/** What the runs above a run, and the definitions that the program has, allow the run to do. */
+/** The constraints of a run, set by the runs above it and by the definitions that the program has. */
 export interface Constraints {
-  /** Budgets that have to be raised first; one that is `usedUp` is closed also for those that were promised a part of it. */
+  /** Budgets that must be raised first. With `usedUp`, sub-agents with a reserved part may not spend it either. */
   readonly closed: ReadonlyArray<{ readonly budget: Limits.Budget; readonly usedUp: boolean }>
-  /** Budgets whose rest is promised to others, and whether one of those may hand something back before anybody is asked. */
+  /** Budgets whose rest is reserved for others; the function tells whether one of them may return a part without a top-up. */
   readonly promised: ReadonlyMap<Parted, () => boolean>
-  /** Left out where nothing is missing. */
+  /** Absent if no definition is missing. */
   readonly unavailable?: Unavailable | undefined
-  /** Set where a decision has stopped a run above: nothing is begun under it. */
+  /** Set if a decision stopped a run above. Runs under it start nothing. */
   readonly isStopped?: true | undefined
 }
 
-/** Whether something can happen in the run of a sub-agent before a decision. */
+/** Whether a sub-agent's run can continue without a decision. */
 type CanAdvance = (child: RunState, constraints: Constraints) => boolean
 
-/** The constraints of a root run whose definitions are all there. */
+/** The constraints of a root run without missing definitions. */
 export const noConstraints: Constraints = { closed: [], promised: new Map() }
 
 const isShared = (budget: Limits.Budget): boolean => (shared as ReadonlyArray<Limits.Budget>).includes(budget)
@@ -52,7 +52,7 @@ const isLimited = (limits: Limits.Limits, budget: Limits.Budget): boolean =>
 export const isStopped = (state: RunState, constraints: Constraints): boolean =>
   state.stop !== undefined || constraints.isStopped === true
 
-/** What is closed for the sub-agents of a run by the run itself. */
+/** The budgets that a run itself closes for its sub-agents. */
 const closedBy = (state: RunState): Constraints["closed"] => {
   const closed = state.requests.flatMap((record) =>
     isOpen(record) && record.request._tag === "limit" && isShared(record.request.budget)
@@ -70,22 +70,22 @@ const closing = (state: RunState, budget: Limits.Budget) => ({
   usedUp: !isParted(budget) || isUsedUp(state, budget, 0)
 })
 
-/** The constraints of the sub-agents of a run: its own, and those that it adds. */
+/** The constraints of the sub-agents of a run: those of the run, and those that the run adds. */
 export const constraintsInside = (
   state: RunState,
   constraints: Constraints,
   canAdvance: CanAdvance
 ): Constraints => {
-  // Nothing is begun, so that budgets do not matter.
+  // A stopped run starts nothing, so budgets do not matter.
   if (isStopped(state, constraints))
     return constraints.isStopped === true ? constraints : { ...constraints, isStopped: true }
-  // Most runs have none of it: that is seen without making anything.
+  // Most runs add no constraint, which is detected without an allocation.
   const closesNone = state.requests.length === 0 && state.wrappingUp === undefined
   if (closesNone && !isLimited(state.limits, "tokens") && !isLimited(state.limits, "cost")) return constraints
   const own = closedBy(state)
   const limited = parted.filter((budget) => isLimited(state.limits, budget))
   if (own.length === 0 && limited.length === 0) return constraints
-  // Of what is above its own part, only what is really used up counts.
+  // A run with its own part of a budget is closed only if the budget above is exhausted.
   const inherited = constraints.closed.filter(
     ({ budget, usedUp }) => usedUp || !isLimited(state.limits, budget)
   )
@@ -103,8 +103,8 @@ export const constraintsInside = (
 }
 
 /**
- * Whether one of those to whom the rest of a budget was promised may hand something back without anybody's raising it. One that
- * waits for what is promised to others itself does not count: two could wait for each other.
+ * Whether a sub-agent with a reserved part of a budget may return some of it without a top-up. A sub-agent that itself waits for a
+ * reserved part does not count, because two could wait for each other.
  */
 const mayComeBack = (
   state: RunState,
@@ -117,7 +117,7 @@ const mayComeBack = (
     ({ child }) =>
       reservedIn(child, budget) > 0 &&
       (canAdvance(child, { ...inner, promised: waiting }) ||
-        // More cannot be asked for; but what it is held on can be decided.
+        // The run may not ask for more, but the requests of the sub-agent can be decided.
         (!state.asks && interruptions(child).length > 0))
   )
 }
@@ -126,16 +126,16 @@ const mayComeBack = (
 export const isClosed = (limits: Limits.Limits, { closed }: Constraints): boolean =>
   closed.some(({ budget, usedUp }) => usedUp || !isLimited(limits, budget))
 
-/** Whether a model call of a run with these limits waits for what was promised to others, and may come back. */
+/** Whether a model call of a run with these limits waits for a part that is reserved for others and may be returned. */
 export const waitsForPromised = (limits: Limits.Limits, { promised }: Constraints): boolean =>
   promised.size > 0 &&
   parted.some((budget) => !isLimited(limits, budget) && promised.get(budget)?.() === true)
 
-/** Whether a sub-agent may be started, or is to be asked about: not while it can only wait. */
+/** Whether to try to start a sub-agent. Not while a budget is closed, or while it would wait for a reserved part. */
 export const mayStartUnder = ({ closed, promised }: Constraints): boolean =>
   closed.length === 0 && [...promised.values()].every((mayComeBack) => !mayComeBack())
 
-/** Limit requests to withdraw: part of what was promised of their budgets was not used, so that these have room again. */
+/** Limit requests to withdraw, because a reserved part was returned and their budgets have room again. */
 export const withdrawable = (state: RunState): ReadonlyArray<Interruption> =>
   state.requests.length === 0
     ? none

@@ -1,6 +1,6 @@
 /**
- * What a type cannot say about a run state: that its parts agree. A state that came from outside is checked for it, because a
- * state that contradicts itself would send a provider a history that it refuses, or wait for a decision that cannot be taken.
+ * Checks that the parts of a run state agree, which its schema's types cannot express. A contradictory state from outside would send a
+ * provider a history that it refuses, or wait for a decision that cannot be made.
  */
 import type * as Schema from "effect/Schema"
 import * as History from "../History.ts"
@@ -12,7 +12,7 @@ type Call = Pick<
   "id" | "ordinal" | "requestId" | "result" | "status" | "target"
 >
 
-/** The parts of a state that have to agree. */
+/** The parts of a state that must agree. */
 interface Parts {
   readonly status: string
   readonly history: History.History
@@ -31,7 +31,7 @@ interface Parts {
   readonly failure?: unknown
 }
 
-/** Every way in which the parts of a state do not agree; sub-agents are checked by themselves. */
+/** Lists the contradictions of a state. The states of sub-agents are checked on their own. */
 export const contradictions = (state: Parts): ReadonlyArray<string> => {
   const found: Array<string> = []
   const require = (holds: boolean, expected: string) => {
@@ -83,7 +83,7 @@ export const contradictions = (state: Parts): ReadonlyArray<string> => {
 
 const isDistinct = (ids: ReadonlyArray<string>): boolean => new Set(ids).size === ids.length
 
-/** Whether each answer is followed by the results of its calls, in order; the last answer's calls may be open. */
+/** Whether each response is followed by the results of its calls, in order. The calls of the last response may be open. */
 const isPaired = (messages: ReadonlyArray<Message>, open: Parts["calls"]): boolean => {
   let expected: ReadonlyArray<string> = []
   let seen = 0

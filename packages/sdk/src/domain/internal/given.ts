@@ -1,5 +1,5 @@
 /**
- * What may be given in values that carry consent, limits and safety, by the schemas that read them.
+ * Checks decisions, policies and limits that a caller gave, by the schemas that read them.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -22,7 +22,7 @@ interface Members {
   }>
 }
 
-/** By `_tag`, what each member of a union may have. */
+/** The shape of a union: the keys of each member, by its `_tag`. */
 const casesOf = (
   { members }: Members,
   inside: Keys = {}
@@ -36,7 +36,7 @@ const casesOf = (
   )
 })
 
-/** What a grant is asked for with. */
+/** The shape of a grant request. */
 export const grantShape: Shape = keysOf(Object.keys(GrantRequest.fields), {
   arguments: { values: casesOf(ArgumentPattern), filled: true }
 })
@@ -64,11 +64,11 @@ const bodyShape: Shape = {
   )
 }
 
-/** What nothing reads in a decision as a caller wrote it. */
+/** The problems of a decision as a caller wrote it. */
 export const decisionMisfits = (given: unknown): ReadonlyArray<Misfit> =>
   misfits(given, decisionShape, "the decision")
 
-/** The same before it is about a request. */
+/** The problems of a decision's body, which names no request yet. */
 export const bodyMisfits = (given: unknown): ReadonlyArray<Misfit> =>
   misfits(given, bodyShape, "the decision")
 
@@ -78,16 +78,16 @@ const policyShape: Shape = keysOf(Object.keys(ApprovalPolicy.fields), {
 
 export const limitsShape: Shape = keysOf(Object.keys(LimitChanges.fields))
 
-/** What is wrong, as a list of sentences. */
+/** Joins the problems to one text. */
 export const problemsOf = (found: ReadonlyArray<Misfit>): string =>
   found.map(({ problem }) => problem).join("; ")
 
-/** The policy, its rules, and each of these. */
+/** Levels of a policy: the policy, its list of rules, and each rule. */
 const policyDepth = 3
 
 const decodePolicy = Schema.decodeUnknownResult(ApprovalPolicy)
 
-/** A copy of a policy. Refuses one that is none, or has keys that nothing reads. */
+/** Copies and checks a policy. Refuses an invalid one and unknown keys. */
 export const checkPolicy = (given: unknown): Result.Result<ApprovalPolicy, PolicyInvalid> => {
   const own = readOnce(given, policyDepth)
   const found = optionMisfits(own, policyShape, "the policy")
@@ -106,7 +106,7 @@ export const checkPolicy = (given: unknown): Result.Result<ApprovalPolicy, Polic
 
 const decodeLimits = Schema.decodeUnknownResult(LimitChanges)
 
-/** A copy of limits. Refuses those that are none, or have keys that nothing reads: what is no number, or misspelt, bounds nothing. */
+/** Decodes and checks limits. Refuses invalid ones and unknown keys, because a misspelt limit would bound nothing. */
 export const checkLimits = (given: unknown): Result.Result<LimitChanges, LimitsInvalid> => {
   const found = optionMisfits(given, limitsShape, "the limits")
   if (found.length > 0) return Result.fail(new LimitsInvalid({ issues: problemsOf(found), misfits: found }))
@@ -116,7 +116,8 @@ export const checkLimits = (given: unknown): Result.Result<LimitChanges, LimitsI
 const decodeRecord = Schema.decodeUnknownResult(Decision)
 
 /**
- * The decision that a caller wrote, as `recorded` makes it of the fields that were given. What is refused is not repeated.
+ * Decodes a decision that a caller wrote, after `recorded` has added the fields that the runtime sets. The error does not contain the
+ * refused values.
  */
 export const decodeDecision = (
   given: DecisionInput,
@@ -132,15 +133,14 @@ export const decodeDecision = (
   if (typeof input !== "object" || input === null || misattribution(input) !== undefined) {
     return refuse(complaint(input))
   }
-  // A copy, so that nothing the caller does with what it gave changes what was decided.
+  // A copy, so that a later change of the caller's value does not change the decision.
   const own = copyJson(input) ?? input
   const decision = decodeRecord(recorded(attributeUnknown(own) as object))
   if (Result.isFailure(decision)) return refuse(complaint(input))
   return own === input ? refuse(notPlain) : Result.succeed(decision.success)
 }
 
-/** Said of what is no plain data. */
-const notPlain = "it holds a value that is no JSON, such as a date or an object of a class: give plain data"
+const notPlain = "it holds a value that is not JSON, such as a date or an object of a class: give plain data"
 
 const kinds: ReadonlyArray<unknown> = Decision.members.map((member) => member.fields._tag.schema.literal)
 
@@ -149,7 +149,7 @@ type Texts = { readonly [Name in (typeof textFields)[number]]?: unknown }
 
 const isRequestId = Schema.is(RequestId)
 
-/** The text of a decision that is none, or what is wrong with who decides; `undefined` where all are as they have to be. */
+/** The problem of a text field that is not a string, or of the principal; `undefined` if there is none. */
 const wrongText = (input: DecisionInput): string | undefined => {
   const given = attributeUnknown(input) as DecisionInput & Texts
   const name = textFields.find((name) => name in given && typeof given[name] !== "string")

@@ -1,5 +1,5 @@
 /**
- * Matching with `*` as the only wildcard, in linear time: no regular expression is built from a user's or a model's text.
+ * Matches patterns with `*` as the only wildcard, without building a regular expression from a user's or a model's text.
  */
 
 /** Whether `text` matches `pattern`, in which `*` stands for any number of any characters. */

@@ -1,9 +1,9 @@
 /**
- * Comparing and hashing JSON values needs one spelling for each value: keys sorted, no white space.
+ * Compares, copies and bounds JSON values, and gives each value one canonical text for hashing.
  */
 import type * as Schema from "effect/Schema"
 
-/** The canonical text of a JSON value. Keys that are `undefined` are left out. */
+/** The canonical text of a JSON value: keys sorted, without white space and without keys whose value is `undefined`. */
 export const canonicalJson = (value: Schema.Json | undefined): string => {
   if (value === null || typeof value !== "object") return JSON.stringify(value ?? null)
   if (Array.isArray(value)) return `[${value.map((item: Schema.Json) => canonicalJson(item)).join(",")}]`
@@ -16,10 +16,10 @@ export const canonicalJson = (value: Schema.Json | undefined): string => {
   return `{${parts.join(",")}}`
 }
 
-/** How deep what a model or a caller gives may lie: far more than any tool takes, and less than what cannot be read back. */
+/** The most levels of nesting of a value from a model or a caller: more than a tool needs, and few enough to be read back. */
 export const maxGivenDepth = 200
 
-/** Whether arrays and objects lie in each other more than `levels` deep. Does not recurse, so that any input can be asked. */
+/** Whether arrays and objects are nested more than `levels` deep. Does not recurse, so any input is safe. */
 export const isDeeperThan = (value: unknown, levels: number): boolean => {
   let level: Array<object> = typeof value === "object" && value !== null ? [value] : []
   for (let depth = 1; level.length > 0; depth++) {
@@ -50,8 +50,8 @@ export const sameJson = (one: Schema.Json | undefined, other: Schema.Json | unde
 }
 
 /**
- * A copy of a value that is JSON already, without the fields that are `undefined`; `undefined` of any other value, of one with fields
- * that JSON does not show, and of one that lies deeper than {@link maxGivenDepth}.
+ * Copies a JSON value without the fields that are `undefined`. Returns `undefined` if the value is not JSON, has symbol keys or keys that
+ * are not enumerable, or is nested deeper than `levels`.
  */
 export const copyJson = (value: unknown, levels: number = maxGivenDepth): Schema.Json | undefined => {
   if (typeof value === "string" || typeof value === "boolean" || value === null) return value
@@ -60,11 +60,11 @@ export const copyJson = (value: unknown, levels: number = maxGivenDepth): Schema
   return Array.isArray(value) ? copyList(value, levels - 1) : copyObject(value, levels - 1)
 }
 
-/** A copy of what is known to be plain JSON, such as what a text was parsed to. */
+/** Copies a value that is known to be plain JSON, such as the result of `JSON.parse`. */
 export const cloneJson = (json: Schema.Json): Schema.Json => {
   if (typeof json !== "object" || json === null) return json
   if (Array.isArray(json)) return json.map((item: Schema.Json) => cloneJson(item))
-  // A literal keeps a key that an assignment would take for the prototype.
+  // Spreading keeps a `__proto__` key, which an assignment would take for the prototype.
   const copy: Record<string, Schema.Json> = { ...(json as Schema.JsonObject) }
   for (const name of Object.keys(copy)) {
     const item = copy[name]
@@ -86,7 +86,7 @@ const copyList = (list: ReadonlyArray<unknown>, levels: number): Schema.Json | u
 const copyObject = (object: object, levels: number): Schema.Json | undefined => {
   const prototype: unknown = Object.getPrototypeOf(object)
   if (prototype !== Object.prototype && prototype !== null) return undefined
-  // A literal keeps a key that an assignment would take for the prototype, and is copied in one go.
+  // Spreading keeps a `__proto__` key, which an assignment would take for the prototype, and is fast.
   const copy: Record<string, unknown> = { ...object }
   const names = Object.keys(copy)
   if (Reflect.ownKeys(object).length > names.length) return undefined

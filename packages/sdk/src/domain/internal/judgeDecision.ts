@@ -1,8 +1,8 @@
 /**
- * The rule by which a decision is taken or refused, for the state of a run and for the inbox of every store.
+ * Judges decisions: the one rule for the state of a run and for the inbox of every store.
  *
- * The order is a promise: a closed request refuses every decision, the first decision stands, time decides before a decision that comes
- * late, and only then must the decision fit the request.
+ * The order of the checks is a promise. A closed request refuses every decision, the first decision stands, an expiry precedes a late
+ * decision, and only then is the decision checked against the request.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -18,23 +18,23 @@ import {
   RequestSuperseded
 } from "../Rejection.ts"
 
-/** How a request stands, by the state of its run or by the inbox of a store. */
+/** The standing of a request, in the state of its run or in the inbox of a store. */
 export type Standing =
   | { readonly _tag: "open" }
-  /** The decision on record. */
+  /** The request has this recorded decision. */
   | { readonly _tag: "decided"; readonly decision: Decision }
-  /** No decision can count any more; `by` is the request that is asked instead. */
+  /** The request takes no decision any more; `by` is the request that replaced it. */
   | { readonly _tag: "closed"; readonly reason: string; readonly by?: RequestId | undefined }
 
-/** What to do with a decision: record it, refuse it (and record the expiry that came before it), or repeat the first answer. */
+/** What to do with a decision: record it, refuse it (and record the expiry that preceded it), or accept it as a repetition. */
 export interface Verdict {
   readonly record?: Decision
   readonly refusal?: Rejection
-  /** The decision on record, which this one repeats. */
+  /** The recorded decision that this one repeats. */
   readonly first?: Decision
 }
 
-/** Judges a decision about a request as it stands at `now`. */
+/** Judges a decision on a request with this standing at the time `now`. */
 export const judgeDecision = (
   request: Interruption,
   standing: Standing,
@@ -67,7 +67,7 @@ export const sameDecision = (one: Decision, other: Decision): boolean =>
 
 let equivalence: ((one: Decision, other: Decision) => boolean) | undefined
 
-/** The parts of a decision that its caller chose: without the digest that the caller looked at, and the schema that the runtime found. */
+/** The parts of a decision that its caller chose: without the digest that was shown, and without the schema that the runtime sets. */
 export const asSent = (given: Decision): Decision => {
   const { digest: _, ...decision } = given
   if (decision._tag !== "approve") return decision
@@ -75,13 +75,13 @@ export const asSent = (given: Decision): Decision => {
   return approval
 }
 
-/** Whether a decision is one on record that is sent again: the same in everything, with the same key. */
+/** Whether a decision repeats the recorded one: equal apart from the time, with an idempotency key. */
 export const isRepeated = (recorded: Decision, decision: Decision): boolean =>
   recorded.idempotencyKey !== undefined &&
-  // A digest only says what was looked at; a repeated decision may have it or not.
+  // A repeated decision may carry the digest or not, because the digest only states what was shown.
   sameDecision(asSent(recorded), { ...asSent(decision), at: recorded.at })
 
-/** Which decisions answer which kind of request. */
+/** The kinds of decision that answer each kind of request. */
 const applicable: { readonly [K in Kind]: ReadonlyArray<Decision["_tag"]> } = {
   approval: ["approve", "deny", "supply"],
   question: ["answer", "deny"],
@@ -91,13 +91,13 @@ const applicable: { readonly [K in Kind]: ReadonlyArray<Decision["_tag"]> } = {
 }
 
 /**
- * Whether this decision can answer this request.
+ * Checks that a decision can answer a request.
  *
  * **Errors**
  *
- * - `DecisionNotApplicable` — another kind of request, or a top-up that leaves no room.
- * - `ArgumentsChanged` — the decision was made about other arguments.
- * - `GrantRefused` — a privileged tool cannot be granted for more than one call, nor a sub-agent's for more than its run.
+ * - `DecisionNotApplicable` — the decision does not answer this kind of request, or a top-up is not above what was spent.
+ * - `ArgumentsChanged` — the decision carries another digest than the request.
+ * - `GrantRefused` — the decision carries a grant for a privileged tool, or a grant for the session on a sub-agent's request.
  */
 export const check = (
   request: Interruption,
@@ -127,13 +127,13 @@ export const check = (
   return Result.void
 }
 
-/** Every budget but money is counted in whole numbers. */
+/** Whether a top-up leaves room. All budgets except money are whole numbers. */
 const isRoom = (request: LimitRequest, limit: number): boolean =>
   limit > request.spent && (request.budget === "cost" || Number.isSafeInteger(limit))
 
 /**
- * The decision that time takes. It is made of the request alone, so that everybody who works it out comes to the same one. A
- * call in doubt cannot be denied, so it is recorded as failed.
+ * The decision of an expired request. It depends on the request alone, so every process computes the same one. A call in doubt cannot be
+ * denied, so it is recorded as failed.
  */
 export const expiryDecision = (request: Interruption): Decision => {
   const at = request.expiresAt ?? request.at
@@ -147,6 +147,6 @@ export const expiryDecision = (request: Interruption): Decision => {
   }
 }
 
-/** The decision that time has taken by `now` about an open request. */
+/** The expiry decision of an open request that has expired by `now`; `undefined` if it has not. */
 export const expiryAt = (request: Interruption, now: Timestamp): Decision | undefined =>
   isExpired(request, now) ? expiryDecision(request) : undefined

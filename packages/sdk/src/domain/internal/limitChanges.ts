@@ -11,13 +11,13 @@ import { appendUser, closeCalls, closeRequest, deliverQueued, deliverMessage, ty
 export const exhausted = (state: RunState, { budget, limit }: Event<"budget.exhausted">): RunState =>
   state.wrappingUp === undefined ? { ...state, wrappingUp: { budget, limit, due: true } } : state
 
-/** Closes the calls that have not started, and asks the model for a summary, since a budget is used up. */
+/** Closes the open calls, and asks the model for a summary, because a budget is used up. */
 export const wrapUpAsked = (state: RunState, { at, budget, limit }: Event<"wrapUp.asked">): RunState => ({
   ...appendUser(deliverQueued(closeCalls(unasked(state), [], at)), [text(wrapUpText(budget))], at, "runtime"),
   wrappingUp: { budget, limit }
 })
 
-/** Closes the open requests about calls of the turn. */
+/** Closes the open requests about the calls of the turn. */
 const unasked = (state: RunState): RunState => ({
   ...state,
   requests: state.requests.map((record) =>

@@ -1,37 +1,36 @@
 /**
- * Finds the keys that a given value has and that nothing reads. The one check of this kind: what may be given is said by a {@link Shape}.
+ * Finds the misfits of a value that a program gives: unknown keys, and values of the wrong kind. A {@link Shape} describes what is allowed.
  *
- * It is for what a program gives, at the moment it gives it. Stored data is read by its schemas, which pass over fields that they do not
- * know, so that a later version may add some.
+ * Stored data is not checked here. Its schemas ignore unknown fields, so that a later version may add some.
  */
 import { line } from "../Display.ts"
 import type { Misfit } from "../Misfit.ts"
 import { maxGivenDepth } from "./json.ts"
 import { isPlain, kindOf, millisOf } from "./untyped.ts"
 
-/** What a value may have. A value that is no object has no keys: whether it fits is for the decoder to say. */
+/** The allowed form of a value. A value that is not an object has no keys; its decoder checks it, unless the shape is a {@link Kind}. */
 export type Shape =
-  /** An object with these keys and no others; with `demanded`, where no decoder looks at it, nothing else than an object. */
+  /** An object with no other keys than these. With `demanded`, for a value without a decoder, any other value is a misfit, too. */
   | { readonly keys: Keys; readonly demanded?: true }
-  /** A list of such values. */
+  /** A list whose items have this shape. */
   | { readonly each: Shape }
-  /** An object with any names, and such values; with `filled`, no key in it is `undefined`, however deep: JSON would leave it out. */
+  /** An object with any keys and these values. With `filled`, `undefined` is a misfit at every depth, because JSON would drop it. */
   | { readonly values: Shape | "anything"; readonly filled?: true }
-  /** One of several objects, by its `_tag`. */
+  /** An object of one of several shapes, by its `_tag`. */
   | { readonly cases: Readonly<Record<string, Shape>> }
-  /** A value that is looked at itself. `undefined` counts as left out. */
+  /** A value that is checked itself. `undefined` counts as absent. */
   | Kind
 
-/** A kind of value, with the words for it. */
+/** A kind of value: its description in words, and its check. */
 export interface Kind {
   readonly takes: string
   readonly is: (value: unknown) => boolean
 }
 
-/** Each key with what may be in it; in the place of a key that belongs elsewhere, a sentence that says where. */
+/** The shape of each key's value. `elsewhere` marks a key that belongs in another place, and names that place. */
 export type Keys = Readonly<Record<string, Shape | "anything" | { readonly elsewhere: string }>>
 
-/** One of these words. */
+/** A kind whose values are these words. */
 export const oneOf = (...words: ReadonlyArray<string>): Kind => ({
   takes: words.map((word) => `"${word}"`).join(" or "),
   is: (value) => (words as ReadonlyArray<unknown>).includes(value)
@@ -55,13 +54,13 @@ export const abortSignal: Kind = {
 }
 export const callable: Kind = { takes: "a function", is: (value) => typeof value === "function" }
 
-/** What one of these takes. */
+/** A kind whose values are those of several kinds. */
 export const either = (...shapes: ReadonlyArray<Kind>): Kind => ({
   takes: shapes.map(({ takes }) => takes).join(" or "),
   is: (value) => shapes.some(({ is }) => is(value))
 })
 
-/** The shape of an object with these keys, which are not looked into. */
+/** The shape of an object with these keys. Only the values of the keys in `inside` are checked. */
 export const keysOf = (names: Iterable<string>, inside: Keys = {}): { readonly keys: Keys } => ({
   keys: Object.fromEntries([
     ...[...names].map((name) => [name, "anything"] as const),
@@ -69,28 +68,28 @@ export const keysOf = (names: Iterable<string>, inside: Keys = {}): { readonly k
   ])
 })
 
-/** The shape of an object of a type: every key has to be named, so that a new one is not forgotten. */
+/** The shape of an object type. The compiler requires every key of the type, so that none is forgotten. */
 export const shapeOf = <Options>(keys: {
   readonly [Key in keyof Required<Options>]: Shape | "anything"
 }): { readonly keys: Keys } => ({ keys })
 
-/** The same, and nothing else than an object. */
+/** Makes a shape refuse values that are not objects. */
 export const demanded = (shape: Shape): Shape => ("keys" in shape ? { ...shape, demanded: true } : shape)
 
-/** What does not fit; empty where everything does. `whole` names the value in sentences, such as `the policy`. */
+/** Finds the misfits of a value; none if it is valid. `whole` names the value in sentences, such as `the policy`. */
 export const misfits = (value: unknown, shape: Shape, whole: string): ReadonlyArray<Misfit> => {
   const found: Array<Misfit> = []
   look(value, shape, { whole, path: "" }, found)
   return found
 }
 
-/** The same for a value that no decoder looks at: it has to be an object. `undefined` is left out. */
+/** Like {@link misfits}, for a value without a decoder: any value except an object or `undefined` is a misfit. */
 export const optionMisfits = (value: unknown, shape: Shape, whole: string): ReadonlyArray<Misfit> =>
   value === undefined || (typeof value === "object" && value !== null)
     ? misfits(value, shape, whole)
     : [notPlain(value, { whole, path: "" })]
 
-/** Where a value is, in another one. */
+/** The location of a value inside the checked one. */
 interface Location {
   readonly whole: string
   readonly path: string
@@ -184,7 +183,7 @@ const unfilled = (key: string, location: Location): Misfit => ({
 const hidden = (key: string, location: Location): Misfit => ({
   place: named(location),
   key: shown(key),
-  problem: `"${line(shown(key))}" in ${named(location)} is a field that is not enumerable, which no copy has: give it as a plain field`
+  problem: `"${line(shown(key))}" in ${named(location)} is not enumerable, so that a copy would lose it: give it as a plain field`
 })
 
 const unknownKey = (key: string, names: ReadonlyArray<string>, location: Location): Misfit => {
@@ -198,7 +197,7 @@ const unknownKey = (key: string, names: ReadonlyArray<string>, location: Locatio
   }
 }
 
-/** What may have been meant by a key that there is not, in brackets. */
+/** A hint for an unknown key, in brackets: the most similar known key, or else all known keys. */
 export const hintFor = (key: string, known: ReadonlyArray<string>): string => {
   const nearest = nearestOf(key, known)
   if (nearest !== undefined) return ` (did you mean "${nearest}"?)`
@@ -207,10 +206,10 @@ export const hintFor = (key: string, known: ReadonlyArray<string>): string => {
 
 const longest = 64
 
-/** A key may be of any length. */
+/** A key in an error sentence, shortened to 64 characters. */
 const shown = (key: string): string => (key.length > longest ? `${key.slice(0, longest - 1)}…` : key)
 
-/** The known key that a misspelt one stands for, most likely: few letters differ, or it is a short form of it. */
+/** The known key that a misspelt key most probably means: one that differs in few letters, or that it abbreviates. */
 const nearestOf = (given: string, known: ReadonlyArray<string>): string | undefined => {
   const key = given.toLowerCase().replaceAll(/[^a-z0-9]/g, "")
   if (key === "" || key.length > longest) return undefined
@@ -229,7 +228,7 @@ const nearestOf = (given: string, known: ReadonlyArray<string>): string | undefi
   return nearest
 }
 
-/** Whether a word of three letters or more is another one with letters left out: `args` for `arguments`. */
+/** Whether `short` abbreviates `word`: at least three letters, the first the same, the rest in order. `args` abbreviates `arguments`. */
 const isShortFor = (short: string, word: string): boolean => {
   if (short.length < 3 || short[0] !== word[0]) return false
   let at = 0
@@ -237,7 +236,7 @@ const isShortFor = (short: string, word: string): boolean => {
   return at === short.length
 }
 
-/** Letters to change, add or leave out (Levenshtein). */
+/** The Levenshtein distance of two words. */
 const distanceOf = (one: string, other: string): number => {
   let above = Array.from({ length: other.length + 1 }, (_, index) => index)
   for (let row = 1; row <= one.length; row += 1) {

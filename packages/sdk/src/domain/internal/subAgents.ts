@@ -1,13 +1,13 @@
 /**
- * The runs of sub-agents by the calls that lead to them: in the state of the run that they lie in, and in its journal, where they are
- * also when they have ended and left that state.
+ * Finds the runs of sub-agents by the calls that lead to them: in the state of the root, and in its journal, which also holds the runs
+ * that have ended and left the state.
  */
 import { evolve } from "../evolve.ts"
 import type { ToolCallId } from "../Id.ts"
 import type { RunEvent } from "../RunEvent.ts"
 import { findChild, isEnded, type RunState } from "../RunState.ts"
 
-/** The states of the runs that these calls lead through, the root's first, as far as the runs are at work. */
+/** The states of the runs on the path of these calls, the root's first. Ends at the first run that the state does not hold. */
 export const lineTo = (root: RunState, callIds: ReadonlyArray<ToolCallId>): ReadonlyArray<RunState> => {
   const line = [root]
   for (const callId of callIds) {
@@ -18,7 +18,7 @@ export const lineTo = (root: RunState, callIds: ReadonlyArray<ToolCallId>): Read
   return line
 }
 
-/** The event of a sub-agent's run, or of one under it, that an event of the root is; `undefined` when it is of another run. */
+/** Unwraps an event of the root to the event of the run at `path`, or of a run under it; `undefined` if it belongs to another run. */
 export const eventOfSubAgent = (event: RunEvent, path: ReadonlyArray<ToolCallId>): RunEvent | undefined => {
   let inner = event
   for (const callId of path) {
@@ -28,13 +28,13 @@ export const eventOfSubAgent = (event: RunEvent, path: ReadonlyArray<ToolCallId>
   return inner
 }
 
-/** The sub-agent's state after an event of its own. Events that came after its end changed nothing. */
+/** Computes a sub-agent's state after an event of its run. Events after the run's end change nothing. */
 export const childAfter = (state: RunState | undefined, event: RunEvent): RunState | undefined => {
   if (state === undefined) return event._tag === "run.started" ? evolve(undefined, event) : undefined
   return isEnded(state) ? state : evolve(state, event)
 }
 
-/** The state of the sub-agent's run that these calls lead to; `undefined` when there never was one. */
+/** Folds a root's journal to the state of the run at `path`; `undefined` if that run never started. */
 export const childState = (
   events: Iterable<RunEvent>,
   path: ReadonlyArray<ToolCallId>

@@ -1,6 +1,6 @@
 /**
- * The calls of a turn and what stands around them in the history: giving a call its result, closing the turn, saying something
- * where it may be said.
+ * Folds the results of a turn's calls and the messages around them: settles calls, closes the turn, and appends messages where the order
+ * of the history permits it.
  */
 import { name } from "../Display.ts"
 import * as History from "../History.ts"
@@ -12,7 +12,7 @@ import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import type { CallReport } from "../ToolCall.ts"
 
-/** The events of one kind. */
+/** The events with this tag. */
 export type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
 
 export const closeRequest = (record: RequestRecord, reason: string): RequestRecord =>
@@ -45,7 +45,7 @@ export const updateRequest = (
   requests: state.requests.map((record) => (record.request.requestId === requestId ? f(record) : record))
 })
 
-/** Gives a call its result, once; the last one closes the turn. */
+/** Gives a call its result, unless it has one. The result of the last open call closes the turn. */
 export const settle = (
   state: RunState,
   callId: ToolCallId,
@@ -62,8 +62,8 @@ export const settle = (
 }
 
 /**
- * Moves the results of the turn into the history, in call order, and then what the user said meanwhile. The requests of its
- * sub-agents stay with the run, so that a late decision learns what became of its request.
+ * Moves the results of the turn into the history, in call order, and then the queued messages. The requests of its sub-agents stay
+ * with the run, so that a late decision gets the reason why its request is closed.
  */
 const closeTurn = (state: RunState, calls: ReadonlyArray<ToolCall>): RunState => {
   let { history, requests } = state
@@ -74,7 +74,7 @@ const closeTurn = (state: RunState, calls: ReadonlyArray<ToolCall>): RunState =>
   return appendQueued({ ...withoutSuperseded(state), history, requests, calls: none })
 }
 
-/** Most turns are not superseded, and leaving a field out copies the others one by one. */
+/** Removes the mark of a superseded turn. Most turns have none, and a rest pattern copies the other fields one by one. */
 const withoutSuperseded = (state: RunState): RunState => {
   if (state.superseded === undefined) return state
   const { superseded: _, ...rest } = state
@@ -83,14 +83,14 @@ const withoutSuperseded = (state: RunState): RunState => {
 
 const none: ReadonlyArray<never> = []
 
-/** The requests of a run and of the sub-agents inside it, none of them open any more. */
+/** The requests of a run and of the sub-agents inside it, with the open ones closed. */
 export const requestsInside = (state: RunState): ReadonlyArray<RequestRecord> => [
   ...state.requests.map((record) => closeRequest(record, `the run of ${state.agent.name} ended`)),
   ...state.calls.flatMap((call) => (call.child === undefined ? [] : requestsInside(call.child))),
   ...(state.background ?? []).flatMap(({ child }) => (child === undefined ? [] : requestsInside(child)))
 ]
 
-/** Closes the turn, with stand-in results for the calls that have none. */
+/** Closes the turn, with placeholder results for the calls that have none. */
 export const closeCalls = (
   state: RunState,
   reports: ReadonlyArray<CallReport>,
@@ -129,12 +129,12 @@ const reportText = (state: RunState, report: CallReport | undefined, call: ToolC
     case "notStarted":
       return "This call was cancelled before it ran."
     default:
-      // Nobody decides about it any more.
+      // The turn is closed, so a waiting call no longer waits for a decision.
       return call.status === "waiting" ? "This call has not run." : RunState_.syntheticText(call)
   }
 }
 
-/** The result of a call that a decision had released and that is not run: who released it, and why it is not run. */
+/** The result of a released call that did not run: who released it, and why it did not run. */
 export const releasedText = (decision: "approve" | "retry", by: string | undefined, why: string): string => {
   const whom = by === undefined ? "" : ` by ${name(by)}`
   return decision === "approve"
@@ -159,14 +159,14 @@ export const appendUser = (
 })
 
 /**
- * Whether a user's message may stand at the end of the history now: not between a call and its result, and not where a model
- * may be answering what stands before it, since its answer would then seem to have seen the message.
+ * Whether a user's message may be appended now. Not between a call and its result, and not while a model call may be in progress, whose
+ * response would then follow a message that the model did not see.
  */
 const mayAppend = (state: RunState): boolean =>
   state.calls.length === 0 &&
   (state.status !== "running" || History.last(state.history)?.role === "assistant")
 
-/** Adds a message to the conversation: at once where the order of messages allows it, else as soon as it does. */
+/** Appends a message if the order of messages permits it now, and queues it otherwise. */
 export const deliverMessage = (
   state: RunState,
   content: ReadonlyArray<UserPart>,
@@ -180,7 +180,7 @@ export const deliverMessage = (
         queued: [...state.queued, { content, at, ...(origin === undefined ? {} : { origin }) }]
       }
 
-/** Appends what the user said meanwhile, where no model is answering any more. */
+/** Appends the queued messages unless calls are open. For events after which no model call is in progress. */
 export const deliverQueued = (state: RunState): RunState =>
   state.calls.length === 0 ? appendQueued(state) : state
 
