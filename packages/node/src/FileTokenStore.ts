@@ -2,8 +2,8 @@
  * Keeps the tokens of a login in a file that only its owner can read.
  *
  * The file is replaced as a whole, so that no reader and no crash meets a partial file. A symbolic link stays one: the file that it
- * points to is replaced. All users of one file, in this process and in others, take turns by a lock on a second file beside it,
- * which the operating system drops when its holder dies.
+ * points to is replaced. All users of a file, in this process and in others, take turns by a lock on a second file beside it. The
+ * operating system releases the lock when the process that holds it ends.
  *
  * @since 0.1.0
  */
@@ -31,8 +31,8 @@ const decode = Schema.decodeUnknownEffect(Stored)
  *
  * **Errors**
  *
- * Operations fail with a `ModelError` with the reason `NotAuthorized`: the file cannot be read or written, is not one of this store, or
- * others have held the lock for a minute.
+ * Operations fail with a `ModelError` with the reason `NotAuthorized`: the file cannot be read or written, was not written by a
+ * token store, or the lock was not free for a minute.
  *
  * @category constructors
  * @since 0.1.0
@@ -60,14 +60,14 @@ export const make = (filename: string): LoginTokens.TokenStore => {
   }
 }
 
-/** How long an operation waits for the lock while others hold it. */
-const patienceMs = 60_000
+/** How long an operation waits for the lock, in milliseconds. */
+const lockTimeoutMs = 60_000
 
 /** Takes the lock beside the target of the path: a path and a symbolic link to it share one lock. */
 const lock = (path: string): Effect.Effect<FileLock, ModelError.ModelError> =>
   Effect.flatMap(
     io("locked", () => targetOf(path)),
-    (target) => Effect.mapError(acquireFileLock(`${target}.lock`, patienceMs), unlocked)
+    (target) => Effect.mapError(acquireFileLock(`${target}.lock`, lockTimeoutMs), unlocked)
   )
 
 const unlocked = ({ reason }: FileLockError): ModelError.ModelError =>
@@ -98,7 +98,7 @@ const ifMissing = (cause: unknown): undefined => {
   throw cause
 }
 
-/** As many symbolic links as Linux follows. */
+/** The most symbolic links to follow, as in Linux. */
 const maxLinks = 40
 
 /** The file to which a path leads, also when it does not exist yet. Creates its folder. */

@@ -132,13 +132,14 @@ const answerTimeoutMs = (options: Options): number =>
     ? 2 * busyDeadlineMs(options) + 10_000
     : Duration.toMillis(options.answerTimeout)
 
-/** Refuses invalid numbers and durations of untyped programs, with which the store would wait for ever or not at all. */
+/** Refuses invalid numbers and durations of untyped programs, with which the store would wait forever or not at all. */
 const checkNumbers = (options: Options) => {
   const { answerTimeout, busyDeadline, connectTimeout, maxConnections = 1 } = options
   const [name] = Object.entries({ busyDeadline, answerTimeout, connectTimeout }).find(
     ([, given]) => given !== undefined && (Number.isNaN(given) || Option.isNone(Duration.fromInput(given)))
   ) ?? [undefined]
-  if (name !== undefined) return cannotOpen(`its \`${name}\` is no duration. Give one such as "10 seconds".`)
+  if (name !== undefined)
+    return cannotOpen(`its \`${name}\` is not a duration. Give one such as "10 seconds".`)
   if (answerTimeout !== undefined && answerTimeoutMs(options) <= 2 * busyDeadlineMs(options)) {
     return cannotOpen(
       "its `answerTimeout` has to be longer than twice its `busyDeadline`: a server is silent while a statement waits for locks."

@@ -48,8 +48,8 @@ export interface Options {
  * **Errors**
  *
  * - `RunStoreError` — `CannotOpen` for a path that cannot be a database file; `StoreUnreadable` for a file that is not a database, has
- *   lost its log (or the log its file), is damaged or was made by a newer Fermata; `StoreBusy` when others kept it locked. A lost file
- *   is never replaced by a new one.
+ *   lost its log (or the log its file), is damaged or was made by a newer Fermata; `StoreBusy` when other processes kept it locked. A
+ *   lost file is never replaced by a new one.
  *
  * @category layers
  * @since 0.1.0
@@ -63,7 +63,7 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
   )
 
 /**
- * Copies a store into a new file, in its state at one moment, while others continue to write.
+ * Copies a store into a new file, in its state at one moment, while other processes continue to write.
  *
  * **Details**
  *
@@ -169,7 +169,7 @@ export interface CheckReport {
 
 /**
  * Reads every page, run, request, message and grant of a store, and reports problems. Changes nothing, creates no file, and works while
- * others use the store.
+ * other processes use the store.
  *
  * **When to use**
  *

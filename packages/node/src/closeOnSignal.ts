@@ -21,12 +21,13 @@ export interface CloseOnSignalOptions {
 }
 
 /**
- * Closes things, in this order, at the first signal, and ends the program: with 0 when everything was closed, else with 1. A second signal
- * ends it at once, with 1. Returns a function that removes the signal handlers. Throws `OptionsInvalid` for an unknown option.
+ * Closes these objects in order at the first signal, and ends the program: with exit code 0 if all were closed, otherwise with 1. A second
+ * signal ends the program immediately, with 1. Returns a function that removes the signal handlers. Throws `OptionsInvalid` for an unknown
+ * option.
  *
  * **Details**
  *
- * Neither loses anything: a run that has not ended is in the store, and another program can take it up.
+ * No stored run is lost either way: another process can resume a run that has not ended.
  *
  * **Example** (A worker that suspends its runs)
  *

@@ -1,5 +1,5 @@
 /**
- * Fermata for a Node program, with defaults for its needs: a SQLite file for the runs, and a scrubber that also hides the home directory.
+ * Makes a Fermata with defaults for Node programs: a SQLite file for the runs, and a scrubber that also hides the home directory.
  *
  * @since 0.1.0
  */
@@ -15,7 +15,7 @@ export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "stor
 }
 
 /**
- * Makes a Fermata. Close it, or `await using` it, when you are done.
+ * Makes a Fermata. Declare it with `await using`, or close it when the program no longer needs it.
  *
  * **Example** (A run that is held)
  *

@@ -1,3 +1,10 @@
+/**
+ * Makes model clients for {@link createFermata}. Their code is loaded at the first call.
+ *
+ * Effect programs use the services `OpenAiResponses`, `OpenAiChat` and `AnthropicMessages` of `@fermata/sdk/model` instead.
+ *
+ * @since 0.1.0
+ */
 import type {
   AnthropicMessages,
   LoginTokens,
@@ -7,13 +14,6 @@ import type {
   OpenAiResponses
 } from "@fermata/sdk/model"
 import type * as Models from "@fermata/sdk/model"
-/**
- * Models of providers, for {@link createFermata}. Each is loaded at its first call.
- *
- * Effect programs use the services `OpenAiResponses`, `OpenAiChat` and `AnthropicMessages` of `@fermata/sdk/model` instead.
- *
- * @since 0.1.0
- */
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Stream from "effect/Stream"
@@ -22,7 +22,7 @@ type Client = ModelClient.ModelClient["Service"]
 type Made = Effect.Effect<Client, never, HttpClient.HttpClient>
 
 /**
- * A model of OpenAI, through `/responses`. The key is `OPENAI_API_KEY` unless `apiKey` is given.
+ * Makes a client for a model of OpenAI, with the `/responses` protocol. The key is `OPENAI_API_KEY` unless `apiKey` is given.
  *
  * **Example** (An agent with a real model)
  *
@@ -40,7 +40,7 @@ export const openAi = (options: OpenAiResponses.Options): Client =>
   lazily(options, ({ OpenAiResponses }) => OpenAiResponses.make(options))
 
 /**
- * A model of any server with `/chat/completions`, at its `baseUrl` (default: OpenAI's).
+ * Makes a client for a model of any server with the `/chat/completions` protocol, at its `baseUrl` (default: OpenAI's).
  *
  * @category models
  * @since 0.1.0
@@ -49,7 +49,7 @@ export const openAiCompatible = (options: OpenAiChat.Options): Client =>
   lazily(options, ({ OpenAiChat }) => OpenAiChat.make(options))
 
 /**
- * A model of Anthropic, through `/v1/messages`. The key is `ANTHROPIC_API_KEY` unless `apiKey` is given.
+ * Makes a client for a model of Anthropic, with the `/v1/messages` protocol. The key is `ANTHROPIC_API_KEY` unless `apiKey` is given.
  *
  * @category models
  * @since 0.1.0
@@ -58,7 +58,7 @@ export const anthropic = (options: AnthropicMessages.Options): Client =>
   lazily(options, ({ AnthropicMessages }) => AnthropicMessages.make(options))
 
 /**
- * The model of a profile, in the protocol that it names.
+ * Makes a client for the model of a profile, with the protocol that the profile names.
  *
  * @category models
  * @since 0.1.0
@@ -76,7 +76,8 @@ export const modelOf = (profile: ModelProfile.ModelProfile): Client =>
   })
 
 /**
- * A login for the `auth` of a model, instead of a key: renewed before its end, once for all processes that share the token file.
+ * Makes a login for the `auth` of a model, to use instead of a key. Its tokens are renewed before they expire, once for all processes
+ * that share the token file.
  *
  * @category models
  * @since 0.1.0

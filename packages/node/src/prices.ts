@@ -1,8 +1,8 @@
 /**
- * List prices of models, for cost budgets. An entry of its own (`@fermata/node/prices`), because the table takes 60 ms to load.
+ * List prices of models, for cost budgets. They have their own entry point, `@fermata/node/prices`, because the table takes 60 ms to load.
  *
- * The table is as new as the installed `@pydantic/genai-prices`; nothing is fetched. The cost that a provider reports for a call takes
- * precedence, and a model that is not in the table has no price rather than a wrong one.
+ * The table is that of the installed `@pydantic/genai-prices`; nothing is fetched. If a provider reports the cost of a call, that cost is
+ * used instead. A model that is not in the table has no price.
  *
  * @since 0.1.0
  */
@@ -12,13 +12,13 @@ import { calcPrice, findProvider, type ModelPrice } from "@pydantic/genai-prices
 type Prices = ModelProfile.Prices
 
 /**
- * The prices of a model, in US dollars for a million tokens; `undefined` when they are not known.
+ * Returns the prices of a model in US dollars per million tokens, or `undefined` if they are unknown.
  *
  * **Details**
  *
  * `provider` is a provider's name in the table (`openai`, `anthropic`, `google`, `x-ai`, `openrouter`, …) or its base URL. `at` is
- * the time of the prices, by default now: a few models have cheaper hours. `tiers` has the higher prices of a long context. The prices
- * leave out batches, images, audio, searches and caching for longer than five minutes: what a call spends on these is not in its cost.
+ * the time of the prices (default: now); a few models are cheaper at some hours. `tiers` has the higher prices for long contexts. The
+ * prices do not include batches, images, audio, searches and caching for longer than five minutes, so the cost of a call does not either.
  *
  * **Example** (Giving a model its prices)
  *

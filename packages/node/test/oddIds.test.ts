@@ -38,7 +38,7 @@ describe("an option of a SQLite store", () => {
         const layer = SqliteStore.layer({ filename, busyDeadline: busyDeadline as number })
         const error = yield* Effect.flip(Effect.provide(Effect.asVoid(RunStore.RunStore), layer))
         assert.strictEqual(error.reason._tag, "CannotOpen")
-        assert.include(error.message, "its `busyDeadline` is no duration")
+        assert.include(error.message, "its `busyDeadline` is not a duration")
       }
       assert.isFalse(existsSync(filename))
     })

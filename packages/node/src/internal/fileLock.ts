@@ -1,8 +1,8 @@
 /**
- * A lock on a path: one holder at a time, among the fibers of this process and among processes.
+ * A lock on a path, held by one fiber of one process at a time.
  *
- * Between processes it is SQLite's exclusive lock on an empty database, which the operating system drops when its holder dies: no lock
- * of a dead process has to be found and broken. On POSIX the close of any descriptor of a file drops every lock that the process holds
+ * Between processes it is SQLite's exclusive lock on an empty database. The operating system releases it when the process that holds it
+ * ends, so that no stale lock remains. On POSIX the close of any descriptor of a file drops every lock that the process holds
  * on that file (SQLite, "How To Corrupt An SQLite Database File", section 2.2), so only SQLite opens this one; all other operations
  * use its name. Inside a process callers queue, and only the first of them tries the file.
  */
@@ -11,7 +11,7 @@ import { DatabaseSync } from "node:sqlite"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 
-/** `busy`: others have held the lock for the whole given time. `unusable`: the file cannot be locked. */
+/** `busy`: the lock was not free within the given time. `unusable`: the file cannot be locked. */
 export class FileLockError extends Data.TaggedError("FileLockError")<{
   readonly reason: "busy" | "unusable"
 }> {}
@@ -21,8 +21,8 @@ export interface FileLock {
   readonly unlock: () => void
 }
 
-/** Callers of this process by path, in the order of their requests; the first one holds the lock or tries to. */
-const lines = new Map<string, Array<object>>()
+/** The callers of this process by path, in the order of their requests. The first one holds the lock or tries to take it. */
+const queues = new Map<string, Array<object>>()
 
 /** Interval between two attempts. */
 const pause = "20 millis"
@@ -35,29 +35,29 @@ export const acquireFileLock = (path: string, timeoutMs: number): Effect.Effect<
     Effect.suspend(() => {
       const until = performance.now() + timeoutMs
       const caller = {}
-      const line = lines.get(path) ?? []
-      lines.set(path, line)
-      line.push(caller)
-      const leaveLine = () => {
-        const at = line.indexOf(caller)
-        if (at >= 0) line.splice(at, 1)
-        if (line.length === 0 && lines.get(path) === line) lines.delete(path)
+      const queue = queues.get(path) ?? []
+      queues.set(path, queue)
+      queue.push(caller)
+      const leaveQueue = () => {
+        const at = queue.indexOf(caller)
+        if (at >= 0) queue.splice(at, 1)
+        if (queue.length === 0 && queues.get(path) === queue) queues.delete(path)
       }
       const attempt: Effect.Effect<FileLock, FileLockError> = Effect.suspend(() => {
-        const locked = line[0] === caller ? tryLock(path) : "busy"
+        const locked = queue[0] === caller ? tryLock(path) : "busy"
         if (locked === "unusable") return new FileLockError({ reason: locked })
         if (locked !== "busy") {
           return Effect.succeed({
             unlock: () => {
               locked.close()
-              leaveLine()
+              leaveQueue()
             }
           })
         }
         if (performance.now() > until) return new FileLockError({ reason: locked })
         return Effect.andThen(Effect.interruptible(Effect.sleep(pause)), attempt)
       })
-      return Effect.onError(attempt, () => Effect.sync(leaveLine))
+      return Effect.onError(attempt, () => Effect.sync(leaveQueue))
     })
   )
 

@@ -138,7 +138,7 @@ describe("SqliteStore.check", () => {
         "The request run_5.r1 belongs to run_5, but there is no such run."
       ])
       assert.deepStrictEqual(yield* problemsAfter("UPDATE fermata_messages SET run_id = 'run_9'"), [
-        "The message m1 to run_9 is there, but there is no such run."
+        "The message m1 to run_9 exists, but there is no such run."
       ])
       assert.deepStrictEqual(
         yield* problemsAfter(
@@ -247,7 +247,7 @@ describe("SqliteStore.check", () => {
       const other = yield* temporaryFile
       foreign(other, (database) => database.exec("CREATE TABLE notes (text)"))
       assert.deepStrictEqual((yield* SqliteStore.check({ filename: other })).problems, [
-        "This is a database, but no Fermata store: it has none of its tables. Check the name of the file."
+        "This is a database, but not a Fermata store: it has none of its tables. Check the name of the file."
       ])
     })
   )

@@ -309,7 +309,7 @@ describe("SqliteStore.fence", () => {
       other.exec("CREATE TABLE diary (day text)")
       other.close()
       const { message } = yield* Effect.flip(SqliteStore.fence({ filename }))
-      assert.strictEqual(message, "The store cannot be opened: it is no store of Fermata. Check its name.")
+      assert.strictEqual(message, "The store cannot be opened: it is not a store of Fermata. Check its name.")
     })
   )
 })

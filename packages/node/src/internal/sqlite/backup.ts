@@ -1,7 +1,7 @@
-import { randomUUID } from "node:crypto"
 /**
- * Backups of a SQLite store that others use meanwhile.
+ * Backs up a SQLite store while other processes use it.
  */
+import { randomUUID } from "node:crypto"
 import { rm, stat } from "node:fs/promises"
 import { backup as copyDatabase, type DatabaseSync } from "node:sqlite"
 import type { RunStoreError } from "@fermata/sdk/store"
@@ -54,7 +54,7 @@ export const copyInto = (operation: string, source: DatabaseSync, from: string, 
     await copyDatabase(source, to, { rate: allPages })
   })
 
-/** In one step: a copy in several steps starts over whenever another connection writes in between. */
+/** Copies in one step. A copy in several steps starts over when another connection writes in between. */
 const allPages = 0x7fffffff
 
 /** Runs an operation on files; its failures are `RunStoreError`s. */

@@ -66,7 +66,7 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
     if (missing.length > 0) {
       return found.problem(
         missing.length === needed.length
-          ? "This is a database, but no Fermata store: it has none of its tables. Check the name of the file."
+          ? "This is a database, but not a Fermata store: it has none of its tables. Check the name of the file."
           : `Tables are missing (${missing.join(", ")}): restore a backup.`
       )
     }

@@ -1,7 +1,7 @@
-import type { RunStoreError } from "@fermata/sdk/store"
 /**
  * Rewrites a SQLite store, so that no trace of removed data is left in it.
  */
+import type { RunStoreError } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
 import { openExisting, patiently } from "./file.ts"
 

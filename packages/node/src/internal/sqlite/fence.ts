@@ -17,7 +17,8 @@ export const fence = (options: {
     Effect.gen(function* () {
       const database = yield* openExisting("fence", options.filename)
       const tables = yield* patiently("fence", () => tablesOf(database))
-      if (tables.length === 0) return yield* cannotOpen("fence", "it is no store of Fermata. Check its name.")
+      if (tables.length === 0)
+        return yield* cannotOpen("fence", "it is not a store of Fermata. Check its name.")
       const triggers = tables.flatMap((table) => operations.map((operation) => triggerOf(table, operation)))
       yield* patiently("fence", () => {
         database.exec("PRAGMA query_only = OFF; PRAGMA synchronous = FULL; BEGIN IMMEDIATE")

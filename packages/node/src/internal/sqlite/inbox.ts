@@ -65,7 +65,7 @@ export function* checkMessages(database: DatabaseSync, found: Findings): Generat
 const checkMessage = (found: Findings, row: Row): void => {
   const name = `The message ${String(row["message_id"])} to ${String(row["run_id"])}`
   const waits = row["status"] === "waiting"
-  if (row["root"] === null) found.problem(`${name} is there, but there is no such run.`)
+  if (row["root"] === null) found.problem(`${name} exists, but there is no such run.`)
   else if (!waits && row["status"] !== "journaled") found.problem(`${name} has an unknown status.`)
   else {
     // A journaled message has no content here; its row answers a repeated send.

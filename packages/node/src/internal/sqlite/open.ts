@@ -1,8 +1,8 @@
+/**
+ * Opens a SQLite store. Its own module, with all SQL, so that it is loaded only when the first store is opened.
+ */
 import { OptionsInvalid } from "@fermata/sdk/domain"
 import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
-/**
- * Opens a SQLite store. A module of its own, with all SQL: it is loaded when the first store is opened.
- */
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -38,7 +38,7 @@ const make = Effect.fnUntraced(function* (options: Options) {
     return yield* cannotOpen("open", 'its `synchronous` is neither "full" nor "normal". Give one of them.')
   }
   if (Number.isNaN(busyDeadline) || Option.isNone(Duration.fromInput(busyDeadline))) {
-    return yield* cannotOpen("open", 'its `busyDeadline` is no duration. Give one such as "10 seconds".')
+    return yield* cannotOpen("open", 'its `busyDeadline` is not a duration. Give one such as "10 seconds".')
   }
   const found = filename === ":memory:" ? undefined : yield* inspect("open", filename)
   const { isDamaged, isClosed, isNew, sql } = yield* open(options, found, Duration.toMillis(busyDeadline))
@@ -58,7 +58,7 @@ const make = Effect.fnUntraced(function* (options: Options) {
 
 const soon = Schedule.jittered(Schedule.spaced("20 millis"))
 
-/** Milliseconds for which SQLite itself may wait and block the event loop; longer waits are Effects. */
+/** The longest wait of SQLite itself for a lock, in milliseconds, which blocks the event loop. Longer waits are effects. */
 const busyTimeoutMs = 10
 
 const open = Effect.fnUntraced(function* (options: Options, found: Found | undefined, deadlineMs: number) {
