@@ -87,7 +87,8 @@ const anchors = (file: string) =>
   )
 
 const checkLinks = (source: string): number => {
-  const prose = parse(read(source)).prose.replace(/`[^`\n]*`/g, "")
+  const page = parse(read(source)).prose
+  const prose = page.replace(/`[^`\n]*`/g, "")
   const targets = [...prose.matchAll(/\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\[[^\]]+\]:\s*(\S+)/gm)].map(
     ([, a, b]) => a ?? b ?? ""
   )
@@ -101,7 +102,7 @@ const checkLinks = (source: string): number => {
     }
   }
   // A page that quotes a file, such as the title of a test, must quote it literally.
-  for (const [, quoted = "", target = ""] of prose.matchAll(/\["([^"\]]+)"\]\(([^)\s]+\.ts)\)/g)) {
+  for (const [, quoted = "", target = ""] of page.matchAll(/\["([^"\]]+)"\]\(([^)\s]+\.ts)\)/g)) {
     const file = Path.join(root, Path.dirname(source), decodeURI(target))
     if (Fs.existsSync(file) && !Fs.readFileSync(file, "utf8").includes(quoted)) {
       fail(source, `${target} does not say "${quoted}"`)
