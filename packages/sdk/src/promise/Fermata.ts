@@ -1,8 +1,8 @@
 /**
- * Fermata for programs that do not use Effect: the same runs, results and errors, as promises.
+ * The Promise API, for programs that do not use Effect: the same runs, results and errors.
  *
- * A `Fermata` is a store, a model and some agents. It starts runs, lists what is pending, takes decisions, and continues runs
- * from their ids, also those that another process has started. Close it (or `await using` it) when you are done.
+ * A `Fermata` combines a store, a model and agents. It starts runs, lists their requests, takes decisions, and resumes runs by their ids,
+ * including runs that another process started. Close it, or declare it with `await using`, to suspend its runs and close the store.
  *
  * @since 0.1.0
  */
@@ -77,117 +77,124 @@ export { FermataClosed } from "./internal/FermataClosed.ts"
 export type * from "./internal/options.ts"
 
 /**
- * Runs agents that can be held and released.
+ * Runs agents whose runs can be held and released. Made by {@link make}. Its methods reject with errors that the guards, such as
+ * `isRunBusy`, tell apart.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Fermata extends AsyncDisposable {
-  /** Runs a prompt until the run is held or over. */
+  /** Runs a prompt until the run is held or has ended. `agent` is one of the agents in the options, or its name or alias. */
   readonly runPrompt: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
     options?: PromptOptions
   ) => Promise<RunResult<Output>>
-  /** Runs a prompt in the background: the handle is there as soon as the run is in the store. A held run goes on when it is decided. */
+  /** Runs a prompt in the background. Resolves to a handle once the run is stored. A held run continues when it is decided. */
   readonly dispatch: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
     options?: PromptOptions & Pick<ConductorDispatchOptions, "name">
   ) => Promise<RunHandle<Output>>
-  /** Finds a run again by its id, after a restart or from another process; also that of a sub-agent. */
+  /** Creates a handle for a stored run by its id, for example after a restart or in another process. Accepts a sub-agent's run, too. */
   readonly attach: (runId: string) => Promise<RunHandle>
-  /** Conducts many runs: so many at a time, within one budget, with one inbox. Dispose of it, or close this, when you are done. */
+  /**
+   * Makes a conductor, which runs many prompts under one concurrency limit, one budget and one inbox. Dispose of it after use; closing the
+   * Fermata does so, too.
+   */
   readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
-  /** Goes on with a run, from its id alone, until it is held again or over. */
+  /** Resumes a run by its id, and drives it until it is held again or has ended. */
   readonly resume: (runId: string, options?: ResumeOptions) => Promise<RunResult>
   /**
-   * Says something to a run, or to a sub-agent by its run, in whichever process it is driven: it is in the store when this resolves, and is read
-   * before the run's next turn. Sent again with the same `messageId`, it is the same message.
+   * Sends a message to a run or to a sub-agent's run, regardless of the process that drives it. Resolves when the message is stored. The
+   * model receives it before the run's next turn. A repeated call with the same `messageId` sends it once.
    */
   readonly send: (runId: string, prompt: Prompt, options?: SendOptions) => Promise<Receipt>
   /**
-   * Starts a run in a session of its own from what another one was at an earlier moment, and runs it until it is held or over. What
-   * tools have done stays done.
+   * Starts a run in a session of its own from an earlier revision of another run, and drives it until it is held or has ended. Side
+   * effects of tools are not undone.
    */
   readonly fork: (runId: string, prompt: Prompt, options?: ForkOptions) => Promise<RunResult>
-  /** The moments of a run from which it can be forked, oldest first. */
+  /** Returns the rewind points of a run, from which it can be forked, oldest first. */
   readonly rewindPoints: (runId: string) => Promise<ReadonlyArray<RewindPoint>>
-  /** What waits for a decision, over all runs of the store, oldest first: 100 at a time, or `limit`, behind the request `after`. */
+  /** Lists the open requests of all runs of the store, oldest first. A page has 100 unless `limit` is given, and starts behind `after`. */
   readonly pending: (filter?: PlainIds<PendingFilter>) => Promise<ReadonlyArray<PendingRequest>>
-  /** Takes a decision, once per request. Given the request itself, it is bound to the arguments that were shown. */
+  /** Takes the decision on a request; the first one counts. Pass the request itself to bind an approval to the arguments that it showed. */
   readonly decide: (
     request: string | Interruption | PendingRequest,
     decision: DecisionBody,
     options?: DecideOptions
   ) => Promise<Decision>
   /**
-   * Takes several decisions, all or none, on requests of any runs, and resolves to them in their order. The first that is refused refuses
-   * all of them.
+   * Takes several decisions on requests of any runs atomically: if one is refused, none is taken. Resolves to the decisions in the given
+   * order.
    */
   readonly decideAll: (decisions: ReadonlyArray<DecisionOn>) => Promise<ReadonlyArray<Decision>>
-  /** The events of a run, or of a sub-agent's run by its own id: first the stored ones, then those that follow. */
+  /** Iterates over the updates of a run or of a sub-agent's run: first the stored events, then the live updates. */
   readonly events: (runId: string, options?: EventsOptions) => AsyncIterable<RunUpdate>
-  /** Takes up, once, every run that needs a worker: left by a process that died, decided about, expired. */
+  /** Drives every ready run once, such as runs that are orphaned or were decided, and runs with an expired request. */
   readonly recover: (options?: RecoverOptions) => Promise<ReadonlyArray<Recovered>>
   /**
-   * Keeps taking up runs that need a worker, as soon as they do, until the signal is aborted or this is closed. Then it lets
-   * go of them: they stay in the store for the next process.
+   * Runs a worker, which drives runs as soon as they are ready, until the signal is aborted or the Fermata is closed. The worker then
+   * suspends its runs, so that another process can resume them.
    */
   readonly work: (options?: WorkOptions) => Promise<void>
-  /** What a run, also a sub-agent's, waits for, since when, who asked, when that expires, and what resuming it would do. */
+  /** Explains what a run or a sub-agent's run waits for: since when, for which agent, until when, and what resuming it would do. */
   readonly explain: (runId: string) => Promise<Explanation>
-  /** Ends a run, in whichever process it is driven; of a sub-agent's run that one alone, with what is under it. */
+  /** Cancels a run, regardless of the process that drives it. A sub-agent's run is cancelled with the runs under it, and not its root. */
   readonly cancel: (runId: string, reason?: string) => Promise<void>
   /**
-   * The runs of the store, newest first: 100 at a time, or `limit`, behind the run `after`. One that cannot be read is left out, with a
-   * warning in the log: see `damagedRuns`.
+   * Lists the heads of the store's runs, newest first. A page has 100 unless `limit` is given, and starts behind the run `after`. Heads
+   * that cannot be read are left out, with a warning in the log; see `damagedRuns`.
    */
   readonly runs: (filter?: PlainIds<ListFilter>) => Promise<ReadonlyArray<RunHead>>
-  /** What `runs`, `pending` and `grants` leave out because it cannot be read, and what to do about it. It reads the entries of all runs. */
+  /** Lists the entries that `runs`, `pending` and `grants` leave out because they cannot be read, with what to do about each. Reads all runs. */
   readonly damagedRuns: () => Promise<ReadonlyArray<DamagedRun>>
-  /** The whole state of a run. */
+  /** Loads the complete state of a run. */
   readonly state: (runId: string) => Promise<RunState>
-  /** What has changed in this program since the run was stored, and what of it stands in the way. */
+  /** Reports what has changed in this program since the run was stored, and which changes prevent it from being resumed. */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
   /**
-   * The standing approvals of the store, oldest first, revoked ones included: 100 at a time, or `limit`, behind the grant `after`. One that
-   * cannot be read is left out: see `damagedRuns`.
+   * Lists the grants of the store, oldest first, including revoked ones. A page has 100 unless `limit` is given, and starts behind the grant
+   * `after`. Grants that cannot be read are left out; see `damagedRuns`.
    */
   readonly grants: (filter?: PlainIds<GrantFilter>) => Promise<ReadonlyArray<StoredGrant>>
   /**
-   * Revokes a standing approval of a run or its session: from then on no call starts under it, in any run, fork or process. Rejects
-   * with `GrantNotFound` where there is none.
+   * Revokes a grant of a run or its session. Afterwards no call starts under it, in any run, fork or process. Rejects with `GrantNotFound`
+   * if neither has the grant.
    */
   readonly revokeGrant: (runId: string, grantId: string, options?: DecideOptions) => Promise<StoredGrant>
-  /** A copy of a run and of those that it builds on, with what waits for each, as one JSON value. */
+  /** Copies a run and the runs that it builds on, with their mail, as one JSON value. */
   readonly exportRun: (runId: string) => Promise<RunArchive>
   /**
-   * Puts copies into the store and returns the id of the exported run. To move runs, remove the originals before the copies are resumed: a
-   * fork is copied with the run that it builds on. Trust an archive as much as the database: it holds approvals. Revocations in it are taken
-   * in also where it rejects with `RunExists` or `SessionBusy`, which list them in `revoked`.
+   * Stores the runs of an archive and resolves to the id of the exported run. To move runs, remove the originals before the copies are
+   * resumed; a fork is copied together with the run that it builds on. Trust an archive as much as the database: it contains approvals. The
+   * revocations of an archive are stored even if the import rejects with `RunExists` or `SessionBusy`, which list them in `revoked`.
    */
   readonly importRun: (archive: unknown) => Promise<string>
-  /** Deletes a run and everything that belongs to it. */
+  /** Deletes a run and everything that belongs to it. Rejects with `RunContinued` if a later run builds on it. */
   readonly remove: (runId: string) => Promise<void>
-  /** Deletes the sessions that ended before a time (milliseconds), and returns how many runs that were. */
+  /**
+   * Deletes the runs that ended before a time (milliseconds since 1970), unless a run that stays builds on them. Resolves to their number.
+   */
   readonly prune: (options: { readonly endedBefore: number }) => Promise<number>
   /**
-   * Suspends the runs of this process, and closes the store. Nothing new is begun; what is going on gets `drainTimeout` to
-   * finish, then the tools' grace period. Runs that were not held or over by then reject with `RunSuspended`, and stay in the
-   * store for the next process.
+   * Suspends the runs of this Fermata and closes the store. No new operation starts; running ones may finish within `drainTimeout`, and
+   * then within the grace period of the tools. Promises of runs that are neither held nor ended by then reject with `RunSuspended`; another
+   * process can resume these runs.
    */
   readonly close: () => Promise<void>
 }
 
 /**
- * Makes a Fermata from a store layer. `@fermata/node` has the one with a SQLite file.
+ * Makes a Fermata with a store layer. `createFermata` of `@fermata/node` makes one with a SQLite file.
  *
  * **Errors**
  *
- * Rejects with `OptionsInvalid` for an option that there is not, with `RuntimeOptionsInvalid` or `PrincipalInvalid` for one that takes
- * something else, with `RunStoreError` when the store cannot be opened, and with `ToolNameTaken`, `ToolDefinitionError` or
- * `AgentDefinitionError` when an agent's definition cannot work.
+ * - `OptionsInvalid` — an option is unknown; the error names the nearest one.
+ * - `RuntimeOptionsInvalid`, `PrincipalInvalid` — an option has an invalid value.
+ * - `RunStoreError` — the store cannot be opened.
+ * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition of the agent.
  *
  * @category constructors
  * @since 0.1.0
@@ -213,7 +220,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     ...(scrubber === undefined ? [] : [Layer.succeed(Scrubber, scrubber)])
   )
   const managed = ManagedRuntime.make(layer)
-  // The store is opened here, so that what is wrong with it is known before the first run.
+  // Opens the store now, so that its errors are reported before the first run.
   const opening = Effect.all({
     store: RunStore,
     context: Effect.context<never>(),
@@ -225,7 +232,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   })
   const runtimes = agents.all
   const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
-  // Others may listen to the store with it, and do so after this is closed: it is not of the managed runtime.
+  // The subscription to the store is shared with other users of the store, which may outlive this Fermata. So it is forked outside the
+  // managed runtime.
   const watching = makeWatch({ store, fork: Effect.runForkWith(context), closed: suspension.soon })
   const work = makeWork({ managed, runtimes, suspension, drainTimeout, publish: watching.publish })
   const { run, runOptions } = work
@@ -245,7 +253,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     conductor: background.conductor,
     resume: async (runId, given = {}) => {
       requireKnown("resume", given, resumeShape)
-      // Of one agent it is, or is refused: what goes on with it looks itself.
+      // With a single agent there is nothing to choose: `runPromptStored` refuses a run of another agent.
       const [only, ...others] = runtimes
       const runtime = only !== undefined && others.length === 0 ? only : agents.named(await agentOf(runId))
       return run(runPromptStored(runtime, continueOf(runId, given), runOptions(given)))

@@ -1,6 +1,6 @@
 /**
- * A run in the background, and many of them under one hand, for programs that do not use Effect: what `dispatch`, `attach` and
- * `conductor` of a Fermata return.
+ * Handles of background runs and conductors for programs that do not use Effect: the results of `dispatch`, `attach` and `conductor` of a
+ * Fermata.
  *
  * @since 0.1.0
  */
@@ -31,7 +31,7 @@ import { decideShape, decisionOnShape, requireKnown } from "./internal/shapes.ts
 export type { ConductorDispatchOptions, Decidable, DecisionOn, DispatchOptions } from "./internal/options.ts"
 
 /**
- * A run in the background.
+ * The handle of a background run: observes, awaits, decides, messages and cancels it.
  *
  * @category models
  * @since 0.1.0
@@ -39,77 +39,77 @@ export type { ConductorDispatchOptions, Decidable, DecisionOn, DispatchOptions }
 export interface RunHandle<Output = unknown> {
   readonly runId: string
   readonly sessionId: string
-  /** What its conductor calls it. */
+  /** The name under which it was dispatched, if any. */
   readonly name: string | undefined
-  /** How the run stands now. */
+  /** The current status of the run. */
   readonly status: HandleStatus
-  /** How the run stands, and then every change, until there can be none. */
+  /** Iterates over the current status and its changes, until the last one. A slow reader receives the latest. */
   readonly statuses: () => AsyncIterable<HandleStatus>
-  /** What waits for a decision, in the run and its sub-agents, also while others of them are at work. */
+  /** Returns the open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */
   readonly interruptions: () => ReadonlyArray<Interruption>
-  /** Everything that happens in the run, from its beginning, until it is over. A slow reader never holds up the run. */
+  /** Iterates over the updates of the run from its start until its end. A slow reader never delays the run. */
   readonly events: () => AsyncIterable<HandleUpdate>
-  /** Waits until the run is held or over. */
+  /** Resolves when the run is held or has ended. */
   readonly wait: () => Promise<RunResult<Output>>
-  /** Waits until the run is over, through every hold. */
+  /** Resolves when the run has ended, regardless of how often it is held before. */
   readonly done: () => Promise<RunResult<Output>>
-  /** Ends the run with everything under it, and resolves when it is over. A run that was over stays as it was. */
+  /** Cancels the run and the runs under it, and resolves when it has ended. Has no effect on a run that has already ended. */
   readonly cancel: (reason?: string) => Promise<RunResult<Output>>
-  /** Decides a request of the run, once. The run goes on by itself. */
+  /** Takes the decision on a request of the run; the first one counts. The run then continues without a further call. */
   readonly decide: (request: Decidable, decision: DecisionBody, options?: DecideOptions) => Promise<Decision>
-  /** Says something to the run, at work or held. Resolves to the run that reads it: this one, or a fork of it. */
+  /** Sends a message to the run. Resolves to the handle of the run that receives it: this one, or a fork of it (`whenHeld: "fork"`). */
   readonly send: (prompt: Prompt, options?: HandleSendOptions) => Promise<RunHandle<Output>>
-  /** What the run does or waits for, in words, and what resuming it would do. */
+  /** Explains what the run does or waits for, and what resuming it would do. */
   readonly explain: () => Promise<Explanation>
 }
 
 /**
- * Many runs under one hand: so many at a time, within one budget, with one inbox.
+ * Owns background runs under one concurrency limit, one budget and one inbox. Disposing of it drains it.
  *
  * @category models
  * @since 0.1.0
  */
 export interface RunConductor extends AsyncDisposable {
-  /** Runs a prompt in the background, stored, as soon as there is a slot. */
+  /** Runs a prompt in the background, in the store, as soon as there is a slot. `agent` is the name or an alias of an agent. */
   readonly dispatch: <Output = unknown>(
     agent: string,
     prompt: Prompt,
     options?: ConductorDispatchOptions
   ) => Promise<RunHandle<Output>>
-  /** The runs that are not over, in the order in which they were dispatched. */
+  /** Returns the handles of the runs that have not ended, in the order in which they were dispatched. */
   readonly handles: () => ReadonlyArray<RunHandle>
-  /** What happens in the runs from when it is read. A slow reader misses updates; `skipped` says how many. */
+  /** Iterates over the updates of all runs from now on. A slow reader misses updates; a `skipped` update has their number. */
   readonly events: () => AsyncIterable<Conductor_.ConductorUpdate>
-  /** Everything that waits for a decision now, in all runs. */
+  /** Returns the open requests of all runs. */
   readonly inbox: () => ReadonlyArray<Conductor_.InboxEntry>
-  /** The same, now and after every change. */
+  /** Iterates over the inbox: its current value, and its value after each change. */
   readonly inboxes: () => AsyncIterable<ReadonlyArray<Conductor_.InboxEntry>>
-  /** Decides a request, in whichever run it is. */
+  /** Takes the decision on a request of any of the runs. */
   readonly decide: (request: Decidable, decision: DecisionBody, options?: DecideOptions) => Promise<Decision>
-  /** Cancels the runs of a name, and those whose names lie under it. Resolves to how many. */
+  /** Cancels the runs with this name and those with names under it, such as `research/eu` under `research`. Resolves to their number. */
   readonly cancel: (name: string, reason?: string) => Promise<number>
-  /** What the runs have consumed together, and what is set aside for those that have not ended. */
+  /** Returns what the runs have consumed together, and what is reserved for those that have not ended. */
   readonly spending: () => Conductor_.Spending
-  /** How each run ended, in the order of the handles. */
+  /** Resolves when all runs have ended, to their results in the order of the handles. */
   readonly all: <Output>(
     handles: ReadonlyArray<RunHandle<Output>>
   ) => Promise<ReadonlyArray<RunResult<Output>>>
-  /** The first that completes; the others are cancelled. Rejects with `NoneSucceeded`. */
+  /** Resolves to the first run that completes, and cancels the others. Rejects with `NoneSucceeded` if none completes. */
   readonly firstSuccess: <Output>(handles: ReadonlyArray<RunHandle<Output>>) => Promise<Completed<Output>>
-  /** How each run ended, in the order in which they end. */
+  /** Iterates over the results of the runs in the order in which they end. */
   readonly asCompleted: <Output>(
     handles: ReadonlyArray<RunHandle<Output>>
   ) => AsyncIterable<RunResult<Output>>
-  /** The first `n` that complete; the others are cancelled. Rejects with `QuorumMissed` as soon as there cannot be as many. */
+  /** Resolves to the first `n` runs that complete, and cancels the others. Rejects with `QuorumMissed` once `n` cannot complete. */
   readonly quorum: <Output>(
     handles: ReadonlyArray<RunHandle<Output>>,
     n: number
   ) => Promise<ReadonlyArray<Completed<Output>>>
-  /** Begins no more turns and suspends the runs, which stay in the store. Resolves to what became of each. */
+  /** Suspends the runs, which stay in the store, and starts no further turn. Resolves to the status of each run. */
   readonly drain: () => Promise<ReadonlyArray<Conductor_.Drained>>
 }
 
-/** A run that has completed. */
+/** The result of a completed run. */
 type Completed<Output> = Extract<RunResult<Output>, { readonly status: "completed" }>
 
 /** Runs an effect for a program that does not use Effect. */
@@ -123,7 +123,7 @@ const innerOf = <Output>(handle: RunHandle<Output>): AgentHandle<Output, unknown
   return found
 }
 
-/** A decision as the store takes it. Throws what is wrong with the keys of what it is made of. */
+/** Makes a store's decision from the arguments of `decide`. Throws `OptionsInvalid` or `DecisionMalformed` for unknown keys. */
 export const decisionOf = (
   given: Decidable,
   body: DecisionBody,
@@ -133,10 +133,10 @@ export const decisionOf = (
   requireKnown("decide", options, decideShape)
   const own = requireBody(body)
   const { by = otherwise, idempotencyKey, note } = options ?? {}
-  // The first request of a list that is empty, in a program that does not check its types: refused as malformed.
+  // `undefined`, such as the first element of an empty list, is possible in programs without types. It is refused as malformed below.
   const asked: Decidable = (given as Decidable | undefined) ?? ({} as Decidable)
   const request = typeof asked === "object" && "request" in asked ? asked.request : asked
-  // What is neither is refused where all decisions are looked at.
+  // A value that is neither a request nor an id is refused by the check of all decisions.
   const requestId = (typeof request === "object" ? request?.requestId : request) as RequestId
   const digest = typeof request === "object" && request?._tag === "approval" ? { digest: request.digest } : {}
   return {
@@ -148,22 +148,22 @@ export const decisionOf = (
   } as DecisionInput
 }
 
-/** The same of one of several. */
+/** Makes a store's decision from one element of the argument of `decideAll`. */
 export const decisionOn = (given: DecisionOn, otherwise: string | Principal): DecisionInput => {
   requireKnown("decideAll", given ?? null, decisionOnShape)
   const { decision, request, ...options } = given
   return decisionOf(request, decision, options, otherwise)
 }
 
-/** The Fermata of a handle. */
+/** What a handle needs of its Fermata. */
 export interface Owner {
   readonly run: Run
-  /** Decides where a decision does not say who does. */
+  /** The author of decisions that name none. */
   readonly by: string | Principal
   readonly isClosed: () => boolean
 }
 
-/** A handle for programs that do not use Effect. */
+/** Makes the Promise API's handle of a handle. */
 export const fromHandle = <Output>(handle: AgentHandle<Output, unknown>, owner: Owner): RunHandle<Output> => {
   const { by, isClosed, run } = owner
   const facade: RunHandle<Output> = {
@@ -191,7 +191,7 @@ export const fromHandle = <Output>(handle: AgentHandle<Output, unknown>, owner: 
   return facade
 }
 
-/** The same stream, which says that its Fermata was closed where the store is gone with it. */
+/** Replaces errors of the store with `FermataClosed` once the Fermata, and its store with it, is closed. */
 const whileOpen = (
   stream: AgentHandle<unknown, unknown>["events"],
   isClosed: () => boolean
@@ -200,7 +200,7 @@ const whileOpen = (
     error instanceof RunStoreError && isClosed() ? new FermataClosed() : error
   )
 
-/** A conductor for programs that do not use Effect. */
+/** Makes the Promise API's conductor of a conductor. */
 export const fromConductor = (options: {
   readonly conductor: Conductor_.Conductor
   readonly dispatch: RunConductor["dispatch"]
@@ -227,7 +227,7 @@ export const fromConductor = (options: {
   }
 }
 
-/** Runs what must not be refused by a program that is being closed. */
+/** Runs an effect that has to run while the Fermata is being closed, when `Owner.run` already refuses effects. */
 export const runWhileClosing: Run = async (effect) => {
   const exit = await Effect.runPromiseExit(effect)
   if (Exit.isSuccess(exit)) return exit.value

@@ -1,5 +1,5 @@
 /**
- * Decisions as a person says them: `approve()`, `deny("too late in the day")`.
+ * Constructors of decisions: `approve()`, `deny("too late in the day")`. Pass the result to `decide` with a request.
  *
  * @since 0.1.0
  */
@@ -12,8 +12,8 @@ import { requireApproval, requireDenial } from "./internal/body.ts"
 export type { DecisionBody } from "../domain/Decision.ts"
 
 /**
- * Run the call: as asked, with other arguments, or from now on (`grant`). Throws `DecisionMalformed` for a key that there is not, as
- * {@link deny} does.
+ * Approves a call: it runs with the arguments that the model sent, or with `arguments`. With `grant`, later calls of
+ * the tool are approved, too. Throws `DecisionMalformed` for an unknown option.
  */
 export const approve = (
   options: { readonly arguments?: Schema.Json; readonly grant?: GrantRequest } = {}
@@ -23,7 +23,10 @@ export const approve = (
   return { _tag: "approve", ...withoutUndefined({ arguments: edited, grant }) }
 }
 
-/** Do not run the call. The model reads the message and goes on; with `then: "stop"` the run that asked ends. */
+/**
+ * Denies a request. The model receives `message` and continues; with `then: "stop"`, the run that opened the request ends. Throws
+ * `DecisionMalformed` for an unknown option.
+ */
 export const deny = (
   message?: string,
   options: { readonly then?: "continue" | "stop" } = {}
@@ -32,17 +35,17 @@ export const deny = (
   return { _tag: "deny", ...withoutUndefined({ message, then: options.then }) }
 }
 
-/** The answer to a question. */
+/** Answers a question. */
 export const answer = (text: string): DecisionBody => ({ _tag: "answer", answer: text })
 
-/** The call's result, from outside; the tool does not run. */
+/** Supplies the result of a call from outside; the tool does not run. */
 export const supply = (result: Schema.Json): DecisionBody => ({ _tag: "supply", result })
 
-/** A call in doubt: run it again. A login: done, try again. */
+/** Runs a call in doubt again, or retries after a login. */
 export const retry = (): DecisionBody => ({ _tag: "retry" })
 
-/** A call in doubt did not happen, or went wrong. */
+/** Fails a call in doubt: it did not happen, or did not succeed. The model receives `message`. */
 export const fail = (message?: string): DecisionBody => ({ _tag: "fail", ...withoutUndefined({ message }) })
 
-/** A used-up budget gets a new total. */
+/** Raises an exhausted budget to a new total of `limit`. */
 export const topUp = (limit: number): DecisionBody => ({ _tag: "topUp", limit })

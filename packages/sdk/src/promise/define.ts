@@ -1,6 +1,5 @@
 /**
- * Defining tools and agents in plain TypeScript: the constructors of `Tool` and `Agent` under the names that read well without
- * a namespace.
+ * The constructors of `Tool` and `Agent` under names for use without a namespace: `tool` and `agent`.
  *
  * @since 0.1.0
  */

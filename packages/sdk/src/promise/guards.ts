@@ -1,6 +1,6 @@
 /**
- * Telling errors apart without `instanceof`: the guards look at `_tag`, so that they also work when a program has two copies of
- * this package.
+ * Type guards for errors. They compare `_tag` instead of using `instanceof`, so that they also work in a program with two copies of this
+ * package. Each comment says what the error means.
  *
  * @since 0.1.0
  */
@@ -21,59 +21,59 @@ const tagged =
   (error: unknown): error is E =>
     typeof error === "object" && error !== null && "_tag" in error && error._tag === tag
 
-/** No run has asked for this. */
+/** The store has no request with this id. */
 export const isRequestNotFound = tagged<Rejection.RequestNotFound>("RequestNotFound")
-/** Another decision came first; it is in the error. */
+/** The request was already decided; the error has the decision. */
 export const isAlreadyDecided = tagged<Rejection.AlreadyDecided>("AlreadyDecided")
-/** The request no longer waits. */
+/** The request is no longer open. */
 export const isRequestSuperseded = tagged<Rejection.RequestSuperseded>("RequestSuperseded")
-/** The decision was about other arguments. */
+/** The decision was made about other arguments than those of the call. */
 export const isArgumentsChanged = tagged<Rejection.ArgumentsChanged>("ArgumentsChanged")
-/** This kind of decision does not answer this kind of request. */
+/** The kind of the decision does not answer the kind of the request. */
 export const isDecisionNotApplicable = tagged<Rejection.DecisionNotApplicable>("DecisionNotApplicable")
-/** The tool does not take the edited arguments. */
+/** The tool's schema refuses the edited arguments. */
 export const isEditedArgumentsInvalid = tagged<Rejection.EditedArgumentsInvalid>("EditedArgumentsInvalid")
-/** Something that is not a decision was passed as one. */
+/** The value is not a decision. */
 export const isDecisionMalformed = tagged<Rejection.DecisionMalformed>("DecisionMalformed")
-/** The tool is privileged, or a sub-agent's and granted for the session: nothing was decided. */
+/** The tool is privileged, or the request is a sub-agent's and the grant for the session. Nothing was decided. */
 export const isGrantRefused = tagged<Rejection.GrantRefused>("GrantRefused")
 /** Neither the run nor its session has the grant. */
 export const isGrantNotFound = tagged<GrantNotFound>("GrantNotFound")
-/** Who a caller says to be cannot be put on record. */
+/** The `by` of a caller is neither a principal nor a valid name. */
 export const isPrincipalInvalid = tagged<PrincipalInvalid>("PrincipalInvalid")
-/** Another process works on the run; `owner` and `until` say who and how long. */
+/** Another process owns the lease of the run: `owner`, until `until`. */
 export const isRunBusy = tagged<RunStoreError.RunBusy>("RunBusy")
-/** Another writer appended first. */
+/** Another writer has appended to the run's journal first. */
 export const isRunConflict = tagged<RunStoreError.RunConflict>("RunConflict")
-/** There is no such run. */
+/** The store has no run with this id. */
 export const isRunNotFound = tagged<RunStoreError.RunNotFound>("RunNotFound")
-/** There is such a run already. */
+/** A run with this id already exists. */
 export const isRunExists = tagged<RunStoreError.RunExists>("RunExists")
 /** A later run builds on the run, so it cannot be removed. */
 export const isRunContinued = tagged<RunStoreError.RunContinued>("RunContinued")
-/** The run that a new one was to build on was removed meanwhile: start again. */
+/** The run that a new run builds on was removed before the new run was stored. Start again. */
 export const isRunRemoved = tagged<RunStoreError.RunRemoved>("RunRemoved")
-/** This process lost the run to another. */
+/** This process has lost the lease of the run. */
 export const isLeaseLost = tagged<RunStoreError.LeaseLost>("LeaseLost")
-/** The store failed; `reason` says how. */
+/** The store failed; see `reason`. */
 export const isRunStoreError = tagged<RunStoreError.RunStoreError>("RunStoreError")
 /** The value is not an archive that can be imported. */
 export const isArchiveInvalid = tagged<Archive.ArchiveInvalid>("ArchiveInvalid")
-/** The message cannot be kept; `issues` says why. */
+/** The message is not valid; see `issues`. */
 export const isMessageInvalid = tagged<RunStoreError.MessageInvalid>("MessageInvalid")
-/** The run has no such moment to be forked from. */
+/** The run cannot be forked from this revision. */
 export const isRevisionNotFound = tagged<RunError.RevisionNotFound>("RevisionNotFound")
-/** A fork has a session of its own, and this one has runs. */
+/** A fork needs a session of its own, and the given one already has runs. */
 export const isSessionTaken = tagged<RunError.SessionTaken>("SessionTaken")
-/** A run that has not ended keeps the policy that it was started with. */
+/** A policy was given to a run that has not ended. It keeps the policy with which it was started. */
 export const isPolicyFixed = tagged<RunError.PolicyFixed>("PolicyFixed")
 /** The runtime was closed. */
 export const isRuntimeClosed = tagged<RuntimeError.RuntimeClosed>("RuntimeClosed")
 /** The run has ended. */
 export const isRunEnded = tagged<RunError.RunEnded>("RunEnded")
-/** It was closed. */
+/** The Fermata was closed. */
 export const isFermataClosed = tagged<Fermata.FermataClosed>("FermataClosed")
-/** The program suspended the run; it is in the store as it stood. */
+/** The program has suspended the run, which can be resumed from the store. */
 export const isRunSuspended = tagged<RunError.RunSuspended>("RunSuspended")
 /**
  * @deprecated Use {@link isRunSuspended}.
@@ -82,39 +82,39 @@ export const isRunSuspended = tagged<RunError.RunSuspended>("RunSuspended")
 export const isRunLetGo = isRunSuspended
 /** The session's last run has not ended. */
 export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")
-/** The run's agent is not here. */
+/** The program has no agent with this name or alias. */
 export const isAgentNotFound = tagged<RunError.AgentNotFound>("AgentNotFound")
-/** A tool that the run needs is not here, or takes other arguments now. */
+/** The program does not have a tool that the run needs, or the tool's argument schema has changed. */
 export const isToolUnavailable = tagged<RunError.ToolUnavailable>("ToolUnavailable")
 /** The prompt has no content. */
 export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
-/** The limits that the caller chose cannot be limits. */
+/** The limits that the caller gave are not valid. */
 export const isLimitsInvalid = tagged<RunError.LimitsInvalid>("LimitsInvalid")
-/** The approval policy that the caller gave cannot be one. */
+/** The approval policy that the caller gave is not valid. */
 export const isPolicyInvalid = tagged<RunError.PolicyInvalid>("PolicyInvalid")
-/** The options of a call have a key that there is not; `misfits` says which, and which it may have been. */
+/** The options of a function have an unknown key; `misfits` names it and the nearest known one. */
 export const isOptionsInvalid = tagged<OptionsInvalid>("OptionsInvalid")
-/** An id that the caller chose cannot be one. */
+/** An id that the caller gave is not valid. */
 export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
-/** A budget is used up. */
+/** A budget is exhausted. */
 export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")
-/** The model did not answer. */
+/** The model call failed. */
 export const isModelFailed = tagged<RunError.ModelFailed>("ModelFailed")
-/** The processes that worked on the run died, again and again. */
+/** The processes that drove the run died repeatedly. */
 export const isWorkersLost = tagged<RunError.WorkersLost>("WorkersLost")
-/** The program itself is at fault. */
+/** The program has a defect: its code threw where a run cannot continue. */
 export const isRunDefect = tagged<RunError.RunDefect>("RunDefect")
-/** The key cannot seal anything. */
+/** The key for seals is not valid. */
 export const isSealKeyInvalid = tagged<Seal.SealKeyInvalid>("SealKeyInvalid")
 /** The text is not a run state. */
 export const isRunStateMalformed = tagged<RunError.RunStateMalformed>("RunStateMalformed")
-/** The state was written by a newer version. */
+/** The state was written by a newer version of Fermata. */
 export const isRunStateTooNew = tagged<RunError.RunStateTooNew>("RunStateTooNew")
 /** The seal of the state does not match. */
 export const isSealBroken = tagged<RunError.SealBroken>("SealBroken")
-/** Two tools answer to one name. */
+/** Two tools of an agent have the same name or alias. */
 export const isToolNameTaken = tagged<ToolError.ToolNameTaken>("ToolNameTaken")
-/** The definition of a tool cannot work. */
+/** The definition of a tool is not valid. */
 export const isToolDefinitionError = tagged<ToolError.ToolDefinitionError>("ToolDefinitionError")
-/** The definition of an agent cannot work. */
+/** The definition of an agent is not valid. */
 export const isAgentDefinitionError = tagged<ToolError.AgentDefinitionError>("AgentDefinitionError")

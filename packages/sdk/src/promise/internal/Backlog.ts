@@ -1,33 +1,34 @@
 /**
- * The updates that a reader has not read yet, in bounded memory.
+ * A bounded buffer of the updates that a reader of `Fermata.events` has not read yet.
  *
- * Pieces of one text grow together instead of piling up. Of what passes by without being kept, the oldest is left out when there is too much,
- * and the next piece says how much that was. Events are never lost: when there are too many, only the latest is kept, and the reader
- * reads those before it from the store.
+ * Parts of one text are joined into one entry. If the transient updates exceed their limit, the oldest are dropped, and the next update
+ * has the number of dropped characters (`omitted`). Events are never lost: if they exceed their limit, only the latest is kept, and the
+ * reader reads those before it from the store.
  */
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Buffer, Taken } from "../../dispatch/internal/events/Reader.ts"
 import { sizeOf } from "../../run/internal/updateSize.ts"
 
-type Passing = Exclude<RunUpdate, { readonly _tag: "event" }>
+/** An update that is not stored. */
+type Transient = Exclude<RunUpdate, { readonly _tag: "event" }>
 
-/** Characters of what passes by that one reader may be behind. */
+/** The limit of a backlog in characters, for transient updates and for events alike. */
 export const mostCharacters = 256 * 1024
 
-/** Events that one reader may be behind, and their characters. */
+/** The limit of a backlog in events. */
 export const mostEvents = 256
 
-/** One reader's backlog. */
+/** The backlog of one reader. */
 export class Backlog implements Buffer<RunUpdate> {
   private entries: Array<Entry | RunUpdate> = []
-  /** The entries that the next piece of a text, or the next message about a call, is put into; until the next event. */
+  /** The entries to which the next part of a text, or the next progress of a call, is added, by `keyOf`. An event closes all of them. */
   private readonly open = new Map<string, Entry>()
-  /** Characters of what passes by, and of events. */
-  private passing = 0
+  /** The size of the transient updates, in characters. */
+  private transientSize = 0
   private events = { count: 0, size: 0 }
-  /** Where the oldest entry of what passes by is at the earliest. */
+  /** No entry before this index is a transient update. */
   private first = 0
-  /** Characters that were left out, until a piece can say so. */
+  /** The dropped characters that no update has reported yet. */
   private omitted = 0
 
   get isEmpty(): boolean {
@@ -41,11 +42,11 @@ export class Backlog implements Buffer<RunUpdate> {
     if (last !== undefined && last.isContinuedBy(update)) {
       const before = last.size
       last.add(update)
-      this.passing += last.size - before
+      this.transientSize += last.size - before
     } else {
       const entry = new Entry(update)
       this.entries.push(entry)
-      this.passing += entry.size
+      this.transientSize += entry.size
       if (key !== undefined) this.open.set(key, entry)
     }
     this.shrink()
@@ -66,7 +67,7 @@ export class Backlog implements Buffer<RunUpdate> {
   private pushEvent(update: RunUpdate): void {
     const added = sizeOf(update)
     if (this.events.count === mostEvents || this.events.size + added > mostCharacters) {
-      // What passed by before events that are still to be read is as old as these.
+      // The reader will read earlier events from the store. The transient updates between those would come too late.
       this.forget()
       this.clear()
     }
@@ -75,7 +76,7 @@ export class Backlog implements Buffer<RunUpdate> {
     this.entries.push(update)
   }
 
-  /** Counts what is left out. */
+  /** Counts all transient updates as omitted. */
   private forget(): void {
     for (const entry of this.entries) if (entry instanceof Entry) this.omitted += entry.lost
   }
@@ -83,49 +84,49 @@ export class Backlog implements Buffer<RunUpdate> {
   private clear(): void {
     this.entries = []
     this.open.clear()
-    this.passing = 0
+    this.transientSize = 0
     this.events = { count: 0, size: 0 }
     this.first = 0
   }
 
-  /** Leaves out the oldest of what passes by, until the rest fits. */
+  /** Drops the oldest transient updates until the rest is within the limit. */
   private shrink(): void {
-    while (this.passing > mostCharacters) {
+    while (this.transientSize > mostCharacters) {
       const entry = this.entries[this.first]
       if (!(entry instanceof Entry)) {
         this.first += 1
         continue
       }
       const before = entry.size
-      entry.dropAtLeast(this.passing - mostCharacters)
-      this.passing -= before - entry.size
+      entry.dropAtLeast(this.transientSize - mostCharacters)
+      this.transientSize -= before - entry.size
       if (entry.text > 0) continue
       this.omitted += entry.lost
-      this.passing -= entry.size
+      this.transientSize -= entry.size
       this.entries.splice(this.first, 1)
       for (const [key, open] of this.open) if (open === entry) this.open.delete(key)
     }
   }
 }
 
-/** Pieces shorter than this are put together at once, so that many short ones do not take more than they hold. */
+/** Parts shorter than this many characters are joined at once, because each part in the list costs memory of its own. */
 const shortest = 4096
 
-/** An update that passes by, with all that has been added to it. */
+/** A transient update, joined with those that continue it. */
 class Entry {
-  private update: Passing
+  private update: Transient
   private pieces: Array<string>
-  /** Where the pieces begin that were not left out. */
+  /** The index of the first piece that was not dropped. */
   private from = 0
-  /** Characters of its text. */
+  /** The length of its text in characters. */
   text: number
-  /** Characters before it that were left out. */
+  /** The number of characters that were dropped before its text. */
   omitted = 0
-  /** What it takes besides its text. */
+  /** The size of its other fields. */
   private readonly rest: number
   private readonly isText: boolean
 
-  constructor(update: Passing) {
+  constructor(update: Transient) {
     const text = textOf(update)
     this.isText = text !== undefined
     this.update = update
@@ -138,21 +139,21 @@ class Entry {
     return this.text + this.rest
   }
 
-  /** Characters that are left out with it. */
+  /** The number of omitted characters if it is dropped. */
   get lost(): number {
     return this.isText ? this.text + this.omitted : this.size
   }
 
-  isContinuedBy(update: Passing): boolean {
+  isContinuedBy(update: Transient): boolean {
     const { _tag } = this.update
     if (_tag !== "delta" || update._tag !== "delta") return _tag === update._tag
     return partKey(this.update) === partKey(update)
   }
 
-  add(update: Passing): void {
+  add(update: Transient): void {
     const text = textOf(update) ?? ""
     this.update = update
-    // A new message takes the place of the one before.
+    // A progress message replaces the one before.
     if (update._tag === "progress") {
       this.omitted += this.text
       this.pieces = [text]
@@ -162,7 +163,7 @@ class Entry {
     }
     const last = this.pieces.length - 1
     const short = last >= this.from && this.pieces[last]!.length < shortest
-    // What is put together of many is a tree of these until it is copied.
+    // A string that was concatenated from many is a tree in memory until it is copied.
     if (short && this.pieces[last]!.length + text.length >= shortest) {
       this.pieces[last] = copied(this.pieces[last]! + text)
     } else if (short) this.pieces[last] += text
@@ -170,7 +171,7 @@ class Entry {
     this.text += text.length
   }
 
-  /** Leaves out its beginning: so many characters at least, as long as there are any. */
+  /** Drops at least `characters` from the beginning of its text, or all of it. */
   dropAtLeast(characters: number): void {
     if (!this.isText) return
     let left = characters
@@ -195,25 +196,25 @@ class Entry {
     const { omitted, update } = this
     const text = this.pieces.slice(this.from).join("")
     const before = omitted + omittedBefore
-    const said = before === 0 ? {} : { omitted: before }
+    const omission = before === 0 ? {} : { omitted: before }
     switch (update._tag) {
       case "delta":
-        return hasDelta(update) ? { ...update, ...said, part: { ...update.part, delta: text } } : update
+        return hasDelta(update) ? { ...update, ...omission, part: { ...update.part, delta: text } } : update
       case "output":
-        return { ...update, ...said, chunk: text }
+        return { ...update, ...omission, chunk: text }
       case "progress":
-        return { ...update, ...said, message: text }
+        return { ...update, ...omission, message: text }
       default:
         return update
     }
   }
 }
 
-/** A copy: part of a text keeps all of it in memory. */
+/** Copies a string. A slice would keep the whole original in memory. */
 const copied = (text: string): string => JSON.parse(JSON.stringify(text)) as string
 
-/** What has one text, or one latest message, until the next event. */
-const keyOf = (update: Passing): string | undefined => {
+/** The key of the entry that an update is added to; `undefined` if it gets an entry of its own. */
+const keyOf = (update: Transient): string | undefined => {
   switch (update._tag) {
     case "delta":
       return `delta ${update.agentRunId} ${update.turn}`
@@ -225,20 +226,20 @@ const keyOf = (update: Passing): string | undefined => {
   }
 }
 
-type Delta = Extract<Passing, { readonly _tag: "delta" }>
+type Delta = Extract<Transient, { readonly _tag: "delta" }>
 
 type Growing = Extract<Delta["part"], { readonly delta: string }>
 
 const hasDelta = (update: Delta): update is Delta & { readonly part: Growing } => "delta" in update.part
 
-/** Which text of the answer a part belongs to; parts that are whole belong to none. */
+/** Identifies the text of a response that a part continues. A complete part continues none, and is its own key. */
 const partKey = (update: Delta): unknown => {
   const { part } = update
   if (part._tag === "tool-call-delta") return `${part.index} ${part.name}`
   return hasDelta(update) ? part._tag : part
 }
 
-const textOf = (update: Passing): string | undefined => {
+const textOf = (update: Transient): string | undefined => {
   switch (update._tag) {
     case "delta":
       return hasDelta(update) ? update.part.delta : undefined

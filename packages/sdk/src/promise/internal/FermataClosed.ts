@@ -1,9 +1,9 @@
 /**
- * What a Fermata says that was closed.
+ * The error of a closed Fermata.
  */
 import * as Schema from "effect/Schema"
 
-/** It was closed. Make another one; the runs are in the store. */
+/** The Fermata was closed. Make another one; the runs are in the store. */
 export class FermataClosed extends Schema.TaggedError<FermataClosed>()("FermataClosed", {}) {
   override get message() {
     return "This Fermata was closed: make another one. Its runs are in the store."

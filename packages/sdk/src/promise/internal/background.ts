@@ -1,5 +1,5 @@
 /**
- * The runs in the background of a Fermata: dispatched, found again, conducted.
+ * The background runs of a Fermata: `dispatch`, `attach` and `conductor`.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -29,7 +29,7 @@ import { startOf } from "./inputs.ts"
 import type { ConductorDispatchOptions, PromptOptions } from "./options.ts"
 import { conductedShape, requireKnown } from "./shapes.ts"
 
-/** What belongs to the Fermata. */
+/** The parts of a Fermata that background runs need. */
 interface Owned extends Owner {
   readonly run: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Promise<A>
   readonly drainTimeout: Duration.Input
@@ -38,7 +38,7 @@ interface Owned extends Owner {
   readonly publishing: () => (update: RunUpdate) => void
 }
 
-/** Makes what is in the background, and what closes it. */
+/** Makes the methods for background runs, and the function that suspends these. */
 export const makeBackground = (owner: Owned) => {
   const { agents, drainTimeout, publishing, run, runOptions } = owner
   const scope = Scope.makeUnsafe()
@@ -63,7 +63,7 @@ export const makeBackground = (owner: Owned) => {
     requireKnown("conductor", given, conductorShape)
     await run(checkOptions(given, { concurrency: "number", maxQueued: "number", drainTimeout: "duration" }))
     const own = Scope.forkUnsafe(scope)
-    // Half of it is for what comes to an end by itself: as long as the program gives everything else.
+    // A conductor lets running operations finish for half of its timeout. Doubled, that is as long as everything else has.
     const ownDrain = Duration.times(Duration.fromInputUnsafe(drainTimeout), 2)
     const made = await run(inScope(Conductor.make({ drainTimeout: ownDrain, ...given }), own))
     const start = async <Output>(agent: string, prompt: Prompt, options: ConductorDispatchOptions = {}) => {

@@ -1,5 +1,5 @@
 /**
- * The agents of a Fermata, each bound to what its runs need, found by their definitions and by their names.
+ * Makes a runtime of each agent of a Fermata, to be found by the agent's definition, name or alias.
  */
 import * as Effect from "effect/Effect"
 import type { Agent, Any } from "../../agent/AgentDefinition.ts"
@@ -10,13 +10,16 @@ import { AgentNotFound } from "../../domain/RunError.ts"
 import { AgentDefinitionError } from "../../tool/ToolError.ts"
 import type { FermataOptions } from "./options.ts"
 
-/** Throws `AgentDefinitionError` for two agents that answer to one name. */
+/** Throws `AgentDefinitionError` if two agents have the same name or alias. */
 export const requireDistinct = (agents: FermataOptions["agents"]): void => {
   const names = new Set<string>()
   for (const { name, options } of agents) {
     for (const known of [name, ...(options.aliases ?? [])]) {
       if (names.has(known)) {
-        throw new AgentDefinitionError({ agent: name, problem: `another agent answers to "${known}"` })
+        throw new AgentDefinitionError({
+          agent: name,
+          problem: `another agent has the name or alias "${known}"`
+        })
       }
       names.add(known)
     }
@@ -44,9 +47,9 @@ export const bindAgents = Effect.fnUntraced(function* (
     all,
     find,
     notFound,
-    /** The runtime of the agent that answers to a name. Throws `AgentNotFound`. */
+    /** Returns the runtime of the agent with this name or alias. Throws `AgentNotFound`. */
     named,
-    /** The same of an agent by its definition, too. */
+    /** Returns the runtime of an agent by its definition, name or alias. Throws `AgentNotFound`. */
     of: <Output>(agent: string | Agent<never, Output>): Runtime.Runtime<Output> =>
       (typeof agent === "string"
         ? named(agent)
@@ -54,6 +57,6 @@ export const bindAgents = Effect.fnUntraced(function* (
   }
 })
 
-/** The name of an agent, also of what a program without types gave as one. */
+/** The name of an agent. In a program without types, the value may be no agent; its kind is returned then, for the error. */
 const nameOf = (agent: Any | null | undefined): string =>
   typeof agent?.name === "string" ? agent.name : kindOf(agent)

@@ -1,5 +1,5 @@
 /**
- * The keys of a decision as a person says it, before it is about a request.
+ * Checks the keys of a decision before it is bound to a request.
  */
 import { bodyMisfits, grantShape, problemsOf } from "../../domain/internal/given.ts"
 import { keysOf, optionMisfits } from "../../domain/internal/misfits.ts"
@@ -11,7 +11,7 @@ const refuse = (found: ReadonlyArray<Misfit>): void => {
   if (found.length > 0) throw new DecisionMalformed({ issues: problemsOf(found), misfits: found })
 }
 
-/** A copy of a decision. Throws `DecisionMalformed` for a key that a decision of its kind does not have. */
+/** Copies a decision. Throws `DecisionMalformed` for a key that a decision of its kind does not have. */
 export const requireBody = <Body>(given: Body): Body => {
   const body = readOnce(given, 1)
   refuse(bodyMisfits(body))
@@ -22,8 +22,10 @@ const approveShape = keysOf(["arguments"], { grant: grantShape })
 
 const denyShape = keysOf(["then"])
 
-/** The same for the options of `approve`, and of `deny`. */
+/** Throws `DecisionMalformed` for unknown options of `approve`. */
 export const requireApproval = (options: unknown): void =>
   refuse(optionMisfits(options, approveShape, "the options of approve"))
+
+/** Throws `DecisionMalformed` for unknown options of `deny`. */
 export const requireDenial = (options: unknown): void =>
   refuse(optionMisfits(options, denyShape, "the options of deny"))

@@ -1,6 +1,6 @@
 /**
- * The events of the runs of a Fermata, in whichever process they are driven: what this process does is published to its readers at once, what others do
- * is read from the store.
+ * The method `events` of a Fermata. Updates of runs that this process drives are published to its readers at once; events of other
+ * processes are read from the store.
  */
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
@@ -20,7 +20,7 @@ import { FermataClosed } from "./FermataClosed.ts"
 import { iterable } from "./iterable.ts"
 import type { EventsOptions } from "./options.ts"
 
-/** Where what happens is published and stored. */
+/** The parts of a Fermata that its readers need. */
 export interface Watched {
   readonly store: RunStore["Service"]
   readonly fork: (effect: Effect.Effect<unknown>) => Fiber.Fiber<unknown, unknown>
@@ -28,7 +28,7 @@ export interface Watched {
   readonly closed: CancellationToken
 }
 
-/** Makes what the updates of a Fermata are published to. */
+/** Makes the publisher of a Fermata's updates, and the iterables of its readers. */
 export const makeWatch = ({ closed, fork, store }: Watched) => {
   const isClosed = () => closed.reason() !== undefined
   /** The readers of each run. */
@@ -38,7 +38,7 @@ export const makeWatch = ({ closed, fork, store }: Watched) => {
       reader.end()
       return () => {}
     }
-    // How it stands now may be in no event that is read: all may be known already.
+    // The reader may have all events already. Then only the run's head shows that it is held or has ended.
     reader.poke()
     const ofRun = readers.get(runId) ?? new Set()
     readers.set(runId, ofRun.add(reader))
@@ -63,16 +63,16 @@ export const makeWatch = ({ closed, fork, store }: Watched) => {
     publish: (update: RunUpdate): void => {
       for (const reader of readers.get(update.runId) ?? []) reader.push(update)
     },
-    /** Lets the readers of a run look at once for what this process has done without publishing it. */
+    /** Lets the readers of a run read the store at once, after a change that this process did not publish. */
     poke: (runId: RunId): void => {
       for (const reader of readers.get(lineOf(runId).root) ?? []) reader.poke()
     },
-    /** The events of a run or of a sub-agent's run: first those that are stored, then the ones that follow. */
+    /** Iterates over the updates of a run or of a sub-agent's run: first the stored events, then the live updates. */
     events: (
       runId: RunId,
       { from = 0, signal, until = "hold" }: EventsOptions = {}
     ): AsyncIterable<RunUpdate> => {
-      // The store reads a whole number from 0; it refuses anything that is not a number.
+      // The store takes a natural number. A value that is not a finite number is passed on, because the store refuses it with an error.
       const first = Number.isFinite(from) ? Math.max(0, Math.trunc(from)) : from
       const isAtRest = (status: Status | undefined) =>
         status !== undefined && status !== "running" && (status !== "held" || until !== "end")
@@ -95,7 +95,7 @@ export const makeWatch = ({ closed, fork, store }: Watched) => {
         return subAgentEvents(read(found.root.runId, Number.isFinite(from) ? 0 : from, isEnd), projection)
       }
       const updates = Stream.unwrap(Effect.map(whileOpen(findSubRun(store, runId)), ofSubAgent))
-      // A backlog skips nothing.
+      // The cast removes `Skipped`, which a backlog never emits.
       return iterable(updates as Stream.Stream<RunUpdate, unknown>, { signal })
     }
   }

@@ -1,5 +1,5 @@
 /**
- * What the functions of a Fermata are given, as the core takes it.
+ * Converts the options of the Promise API to the inputs of stored runs.
  */
 import * as Struct from "effect/Struct"
 import { withoutUndefined } from "../../domain/internal/untyped.ts"
@@ -12,11 +12,11 @@ const startKeys = [...given, "runId", "sessionId", "mayRepeat"] as const
 const forkKeys = [...given, "sessionId", "revision", "newRunId"] as const
 const continueKeys = [...given, "decisions"] as const
 
-/** What a run is started with. */
+/** The input that starts a run. */
 export const startOf = (prompt: Prompt, options: PromptOptions): StoredStartInput =>
   withoutUndefined({ prompt, ...Struct.pick(options, startKeys) }) as StoredStartInput
 
-/** What a run is continued with. */
+/** The input that continues a run. */
 export const continueOf = (runId: string, options: ResumeOptions): StoredContinueInput =>
   withoutUndefined({
     runId,
@@ -24,6 +24,6 @@ export const continueOf = (runId: string, options: ResumeOptions): StoredContinu
     ...Struct.pick(options, continueKeys)
   }) as StoredContinueInput
 
-/** What a run is forked with. */
+/** The input that forks a run. */
 export const forkOf = (runId: string, prompt: Prompt, options: ForkOptions): ForkInput =>
   withoutUndefined({ runId, prompt, ...Struct.pick(options, forkKeys) }) as ForkInput

@@ -1,5 +1,5 @@
 /**
- * Streams for programs that do not use Effect.
+ * Converts streams to async iterables.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -8,9 +8,9 @@ import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
 
 /**
- * The stream as an async iterable. Each iterator runs the stream once, in one fiber, from its first `next` on. It is asked for more when
- * all is handed out that it brought; with `ahead` at once, else when it is asked again, so that what is handed out is as new as can be. It ends
- * when `signal` is aborted.
+ * Converts a stream to an async iterable. Each iterator runs the stream once, in one fiber, starting with its first `next`. After the
+ * elements of a chunk were returned, the next chunk is pulled by the following `next`, so that it is as recent as possible; with `ahead`, it
+ * is pulled at once. The iterator ends when `signal` is aborted.
  */
 export const iterable = <A>(
   stream: Stream.Stream<A, unknown>,
@@ -37,12 +37,12 @@ class Reading<A> implements AsyncIterator<A> {
   private readonly signal: AbortSignal | undefined
   private fiber: Fiber.Fiber<void, unknown> | undefined
   private isOver = false
-  /** What the stream failed with, until a `next` has rejected with it. */
+  /** The error of the stream, until a `next` has rejected with it. */
   private failure: { readonly error: unknown } | undefined
-  /** What the stream brought last, and how much of it is handed out. */
+  /** The latest chunk of the stream; its first `at` elements were returned. */
   private pieces: ReadonlyArray<A> = []
   private at = 0
-  /** Calls of `next` without an answer. Almost always one at most. */
+  /** The pending calls of `next`; usually at most one. */
   private readonly waiters: Array<Waiter<A>> = []
   private goOn: (() => void) | undefined
 
@@ -103,12 +103,12 @@ class Reading<A> implements AsyncIterator<A> {
       const isEnough = this.at < pieces.length || (!this.ahead && this.waiters.length === 0)
       return isEnough ? this.demand : Effect.void
     })
-    // The first `next` waits like all others, so that it gets an end that is there at once.
+    // The first `next` is already among the waiters, so that a stream that ends at once resolves it.
     this.fiber = Effect.runFork(read)
     this.fiber.addObserver((exit) => this.over(exit))
   }
 
-  /** Waits for a `next` that finds nothing. */
+  /** Waits for a `next` that the latest chunk cannot resolve. */
   private readonly demand = Effect.callback<void>((resume) => {
     this.goOn = () => {
       this.goOn = undefined

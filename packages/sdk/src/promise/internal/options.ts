@@ -1,5 +1,5 @@
 /**
- * What the functions of a Fermata are given. `Fermata.ts` exports all of it.
+ * The options of a Fermata and of its methods. `Fermata.ts` exports these types.
  */
 import type { Brand } from "effect/Brand"
 import type * as Duration from "effect/Duration"
@@ -19,94 +19,99 @@ import type { RunStoreError } from "../../store/RunStoreError.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
 import type { DecisionBody } from "../decisions.ts"
 
-/** What a Fermata is made of. */
+/** The options of a Fermata. The others are those of its runtimes: see `RuntimeOptions`. */
 export interface FermataOptions extends Pick<
   Runtime.RuntimeOptions<never, unknown>,
   "approvalCallback" | "interactive" | "owner" | "leaseTtl" | "cancelGrace"
 > {
+  /** The agents that it can run. Their names and aliases must differ. */
   readonly agents: ReadonlyArray<Agent<never, unknown>>
+  /** The model client of all agents. */
   readonly model: ModelClient["Service"]
-  /** Where runs are kept. */
+  /** The layer of the store, which is opened with the Fermata and closed with it. */
   readonly store: Layer.Layer<RunStore, RunStoreError>
-  /** Who decides when a decision does not say: a principal, or a name that is not verified. Default: `unnamed`. */
+  /** The author of decisions that name none: a principal, or an unverified name. Default: `unnamed`. */
   readonly by?: string | Principal
-  /** What to remove from tools' output besides the known shapes of secrets. */
+  /** Replaces the scrubber, which removes secrets from everything that is written. Default: it removes known forms of secrets. */
   readonly scrubber?: Scrubber
-  /** How long what is going on may take to finish when this is closed, or a worker is stopped. Default: 2 seconds. */
+  /** How long running operations may take to finish when the Fermata is closed or a worker is stopped. Default: 2 seconds. */
   readonly drainTimeout?: Duration.Input
 }
 
-/** How a prompt is run. */
+/** The options of `runPrompt`. */
 export interface PromptOptions extends PlainIds<Omit<StoredStartInput, "prompt" | "~allotted">> {
+  /** Cancels the run when it is aborted. */
   readonly signal?: AbortSignal
+  /** Called with each update of the run. */
   readonly onUpdate?: (update: RunUpdate) => void
 }
 
-/** Where a run is forked, and how the fork is run. Limits and policy that are not given are those that the caller of the run gave. */
+/** The options of `fork`. Limits and a policy that are left out are inherited from the original's caller. */
 export interface ForkOptions
   extends
     Pick<PromptOptions, "signal" | "onUpdate">,
     PlainIds<Omit<ForkInput, "runId" | "prompt" | "~allotted">> {
-  /** Another agent than that of the run. */
+  /** The name of the agent that runs the fork. Default: the run's agent. */
   readonly agent?: string
 }
 
-/** How a run is continued. */
+/** The options of `resume`. */
 export interface ResumeOptions
   extends
     Pick<PromptOptions, "signal" | "onUpdate">,
     Omit<StoredContinueInput, "runId" | "message" | "~allotted"> {
-  /** What the user says to the run. Held: queued until its calls are settled. Ended: a new run in its session. */
+  /** A message of the user. A held run receives it when its calls are settled; after a run that has ended, it starts the session's next run. */
   readonly prompt?: Prompt
 }
 
-/** Who decided, and why. */
+/** The options of a decision. */
 export interface DecideOptions {
-  /** A principal, or a name that is not verified. */
+  /** The author of the decision: a principal, or an unverified name. Default: the `by` of the Fermata. */
   readonly by?: string | Principal
+  /** A note for the record, such as the reason. */
   readonly note?: string
-  /** The same decision sent again with the same key gets the answer that the first one got. */
+  /** Identifies the decision. A decision that is repeated with the same key has the result of the first one. */
   readonly idempotencyKey?: string
 }
 
-/** How a process works on the runs that need a worker. */
+/** The options of `work`. */
 export interface WorkOptions extends Worker.WorkerOptions {
-  /** Stops it. */
+  /** Stops the worker when it is aborted. */
   readonly signal?: AbortSignal
 }
 
-/** How a run is watched. */
+/** The options of `events`. */
 export interface EventsOptions {
-  /** Events of the run that are known already. Default: 0. */
+  /** The number of events of the run to leave out, because the reader already has them. Default: 0. */
   readonly from?: number
-  /** Until the run is held or over (`hold`, the default), or until it is over (`end`). */
+  /** When the iteration ends: when the run is held or has ended (`hold`, the default), or only when it has ended (`end`). */
   readonly until?: "hold" | "end"
-  /** Ends the watching. */
+  /** Ends the iteration when it is aborted. */
   readonly signal?: AbortSignal
 }
 
-/** A filter of the store with its ids as plain strings. */
+/** A type with its ids as plain strings instead of brands. */
 export type PlainIds<Filter> = { readonly [Key in keyof Filter]: Unbranded<Filter[Key]> }
 
 type Unbranded<Value> = Value extends Brand<string> ? string : Value
 
-/** How a conductor starts a run in the background. */
+/** The options of a conductor's `dispatch`. */
 export interface ConductorDispatchOptions extends Pick<
   PromptOptions,
   "runId" | "sessionId" | "answeredBy" | "limits" | "policy"
 > {
-  /** A path of names, such as `research/eu`, by which a conductor cancels. */
+  /** The name of the run, a path such as `research/eu`. A conductor's `cancel` takes it or a part from the left, such as `research`. */
   readonly name?: string
 }
 
 /** @deprecated Use `ConductorDispatchOptions`. */
 export type DispatchOptions = ConductorDispatchOptions
 
-/** One of several decisions that are taken together: what it is about, what was decided, and by whom. */
+/** One element of the argument of `decideAll`. */
 export interface DecisionOn extends DecideOptions {
   readonly request: Decidable
   readonly decision: DecisionBody
 }
 
-/** What a decision is about: a request, or its id. Given the request itself, it is bound to the arguments that were shown. */
+/** A request or its id. Pass the request itself to bind an approval to the arguments that it showed. */
 export type Decidable = string | Interruption | PendingRequest | Conductor_.InboxEntry

@@ -1,5 +1,5 @@
 /**
- * What the functions of a Fermata may be given, key by key: each shape names every key of its type.
+ * The options of a Fermata's methods as shapes, with which unknown keys are refused. Each shape names every key of its type.
  */
 import {
   abortSignal,
@@ -23,7 +23,7 @@ import type {
   WorkOptions
 } from "./options.ts"
 
-/** Throws `OptionsInvalid` for options with keys that nothing reads. `of` is the function that is given them. */
+/** Throws `OptionsInvalid` for unknown keys. `of` is the name of the function that takes the options, for the error. */
 export const requireKnown = (of: string, given: unknown, shape: Shape): void => {
   const problem = problemOf(of, given, shape)
   if (problem !== undefined) throw problem
@@ -43,7 +43,7 @@ export const fermataShape = shapeOf<FermataOptions>({
   cancelGrace: "anything"
 })
 
-/** Limits and a policy are looked into where their errors are. */
+/** Limits and a policy are checked later, by functions with errors of their own. */
 const run = {
   limits: "anything",
   policy: "anything",

@@ -1,5 +1,5 @@
 /**
- * What a Fermata works on in this process, until it is closed.
+ * Runs the operations and workers of a Fermata, and suspends their runs when it is closed.
  */
 import * as Cause from "effect/Cause"
 import type * as Duration from "effect/Duration"
@@ -29,12 +29,12 @@ export const makeWork = (options: {
 }) => {
   const { drainTimeout, managed, publish, runtimes, suspension } = options
   const running = new Set<Promise<unknown>>()
-  /** What cancels the runs that this process drives. */
+  /** The tokens that cancel the runs that this process drives, by run id. */
   const tokens = new Map<string, Cancellation.CancellationToken>()
   const workers = new Set<AbortController>()
   const isClosed = () => suspension.soon.reason() !== undefined
 
-  /** What has to be over before the store is closed. */
+  /** Registers an operation that has to end before the store is closed. */
   const keep = <P extends Promise<unknown>>(promise: P): P => {
     running.add(promise)
     const done = () => running.delete(promise)
@@ -45,7 +45,7 @@ export const makeWork = (options: {
     isClosed()
       ? Effect.runPromise(turnOnFailure(Effect.fail(new FermataClosed())))
       : keep(managed.runPromise(turnOnEnd(effect)))
-  /** Publishes each update, and passes it on to the caller. */
+  /** Makes an `onUpdate` that publishes each update and passes it on to the caller's. */
   const publishing =
     (given: Pick<PromptOptions, "onUpdate"> = {}) =>
     (update: RunUpdate) => {
@@ -56,7 +56,7 @@ export const makeWork = (options: {
     isClosed,
     run,
     publishing,
-    /** How a run is driven that `cancel` reaches. */
+    /** The options of a drive, with a token through which `cancel` reaches the run. */
     runOptions: (given: Pick<PromptOptions, "signal" | "onUpdate">) => {
       const token = given.signal === undefined ? Cancellation.make() : Cancellation.fromSignal(given.signal)
       const onUpdate = publishing(given)
@@ -70,12 +70,12 @@ export const makeWork = (options: {
         }
       }
     },
-    /** Stops a run of this process at once; those of others hear of it through the store. */
+    /** Cancels a run: at once if this process drives it, and through the store in every case. */
     cancel: (runId: string, reason: string): Promise<void> => {
       tokens.get(runId)?.cancel(reason)
       return run(Effect.asVoid(cancelRun(runId as RunId, reason)))
     },
-    /** Works until the signal is aborted or the Fermata is closed. */
+    /** Runs a worker until the signal is aborted or the Fermata is closed. */
     work: async ({ signal, ...given }: WorkOptions): Promise<void> => {
       const stop = new AbortController()
       const abort = () => stop.abort()
@@ -99,14 +99,14 @@ export const makeWork = (options: {
       const exit = await keep(managed.runPromiseExit(working, { signal: stop.signal }))
       workers.delete(stop)
       signal?.removeEventListener("abort", abort)
-      // It ends by being stopped, or by a defect.
+      // A worker ends only if it is stopped, or by a defect.
       if (!stop.signal.aborted && Exit.isFailure(exit)) throw Cause.squash(exit.cause)
     },
-    /** Begins nothing more and suspends what goes on; `others` is waited for with it. */
+    /** Refuses new operations, suspends the runs, and closes the store. `others` closes the background runs meanwhile. */
     close: async (others: () => Promise<void>): Promise<void> => {
       for (const worker of workers) worker.abort()
       suspension.soon.cancel("The program is being closed.")
-      // Not a bare timer: those take what is longer than 25 days for nothing.
+      // `Effect.sleep` instead of `setTimeout`, which fires at once for a delay of more than 25 days.
       const drained = Effect.runFork(
         Effect.andThen(
           Effect.sleep(drainTimeout),
