@@ -1,10 +1,9 @@
 /**
- * A run in the background, as the program that started it sees it: to watch, wait for, decide, talk to and cancel.
+ * The handle of a background run: observes, awaits, decides, messages and cancels it.
  *
- * `dispatchPrompt`, `dispatchPromptStored`, `attach` and a `Conductor` return one. There is no difference between them but where the
- * run is kept: a held run that is not stored is a value inside its handle, without a fiber; a stored one is found again by its id.
- * A run that is held goes on by itself as soon as it is decided. Nothing is made before it is asked for: a handle without
- * readers has no stream and no queue.
+ * `dispatchPrompt`, `dispatchPromptStored`, `attach` and a `Conductor` return one. A held run without a store is a value inside its
+ * handle and has no fiber; a stored run can be attached to again by its id. Otherwise the handles behave alike. A held run continues as
+ * soon as it is decided. A handle without readers has no stream and no queue.
  *
  * @since 0.1.0
  */
@@ -42,73 +41,81 @@ import type {
 } from "./DispatchError.ts"
 
 /**
- * How a run stands, as its handle knows it.
+ * The status of a run, as its handle knows it.
  *
  * **Details**
  *
- * `queued`: it waits for a slot under a conductor, or for the time at which it is tried again. `suspended`: this program has stopped
- * working on it, and it is in the store. Of the others `running` and `held` may change; the rest are ends.
+ * - `queued`: the run waits for a slot of its conductor, or for its next attempt.
+ * - `running`: a process drives the run.
+ * - `held`: the run waits for decisions.
+ * - `completed`, `cancelled`, `error`: the run has ended, or failed to start.
+ * - `suspended`: this program has stopped driving the run, which is in the store and can be attached to again.
+ *
+ * The first three may change; the others are final for the handle.
  */
 export type HandleStatus = "queued" | "running" | "held" | "completed" | "cancelled" | "error" | "suspended"
 
-/** Something that changes, and can be looked at. */
+/** A value that changes over time. */
 export interface Observed<A> {
-  /** How it is now. */
+  /** Returns the current value. */
   readonly current: () => A
-  /** How it is now, and then every change, until there can be none. Who is slow gets the latest. */
+  /** Emits the current value and its changes, and ends with the last one. A slow reader receives the latest value. */
   readonly changes: Stream.Stream<A>
 }
 
-/** In the place of updates that a reader was too slow for. */
+/** Replaces the updates that a slow reader missed. */
 export interface Skipped {
   readonly _tag: "skipped"
   readonly runId: RunId
-  /** How many are missing. */
+  /** The number of missed updates. */
   readonly updates: number
 }
 
-/** What a reader of {@link AgentHandle.events} gets. */
+/** An element of {@link AgentHandle.events}. */
 export type HandleUpdate = RunUpdate | Skipped
 
-/** What a message means while something is pending. */
+/** What a message does while the run has open requests. */
 export type WhenHeld =
-  /** It is read when the open calls are settled. */
+  /** The model receives it when the open calls are settled. */
   | "queue"
   /**
-   * Every open request is denied, calls in doubt count as failed, nothing more of the open turn begins, and the message is read next.
-   * Budgets and logins stay open. Where no approval, question or call in doubt is open, the message is queued: calls that were approved
-   * go on.
+   * Abandons the open turn: approvals and questions are denied, calls in doubt count as failed, no further call of the turn starts, and the
+   * model receives the message next. Requests about budgets and logins stay open. If no approval, question or call in doubt is open, the
+   * message is queued, and approved calls run.
    */
   | "supersede"
-  /** It answers the one open question. */
+  /** Answers the one open question. */
   | "answer"
   /**
-   * It is said to another run, which begins where the open turn began, with what the caller of this one gave of limits and policy; this
-   * one stays as it is.
+   * Forks the run at the start of the open turn and sends the message to the fork, which inherits the limits and the policy that the caller
+   * of this run gave. This run does not change.
    */
   | "fork"
 
-/** How a message is sent through a handle. */
+/** The options of {@link AgentHandle.send}. */
 export interface HandleSendOptions {
-  /** What it means while something is pending. Default: `queue`. A run that waits for nothing reads it before its next turn. */
+  /** What the message does while requests are open. Default: `queue`. Without open requests, it precedes the next turn. */
   readonly whenHeld?: WhenHeld
-  /** Who says it: who denies or answers, for the record. Default: `user`. */
+  /** The author of the message, recorded for denials and answers that it causes. Default: `user`. */
   readonly by?: string | Principal
-  /** Of a stored run: a message that is sent again with the same id is the same message. */
+  /** Identifies the message of a stored run, so that a repeated call sends it once. Default: a random id. */
   readonly messageId?: string
-  /** Of a fork alone, as `policy`: changes to the limits, beside those that the caller of this run gave. */
+  /** Changes to the limits of a fork, in addition to those that the caller of this run made. Refused unless the message forks the run. */
   readonly limits?: Partial<Limits>
-  /** Of a fork: replaces the agent's approval policy. Default: the policy that the caller of this run gave, if any. */
+  /**
+   * Replaces the approval policy of a fork's agent. Default: the policy that the caller of this run gave, if any. Refused unless the message
+   * forks the run.
+   */
   readonly policy?: ApprovalPolicy
 }
 
 /** @deprecated Use `HandleSendOptions`. */
 export type SendOptions = HandleSendOptions
 
-/** What can go wrong with the store of a run; `RunNotFound` with `removed` when another program has removed it. */
+/** The errors of the store of a run. `RunNotFound` has `removed` set if another program has removed the run. */
 export type StoredFault = RunStoreError | RunNotFound
 
-/** Why a run that was dispatched came to no result. What happens inside a run is a result. */
+/** The errors of a dispatched run that has no result. Failures inside a run are results with the status `error`. */
 export type HandleError =
   | RunPromptError
   | RunSuspended
@@ -118,7 +125,7 @@ export type HandleError =
   | ConductorClosed
   | ConductorBudgetExceeded
 
-/** Why a message was not sent. */
+/** The errors of {@link AgentHandle.send}. The message was not sent. */
 export type SendError =
   | EmptyPrompt
   | OptionsInvalid
@@ -133,7 +140,7 @@ export type SendError =
   | HandleError
 
 /**
- * A run in the background. `E` is what can go wrong with its store: nothing for a run without one.
+ * The handle of a background run. `E` are the errors of its store: `never` for a run without one.
  *
  * @category models
  * @since 0.1.0
@@ -141,59 +148,59 @@ export type SendError =
 export interface AgentHandle<Output = unknown, out E = never> {
   readonly runId: RunId
   readonly sessionId: SessionId
-  /** What its conductor calls it. */
+  /** The name under which it was dispatched, if any. */
   readonly name: string | undefined
-  /** How the run stands. */
+  /** The status of the run and its changes. */
   readonly status: Observed<HandleStatus>
   /**
-   * The run as a value, as far as this process knows it: of a stored one, how it was when it was held last, or in the end. `undefined`
-   * before it has begun.
+   * Returns the state of the run as far as this process knows it; `undefined` before the run has started. For a stored run, it is the state
+   * of the last hold or of the end.
    */
   readonly state: () => RunState | undefined
-  /** What waits for a decision, in the run and its sub-agents, also while others of them are at work. */
+  /** Returns the open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */
   readonly interruptions: () => ReadonlyArray<Interruption>
   /**
-   * Everything that happens in the run, from its beginning, until it is over. Any number may read, each at its own pace.
+   * Emits the updates of the run from its start until its end. Any number of readers may read it, each at its own pace.
    *
    * **Details**
    *
-   * Of a stored run every event is there, from the journal. Of one that is not, the latest 64 are kept for who comes late, or as
-   * many as `keepEvents` says. Parts of answers and progress go to those who read at the time. A reader that is slow never holds
-   * up the run: what it has missed is counted in a {@link Skipped}; events of a stored run are not missed, but read again.
+   * A reader of a stored run receives every event, from the journal. For a run without a store, the latest 64 events (`keepEvents`) are kept
+   * for late readers. Parts of responses and progress reach only the current readers. A slow reader never delays the run: it receives a
+   * {@link Skipped} with the number of missed updates. Events of a stored run are never missed; they are read again from the journal.
    */
   readonly events: Stream.Stream<HandleUpdate, E>
-  /** Waits until the run is held or over. */
+  /** Waits until the run is held or has ended. */
   readonly wait: Effect.Effect<RunResult<Output>, HandleError | E>
-  /** Waits until the run is over, through every hold. Stopping to wait stops nothing. */
+  /** Waits until the run has ended, regardless of how often it is held before. Interrupting the wait does not affect the run. */
   readonly done: Effect.Effect<RunResult<Output>, HandleError | E>
   /**
-   * Ends the run with everything under it, and returns when it is over. A run that was over stays as it was, and is returned; the
-   * cancellation of a stored one that has failed is kept, and ends it if it is resumed.
+   * Cancels the run and the runs under it, and waits until it has ended. A run that has already ended does not change, and its result is
+   * returned. If a stored run has failed, the cancellation is stored, and ends the run if it is resumed.
    */
   readonly cancel: (reason?: string) => Effect.Effect<RunResult<Output>, HandleError | E>
   /**
-   * Decides a request of the run, once. The run goes on by itself.
+   * Takes the decision on a request of the run; the first one counts. The run then continues without a further call.
    *
    * **Errors**
    *
-   * - A `Rejection` — no such request, decided already, or a decision that does not fit.
+   * - A `Rejection` — the request does not exist or was already decided, or the decision does not apply to it.
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection | E>
   /**
-   * Says something to the run, at work or held, and returns the handle of the run that reads it: this one, or the fork.
+   * Sends a message to the run, which may be running or held. Returns the handle of the run that receives it: this one, or the fork.
    *
    * **Errors**
    *
-   * - `EmptyPrompt` — say something.
-   * - `OptionsInvalid`, `PrincipalInvalid` — a key that there is not; a name that no caller can have.
+   * - `EmptyPrompt` — send a message with content.
+   * - `OptionsInvalid`, `PrincipalInvalid` — an option is unknown or does not apply, or `by` is not a valid author.
    * - `RunEnded` — start a new run in its session.
-   * - `SubAgentNotForked` — fork the run that it works for.
-   * - `NothingToAnswer`, `SeveralQuestions`, `AnswerNotText` — decide by id instead, or send it as something else than an answer.
+   * - `SubAgentNotForked` — fork the root.
+   * - `NothingToAnswer`, `SeveralQuestions`, `AnswerNotText` — decide by id, or send the message with another `whenHeld`.
    */
   readonly send: (
     prompt: Prompt,
     options?: HandleSendOptions
   ) => Effect.Effect<AgentHandle<Output, E>, SendError | E>
-  /** What the run does or waits for, in words, and what resuming it would do. */
+  /** Explains what the run does or waits for, and what resuming it would do. */
   readonly explain: Effect.Effect<Explanation, E>
 }

@@ -1,9 +1,9 @@
 /**
- * Conducts many runs with one hand: so many at a time, within one budget, with one inbox and one stream of what happens, cancelled by
- * name, and suspended together when the program ends.
+ * Runs many prompts under one concurrency limit and one budget, with one inbox and one stream of updates. The runs can be cancelled by
+ * name, and are suspended together when the program ends.
  *
- * A conductor owns handles and holds no run: what a run is, and whether it is stored, is no different from `dispatchPrompt` and
- * `dispatchPromptStored`. A run that is held gives its slot to another one, and takes one again when it is decided.
+ * A conductor owns the handles of its runs. The runs behave as with `dispatchPrompt` and `dispatchPromptStored`. A held run releases its
+ * slot, and takes one again when it is decided.
  *
  * @since 0.1.0
  */
@@ -41,20 +41,20 @@ export type { SharedLimits, Spending } from "./internal/conductor/Ledger.ts"
 export type { Restart } from "./internal/handle/restart.ts"
 
 /**
- * Owns a set of handles.
+ * Owns a set of handles under one concurrency limit, one budget and one inbox.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Conductor {
   /**
-   * Runs a prompt in the background, as soon as there is a slot; see `dispatchPrompt`.
+   * Runs a prompt in the background, without a store, as soon as there is a slot; see `dispatchPrompt`.
    *
    * **Errors**
    *
    * - `ConductorFull` — dispatch again when a run has ended.
-   * - `ConductorBudgetExceeded` — nothing is left of a budget that the runs share.
-   * - `ConductorClosed` — dispatch it with another conductor.
+   * - `ConductorBudgetExceeded` — a shared budget is exhausted; raise it, or wait for runs that have reserved a part of it.
+   * - `ConductorClosed` — dispatch the prompt with another conductor.
    */
   readonly dispatch: <Output>(
     runtime: Runtime<Output>,
@@ -62,7 +62,8 @@ export interface Conductor {
     options?: ConductOptions
   ) => Effect.Effect<AgentHandle<Output>, HandleError | ConductorFull>
   /**
-   * The same with a store; see `dispatchPromptStored`. A run that waits for its first slot is not in the store yet.
+   * Runs a prompt in the background, in the store, as soon as there is a slot; see `dispatchPromptStored`. A run that waits for its first
+   * slot is not stored yet.
    */
   readonly dispatchStored: <Output>(
     runtime: Runtime<Output>,
@@ -70,8 +71,8 @@ export interface Conductor {
     options?: Omit<ConductOptions, "keepEvents">
   ) => Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault | ConductorFull, RunStore>
   /**
-   * Takes over a stored run by its id; see `attach`. It counts as one of the runs, and what it spends from now on is counted; its own
-   * limits stay.
+   * Takes over a stored run by its id; see `attach`. It counts towards `maxRuns`, and its spending from now on counts towards the budgets. It
+   * keeps its own limits.
    */
   readonly attach: (
     runtimes: ReadonlyArray<Runtime>,
@@ -82,27 +83,27 @@ export interface Conductor {
     AgentNotFound | ConductorBudgetExceeded | ConductorClosed | OptionsInvalid | StoredFault,
     RunStore
   >
-  /** The runs that are not over, in the order in which they were dispatched. */
+  /** Returns the handles of the runs that have not ended, in the order in which they were dispatched. */
   readonly handles: () => ReadonlyArray<AgentHandle<unknown, StoredFault>>
-  /** What happens in the runs from when it is read, in the order in which it happens. A slow reader misses updates; `skipped` says how many. */
+  /** Emits the updates of all runs from now on, in order. A slow reader misses updates; a `skipped` update has their number. */
   readonly events: Stream.Stream<ConductorUpdate>
-  /** Everything that waits for a decision, in all runs. */
+  /** The open requests of all runs, oldest first. */
   readonly inbox: Observed<ReadonlyArray<InboxEntry>>
   /**
-   * Decides a request, in whichever run it is.
+   * Takes the decision on a request of any of the runs.
    *
    * **Errors**
    *
-   * - A `Rejection` — no such request, decided already, or a decision that does not fit.
+   * - A `Rejection` — the request does not exist or was already decided, or the decision does not apply to it.
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection | StoredFault>
-  /** Cancels the runs of a name, and those whose names lie under it. Returns how many, when they are over. */
+  /** Cancels the runs with this name and those with names under it, such as `a/b` under `a`. Returns their number when they have ended. */
   readonly cancel: (name: string, reason?: string) => Effect.Effect<number>
-  /** What the runs have consumed together, and what is set aside for those that have not ended. */
+  /** Returns what the runs have consumed together, and what is reserved for those that have not ended. */
   readonly spending: () => Spending
   /**
-   * Takes no more runs and begins no more turns. Stored runs are suspended: what goes on gets half of the time to come to an end by
-   * itself. Others are cancelled. Returns what became of each, after at most `drainTimeout`. Closing the scope does the same.
+   * Takes no more runs and starts no more turns. Stored runs are suspended; their running operations may finish within half of
+   * `drainTimeout`. Other runs are cancelled. Returns the status of each run after at most `drainTimeout`. Closing the scope does the same.
    */
   readonly drain: Effect.Effect<ReadonlyArray<Drained>>
 }
@@ -132,8 +133,8 @@ export interface Conductor {
  *
  * **Errors**
  *
- * - `LimitsInvalid` — give limits that are numbers.
- * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
+ * - `LimitsInvalid` — a limit is not a number or is unknown.
+ * - `OptionsInvalid` — an option is unknown; the error names the nearest one.
  *
  * @category constructors
  * @since 0.1.0
@@ -175,7 +176,7 @@ export const make = (
 const inStore = (given: Omit<ConductOptions, "keepEvents">) =>
   Effect.flatMap(RunStore, (store) => inCallerContext({ ...given, store }))
 
-/** What is dispatched is checked when it is given, however long it waits for a slot. */
+/** Checks an input and its options when the run is dispatched, not when it gets its slot. */
 const checkDispatch = <Input extends LimitsAndPolicy>(
   input: Input,
   inputShape: Shape,

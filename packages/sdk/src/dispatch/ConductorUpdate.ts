@@ -1,5 +1,5 @@
 /**
- * What a conductor reports: what happens in its runs, what they ask, and how they stood when it was closed.
+ * The updates, inbox entries and drained runs that a conductor reports.
  *
  * @since 0.1.0
  */
@@ -9,16 +9,17 @@ import type { Interruption } from "../domain/Interruption.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { HandleStatus } from "./AgentHandle.ts"
 
-/** A request that waits, and the run that it stops. */
+/** An open request and the run that waits for it. */
 export interface InboxEntry {
-  /** What is asked; `agentPath` names the agents from the root to the one that asks. */
+  /** The request; its `agentPath` names the agents from the root to the one that asks. */
   readonly request: Interruption
-  /** The root run. `request.runId` may be a sub-agent's. */
+  /** The id of the root's run. `request.runId` may be a sub-agent's. */
   readonly runId: RunId
+  /** The name under which the run was dispatched, if any. */
   readonly name: string | undefined
 }
 
-/** Something that has happened in one of the runs, or what a reader was too slow for. */
+/** An update of one of the runs, or the number of updates that a slow reader missed. */
 export type ConductorUpdate =
   | {
       readonly _tag: "update"
@@ -28,15 +29,15 @@ export type ConductorUpdate =
     }
   | { readonly _tag: "skipped"; readonly updates: number }
 
-/** A run that was not over when its conductor was closed, and what became of it. */
+/** A run that had not ended when its conductor was drained. */
 export interface Drained {
   readonly runId: RunId
   readonly name: string | undefined
-  /** `suspended`: it is in the store. `error`: it was not begun. `running`: it did not stop in time. */
+  /** The status after the drain. `suspended`: the run is in the store. `error`: it was not started. `running`: it did not stop in time. */
   readonly status: HandleStatus
   /**
-   * Of a run that was not stored, and held, waiting for the approval callback, or still to act on a decision: its state before it was
-   * cancelled, with every decision and message that was acknowledged. `runPrompt` goes on with it.
+   * The state of a run without a store that was held, waited for the approval callback, or had not yet acted on a decision. It is the state
+   * before the run was cancelled, with every acknowledged decision and message. Pass it to `runPrompt` to resume the run.
    */
   readonly held?: RunState
 }

@@ -1,5 +1,5 @@
 /**
- * What runs in the background, and a conductor, are given besides what to run.
+ * The options of background runs and of conductors.
  *
  * @since 0.1.0
  */
@@ -8,49 +8,46 @@ import type { RunOptions } from "../run/runInput.ts"
 import type { SharedLimits } from "./internal/conductor/Ledger.ts"
 import type { Restart } from "./internal/handle/restart.ts"
 
-/** How a run in the background is watched, named and tried again. */
+/** The options of `dispatchPrompt`. */
 export interface DispatchOptions extends Pick<RunOptions, "onUpdate" | "cancellation"> {
-  /** A name that distinguishes it from others. */
+  /** The name of the run, which its handle has. Names need not be unique. */
   readonly name?: string
-  /** Goes on with a run that has failed in a way that may pass. Default: it stays failed. */
+  /** How often, and after which delays, a run that failed with a retryable error is resumed. Default: never. */
   readonly restart?: Restart
-  /** Events that are kept for who begins to read late. Default 64. */
+  /** The number of events that are kept for readers that start late. Default: 64. */
   readonly keepEvents?: number
 }
 
-/** How a stored run in the background is watched, named, tried again and left. */
+/** The options of `dispatchPromptStored` and `attach`. */
 export interface StoredDispatchOptions extends Omit<DispatchOptions, "keepEvents"> {
   /**
-   * What becomes of the run when the scope closes. `suspend` (the default; `letGo` is its deprecated name): it is in the store as it
-   * stands, for the next process; what goes on gets 2 seconds to come to an end. `cancel`: it ends.
+   * What happens to the run when the scope closes. `suspend` (the default; `letGo` is its deprecated name): another process can resume the
+   * run; its running operations may finish within 2 seconds. `cancel`: the run is cancelled.
    */
   readonly onClose?: "suspend" | "cancel" | "letGo"
 }
 
-/** How a conductor works. */
+/** The options of a conductor. */
 export interface ConductorOptions {
-  /** Runs at work at the same time. Held ones do not count. Default 10. */
+  /** The number of slots: how many runs may be running at the same time. Held runs do not count. Default: 10. */
   readonly concurrency?: number
   /**
-   * What happens when all slots are taken. `queue` (the default): `dispatch` returns a handle that waits. `block`: `dispatch` itself
-   * waits. `reject`: it fails with `ConductorFull`.
+   * What `dispatch` does when all slots are taken. `queue` (the default): it returns the handle of a queued run. `block`: it waits for a
+   * slot. `reject`: it fails with `ConductorFull`.
    */
   readonly overflow?: "queue" | "block" | "reject"
-  /** With `queue`, runs that may wait for their first slot; one more is rejected. Default: 10,000. */
+  /** With `queue`, how many runs may wait for their first slot; a further one fails with `ConductorFull`. Default: 10,000. */
   readonly maxQueued?: number
-  /** What the runs may consume together. */
+  /** The budgets that the runs share. Default: unlimited. */
   readonly limits?: SharedLimits
-  /** Goes on with runs that have failed in a way that may pass. Default: they stay failed. */
+  /** How often, and after which delays, runs that failed with a retryable error are resumed. Default: never. */
   readonly restart?: Restart
-  /**
-   * How long closing may take; at most 5 seconds, which is the default. Of a `Fermata`, the default is twice its own
-   * `drainTimeout`.
-   */
+  /** How long a drain may take, at most 5 seconds. Default: 5 seconds; for a conductor of a `Fermata`, twice its own `drainTimeout`. */
   readonly drainTimeout?: Duration.Input
 }
 
-/** What a run is called, and how it is watched and tried again. */
+/** The options of a conductor's `dispatch`. */
 export interface ConductOptions extends DispatchOptions {
-  /** A path of names, such as `research/eu`: `cancel("research")` ends it with all others under `research`. */
+  /** The name of the run, a path such as `research/eu`: `cancel("research")` cancels it with all others under `research`. */
   readonly name?: string
 }

@@ -1,5 +1,5 @@
 /**
- * Starting a run in the background, without a store.
+ * Starts a run in the background, without a store.
  *
  * @since 0.1.0
  */
@@ -16,18 +16,22 @@ import { ownerOfScope } from "./internal/Owner.ts"
 import { dispatchShape } from "./internal/shapes.ts"
 
 /**
- * Runs a prompt in the background, and returns a handle as soon as the run has begun.
+ * Runs a prompt in the background, and returns its handle as soon as the run has started.
+ *
+ * **When to use**
+ *
+ * For runs that may end with the program. `dispatchPromptStored` starts runs that another process can resume.
  *
  * **Details**
  *
- * The run belongs to the scope: when that closes, it is cancelled, held or not. A held run is a value in its handle, and goes on by
- * itself when it is decided through the handle, or when the time of its request is up.
+ * The run belongs to the scope, which cancels it when it closes, even if the run is held. A held run is a value in its handle; it
+ * continues when it is decided through the handle, or when a request expires.
  *
  * **Errors**
  *
- * - Those of `runPrompt`. What keeps a run from beginning fails here, what comes later fails `wait` and `done`.
+ * - The errors of `runPrompt`. Those that prevent the start are errors of this effect; later ones are errors of `wait` and `done`.
  *
- * **Example** (Going on with something else meanwhile)
+ * **Example** (Deciding a background run through its handle)
  *
  * ```ts run
  * import { Agent, dispatchPrompt, Runtime, Tool } from "@fermata/sdk"
@@ -64,7 +68,7 @@ export const dispatchPrompt: <Output>(
   const owner = yield* ownerOfScope
   const live = new UnstoredHandle(runtime, input, yield* inCallerContext({ owner, ...options }))
   live.begin()
-  // Who is stopped here will never have the handle.
+  // An interrupted caller never receives the handle, so the run is cancelled.
   yield* Effect.onInterrupt(live.beginning, () => live.close("The program that dispatched it was stopped."))
   return live
 })

@@ -1,5 +1,5 @@
 /**
- * Starting a run in the background, with a store; and finding one again.
+ * Starts a stored run in the background, and attaches to stored runs.
  *
  * @since 0.1.0
  */
@@ -23,17 +23,17 @@ import { ownerOfScope } from "./internal/Owner.ts"
 import { storedDispatchShape } from "./internal/shapes.ts"
 
 /**
- * Runs a prompt in the background with every step in the store, and returns a handle as soon as the run is there.
+ * Runs a prompt in the background with every step in the store, and returns its handle as soon as the run is stored.
  *
  * **Details**
  *
- * A held run goes on by itself when it is decided, in whichever process: through the handle, or through the store by
- * another process. If another process takes it up, the handle watches that, and takes it up when that process has died. When the
- * scope closes the run is suspended: `done` then fails with `RunSuspended`, and {@link attach} finds the run again.
+ * A held run continues when it is decided, through the handle or by another process through the store. If another process drives the run,
+ * the handle follows it through the store, and drives the run itself if that process dies. When the scope closes, the run is suspended:
+ * `done` fails with `RunSuspended`, and {@link attach} creates a new handle.
  *
  * **Errors**
  *
- * - Those of `runPromptStored`. What keeps a run from beginning fails here, what comes later fails `wait` and `done`.
+ * - The errors of `runPromptStored`. Those that prevent the start are errors of this effect; later ones are errors of `wait` and `done`.
  *
  * @category running
  * @since 0.1.0
@@ -54,7 +54,7 @@ export const dispatchPromptStored: <Output>(
     const taken = yield* checkLimitsAndPolicy(input)
     const live = newStored(runtime, taken, yield* optionsOf(options))
     live.begin()
-    // Who is stopped here will never have the handle.
+    // An interrupted caller never receives the handle, so the run is cancelled.
     yield* Effect.onInterrupt(live.beginning, () =>
       Effect.ignore(live.cancel("The program that dispatched it was stopped."))
     )
@@ -62,23 +62,23 @@ export const dispatchPromptStored: <Output>(
   })
 
 /**
- * Finds a stored run again by its id: after a restart, or in another process.
+ * Creates a handle for a stored run by its id, for example after a restart or in another process.
  *
  * **Details**
  *
- * The handle of a run that is over has its result. A held one is watched, and goes on when it is decided. One that another process works on is
- * watched too, and decided, sent messages and cancelled through the store. One that was left at work is taken up.
+ * The handle of a run that has ended has its result. A held run continues when it is decided. A run that another process drives is followed
+ * through the store; decisions, messages and cancellations reach it through the store. An orphaned run is driven.
  *
- * With the run of a sub-agent the handle is that one's: it has its status, its requests and its end, what is sent is said to it, and
- * cancelling ends it and what is under it. The run that it lies in is attached to as well, and goes on by itself. It cannot be forked by
- * itself (`SubAgentNotForked`), and the parts of its answers are among the updates of the run that it lies in.
+ * With the id of a sub-agent's run, the handle is about that run: its status, requests and result. Messages are sent to the sub-agent, and
+ * a cancellation ends its run and the runs under it. The root is attached to as well and is driven if necessary. A sub-agent's run cannot be
+ * forked (`SubAgentNotForked`).
  *
  * **Errors**
  *
  * - `RunNotFound` — check the id.
- * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
- * - `AgentNotFound` — pass the runtime of its agent, or name it in another agent's aliases.
- * - `RunStoreError` — try again.
+ * - `OptionsInvalid` — an option is unknown; the error names the nearest one.
+ * - `AgentNotFound` — pass the runtime of the run's agent, or add its name to the aliases of another agent.
+ * - `RunStoreError` — retry.
  *
  * @category running
  * @since 0.1.0

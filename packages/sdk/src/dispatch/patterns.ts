@@ -1,5 +1,5 @@
 /**
- * Two common shapes of work over a conductor, as short as they would be in a program of yours: copy and change them.
+ * Two common patterns over a conductor. They use nothing but its public API, so that a program can copy and change them.
  *
  * @since 0.1.0
  */
@@ -14,15 +14,15 @@ import type { ConductorFull } from "./DispatchError.ts"
 /** One agent of a {@link pipeline}. */
 export interface Stage {
   readonly runtime: Runtime
-  /** What its conductor calls the run. */
+  /** The name under which the run is dispatched. */
   readonly name?: string
-  /** Its prompt, made of what the one before has come to. Default: the text of that. */
+  /** Makes the prompt from the result of the previous stage. Default: the text of that result. */
   readonly prompt?: (before: Completed<unknown>) => Prompt
 }
 
 /**
- * Runs one agent after the other: what each comes to is the prompt of the next. Returns what the last one has come to, or the first
- * that did not complete.
+ * Runs agents in sequence: the result of each is the prompt of the next. Returns the result of the last one, or the first result that is
+ * not `completed`.
  */
 export const pipeline = Effect.fnUntraced(function* (
   conductor: Conductor.Conductor,
@@ -43,8 +43,8 @@ export const pipeline = Effect.fnUntraced(function* (
 })
 
 /**
- * Runs one agent on many prompts at once, as many as the conductor has slots, and another one on what they come to, in the order of
- * the prompts.
+ * Runs one agent on many prompts concurrently, within the slots of the conductor, and then another agent on their results, which are in the
+ * order of the prompts.
  */
 export const mapReduce = Effect.fnUntraced(function* <Item, Output>(
   conductor: Conductor.Conductor,
@@ -52,10 +52,10 @@ export const mapReduce = Effect.fnUntraced(function* <Item, Output>(
     readonly map: { readonly runtime: Runtime<Item>; readonly prompts: ReadonlyArray<Prompt> }
     readonly reduce: {
       readonly runtime: Runtime<Output>
-      /** Its prompt, made of what the others came to, however they ended. */
+      /** Makes the prompt from the results, including those of runs that did not complete. */
       readonly prompt: (results: ReadonlyArray<RunResult<Item>>) => Prompt
     }
-    /** What the conductor calls the runs: `name/1`, `name/2`, …, and `name/reduce`. Default: `mapReduce`. */
+    /** The name of the pattern. The runs are named `name/1`, `name/2`, …, and `name/reduce`. Default: `mapReduce`. */
     readonly name?: string
   }
 ): Effect.fn.Return<RunResult<Output>, HandleError | ConductorFull> {

@@ -179,7 +179,7 @@ describe("Conductor", () => {
       const handle = yield* conductor.dispatch(runtime, { prompt: "hang" })
       const missed = yield* Effect.flip(Conductor.quorum([handle], Number.NaN))
       assert.strictEqual(missed._tag, "QuorumMissed")
-      assert.include(missed.message, "say how many")
+      assert.include(missed.message, "pass the number of runs")
       assert.strictEqual(handle.status.current(), "cancelled")
       assert.strictEqual((yield* Effect.flip(Conductor.quorum([], Number.NaN)))._tag, "QuorumMissed")
     })
@@ -608,7 +608,7 @@ describe("Conductor.make's limits", () => {
       yield* (yield* conductor.dispatch(runtime, { prompt: "go" })).done
       const error = yield* Effect.flip(conductor.dispatch(runtime, { prompt: "go" }))
       assert.strictEqual(budgetOf(error), "ConductorBudgetExceeded cost")
-      assert.include(error.message, "is not known")
+      assert.include(error.message, "is unknown")
       assert.isFalse(conductor.spending().isCostKnown)
     })
   )
