@@ -1,9 +1,9 @@
 /**
- * A process that works on stored runs: it takes up runs that need a worker, as soon as it does, and suspends its runs when it is stopped.
+ * A process that drives runs as soon as they are ready, and suspends its runs when it is stopped.
  *
- * Any number of workers may share a store. Each run is driven by one of them at a time; what one leaves behind when it dies,
- * another takes up when the lease has run out. A worker stops when its fiber is interrupted: a program that ends on SIGTERM interrupts it,
- * as `NodeRuntime.runMain` does.
+ * Any number of workers may share a store. A run is driven by one of them at a time; when a worker dies, another one claims its runs
+ * after their leases have expired. A worker stops when its fiber is interrupted: a program that ends on SIGTERM interrupts it, as
+ * `NodeRuntime.runMain` does.
  *
  * @since 0.1.0
  */
@@ -27,17 +27,17 @@ import { RunStore } from "../store/RunStore.ts"
 import type { ReadyRun } from "../store/RunStorePort.ts"
 import { pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
 
-/** How a worker works. */
+/** Options of a worker. */
 export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
-  /** Runs at the same time. Default 10. */
+  /** Maximum number of runs to drive at the same time; at least 1. Default: 10. */
   readonly concurrency?: number
-  /** Poll interval for expired leases and requests, which send no notification. Default 2 seconds. */
+  /** Poll interval for expired leases and requests, which send no notification; at least 50 ms. Default: 2 seconds. */
   readonly pollInterval?: Duration.Input
-  /** How long what is going on may take to finish when the worker is stopped, before it is stopped too. Default 2 seconds. */
+  /** Time in which running operations may finish when the worker is stopped, before they are cancelled. Default: 2 seconds. */
   readonly drainTimeout?: Duration.Input
-  /** Called before a run is taken up, with the token that cancels it. */
+  /** Called before a run is driven, with a token that cancels it. */
   readonly onTakingUp?: (runId: RunId, cancellation: Cancellation.CancellationToken) => void
-  /** Called with each run that was taken up, and its outcome. */
+  /** Called after a run was driven, with the outcome. */
   readonly onTakenUp?: (run: Recovered) => void
 }
 
@@ -51,19 +51,19 @@ const shape = shapeOf<WorkerOptions>({
 })
 
 /**
- * Works until it is interrupted.
+ * Drives ready runs until it is interrupted.
  *
  * **Details**
  *
- * Interrupting it suspends its runs: nothing new is begun, what is going on gets `drainTimeout` to finish and then the
- * tools' grace period to stop, and the runs stay in the store for another worker; they are not cancelled. A store that fails
- * for a while is tried again; a run that cannot be taken up (a tool is gone, say) is left alone for longer and longer.
+ * An interruption suspends the runs: no operation starts, running operations get `drainTimeout` to finish and then the tools' grace
+ * period to stop, and the runs stay in the store for another worker. They are not cancelled.
  *
- * It works on one run at a time at least (a `concurrency` that is no number is the default), and looks every 50 ms at most.
+ * If the store fails, the worker polls it again. If a run cannot be driven, because a tool is missing for example, the worker retries
+ * it at growing intervals.
  *
  * **Errors**
  *
- * - `OptionsInvalid` — a key that there is not; the error names the nearest one. Nothing else ends it.
+ * - `OptionsInvalid` — an unknown key; the error names the nearest known one. The worker fails with no other error.
  *
  * @category running
  * @since 0.1.0
@@ -86,18 +86,19 @@ interface Worker {
   readonly store: RunStore["Service"]
   readonly options: WorkerOptions
   readonly suspension: Suspension
-  /** The runs that it works on, and what is done when each is over. */
+  /** The runs that it drives, each with a Deferred that completes when its drive is over. */
   readonly running: Map<RunId, Deferred.Deferred<void>>
-  /** Runs whose last attempt failed, and until when they are left alone. */
-  readonly resting: Map<RunId, Rest>
-  /** Holds something when there may be work. */
+  /** The runs that failed recently, and when they are retried. */
+  readonly retries: Map<RunId, Retry>
+  /** Has an element when there may be ready runs. */
   readonly wake: Queue.Queue<void>
 }
 
-interface Rest {
+/** The delay of a run after failures. */
+interface Retry {
   readonly failures: number
   readonly until: number
-  /** The only reason for which the run is not taken up; without one, it is left alone altogether. */
+  /** The reason of `ReadyRun` that the delay applies to. Default: all reasons. */
   readonly only?: Recovered["reason"]
 }
 
@@ -108,7 +109,7 @@ const start = Effect.fnUntraced(function* (runtimes: ReadonlyArray<Runtime>, opt
     options,
     suspension: { soon: Cancellation.make(), now: Cancellation.make() },
     running: new Map(),
-    resting: new Map(),
+    retries: new Map(),
     wake: yield* Queue.sliding<void>(1)
   }
   return worker
@@ -116,7 +117,7 @@ const start = Effect.fnUntraced(function* (runtimes: ReadonlyArray<Runtime>, opt
 
 const work = (worker: Worker): Effect.Effect<never> => {
   const { options, store, wake } = worker
-  // A store that stops sending notifications is still polled.
+  // If the stream of notifications ends, the store is still polled.
   const changes = Effect.exit(Stream.runForEach(store.changes, () => Queue.offer(wake, undefined)))
   const ticks = Effect.forever(
     Effect.andThen(
@@ -124,41 +125,41 @@ const work = (worker: Worker): Effect.Effect<never> => {
       Effect.sleep(atLeast(shortestPollMs, millisOr(options.pollInterval, 2000), 2000))
     )
   )
-  const looking = Effect.forever(Effect.andThen(Queue.take(wake), logDefects(takeUpReady(worker))))
-  // All three go on for ever; interrupting the worker interrupts them, and not the runs.
-  return Effect.andThen(Effect.all([changes, ticks, looking], { concurrency: "unbounded" }), Effect.never)
+  const polling = Effect.forever(Effect.andThen(Queue.take(wake), logDefects(takeUpReady(worker))))
+  // An interruption of the worker interrupts these three loops, and not the runs.
+  return Effect.andThen(Effect.all([changes, ticks, polling], { concurrency: "unbounded" }), Effect.never)
 }
 
-/** A defect of a store or of a logger must not end the work on all runs: the worker looks again at its next tick. */
-const logDefects = (looking: Effect.Effect<void>): Effect.Effect<void> =>
-  Effect.catchDefect(looking, (defect) =>
+/** A defect of a store or of a logger must not stop the worker: it continues at the next tick. */
+const logDefects = (polling: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.catchDefect(polling, (defect) =>
     Effect.ignoreCause(
       Effect.logWarning(sentence`The worker cannot look for runs: ${lines(messageOf(defect))}`)
     )
   )
 
-/** Takes up as many runs as there is room for. */
+/** Starts to drive ready runs, up to the limit of concurrency. */
 const takeUpReady = Effect.fnUntraced(function* (worker: Worker) {
-  const { options, resting, running, runtimes, store, wake } = worker
+  const { options, retries, running, runtimes, store, wake } = worker
   const room = atLeast(1, options.concurrency, 10) - running.size
   if (room <= 0) return
   const now = yield* Clock.currentTimeMillis
-  for (const [runId, { until }] of resting) {
-    // Long after its time it is as good as new.
-    if (now > until + longestRestMs) resting.delete(runId)
+  for (const [runId, { until }] of retries) {
+    // Failures in the distant past no longer count.
+    if (now > until + maxDelayMs) retries.delete(runId)
   }
-  const isResting = ({ reason, runId }: ReadyRun) => {
-    const rest = resting.get(runId)
-    return rest !== undefined && rest.until > now && (rest.only === undefined || rest.only === reason)
+  const isDelayed = ({ reason, runId }: ReadyRun) => {
+    const retry = retries.get(runId)
+    return retry !== undefined && retry.until > now && (retry.only === undefined || retry.only === reason)
   }
-  const isFree = (run: ReadyRun) => !running.has(run.runId) && !isResting(run)
+  const isFree = (run: ReadyRun) => !running.has(run.runId) && !isDelayed(run)
   const free: Array<ReadyRun> = []
   let after: RunId | undefined
-  // Runs that cannot be taken up, however many, are not in the way of those that can.
+  // Runs that are not retried yet must not hide the runs after them, so pages are read until enough are found.
   do {
     const page: ReadonlyArray<ReadyRun> = yield* readyPage(runtimes, store, pageSize, after).pipe(
       Effect.catch((error) =>
-        Effect.as(Effect.logWarning(`The worker cannot ask the store: ${error.message}`), [])
+        Effect.as(Effect.logWarning(`The worker cannot read the store: ${error.message}`), [])
       )
     )
     free.push(...page.filter(isFree))
@@ -185,57 +186,57 @@ const takeUpReady = Effect.fnUntraced(function* (worker: Worker) {
     )
     const begin = Effect.suspend(() => {
       callOut(() => options.onTakingUp?.(run.runId, cancellation))
-      // Before it is begun: it can be over, and off the books, before this fiber goes on.
+      // Set before the fork: the fiber can end, and delete the entry, before this one continues.
       running.set(run.runId, over)
-      // On its own, so that it can be suspended in its own time when the worker is stopped.
+      // Detached, so that `stop` can suspend it with its own timeouts.
       return Effect.forkDetach(driven)
     })
-    // Or the books could name a run that was never begun, and stopping would wait for it.
+    // Otherwise `running` could contain a run that never started, and `stop` would wait for it.
     yield* Effect.uninterruptible(begin)
   }
 })
 
 const shortestPollMs = 50
 
-const longestRestMs = 5 * 60_000
+const maxDelayMs = 5 * 60_000
 
-/** Records the outcome of a run, and how long a run that failed is left alone. */
+/** Reports the outcome of a drive, and sets the delay after a failure. */
 const recordOutcome = Effect.fnUntraced(function* (worker: Worker, recovered: Recovered) {
-  const { options, resting, running } = worker
+  const { options, retries, running } = worker
   const { error, reason, runId } = recovered
   running.delete(runId)
   notify(options.onTakenUp, recovered)
   const isWarned = error === undefined && reason === "expiring"
   if (!isWarned && (error === undefined || isOwnedElsewhere(error))) {
-    resting.delete(runId)
+    retries.delete(runId)
     return
   }
-  const before = resting.get(runId)
+  const before = retries.get(runId)
   const failures = (before?.failures ?? 0) + 1
   const isOrdinary = isWarned || isRaceLost(error)
-  // A race is lost now and then, and each request expires once; what does so again and again is damaged.
+  // A lost race is ordinary, and each request expires once; a run that repeats either without end is damaged.
   const counted = isOrdinary ? failures - ordinaryRaces : failures
-  const restMs = counted <= 0 ? 0 : Math.min(longestRestMs, 1000 * 2 ** counted)
-  const until = (yield* Clock.currentTimeMillis) + restMs
-  resting.set(runId, { failures, until, ...(isWarned ? { only: reason } : {}) })
-  if (restMs === 0 || error === undefined) return
+  const delayMs = counted <= 0 ? 0 : Math.min(maxDelayMs, 1000 * 2 ** counted)
+  const until = (yield* Clock.currentTimeMillis) + delayMs
+  retries.set(runId, { failures, until, ...(isWarned ? { only: reason } : {}) })
+  if (delayMs === 0 || error === undefined) return
   yield* Effect.logWarning(
-    `The run ${runId} cannot be taken up, and is left alone for ${Math.round(restMs / 1000)} s: ${error.message}`
+    `The run ${runId} cannot be driven, and is retried after ${Math.round(delayMs / 1000)} s: ${error.message}`
   )
 })
 
-/** Another process has it: nothing is wrong. */
+/** Another process owns the run; this is not a failure. */
 const isOwnedElsewhere = ({ _tag }: NonNullable<Recovered["error"]>): boolean =>
   _tag === "RunBusy" || _tag === "LeaseLost"
 
-/** Another process was faster, or has removed it: nothing is wrong, unless it happens over and over. */
+/** Another process was faster, or removed the run; this is a failure only if it is repeated. */
 const isRaceLost = (error: Recovered["error"]): boolean =>
   error?._tag === "RunConflict" || error?._tag === "RunNotFound"
 
-/** How often in a row this may happen to a run before it is left alone for a while. */
+/** The number of lost races in a row after which a run is delayed. */
 const ordinaryRaces = 3
 
-/** Suspends the runs; whatever does not stop in time is left to its lease. */
+/** Suspends the runs. A run that does not stop in time stays leased until its lease expires. */
 const stop = Effect.fnUntraced(function* ({ options, running, runtimes, suspension }: Worker) {
   const over = Effect.suspend(() =>
     Effect.forEach([...running.values()], Deferred.await, { concurrency: "unbounded", discard: true })

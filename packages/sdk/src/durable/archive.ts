@@ -1,15 +1,15 @@
 /**
- * A stored run as one JSON value: to keep as evidence, to look at elsewhere, or to move to another store.
+ * Copies a stored run as one JSON value: as evidence, for inspection elsewhere, or to move it to another store.
  *
- * An archive holds the run and those that it builds on, each with its journal and with what its journal does not hold yet: decisions,
- * messages, a request to cancel it. All of them can be folded and continued without the store that they came from. A run that is
- * not over and that a fork builds on is copied with the fork, and waits in the other store for what it waits for in its own.
+ * An archive contains a run and the runs that it builds on, each with its journal and its mail: the decisions, the messages and the
+ * cancellation request that the journal does not contain yet. These runs can be folded and continued without the store that they came
+ * from. A held run that a fork builds on is copied with the fork, and is held in the other store, too.
  *
- * It is a copy: a run that is imported while the original can still be resumed exists twice, and what each does, it does on its own. To
- * move runs, remove the originals before you resume the copies: the fork first, then the run that it builds on.
+ * An archive is a copy. If the original can still be resumed, the run exists twice after an import, and each of the two runs the calls
+ * that are left. To move runs, remove the originals before you resume the copies: the fork first, then the run that it builds on.
  *
- * An archive holds decisions: whoever can write archives can write approvals. Trust one as much as the database itself. What is checked
- * when it is imported is that it adds up.
+ * An archive contains decisions, so a program that can write archives can write approvals. Trust an archive as much as the database. An
+ * import checks that the archive is consistent, not where it comes from.
  *
  * @since 0.1.0
  */
@@ -43,8 +43,8 @@ import { redactMessage } from "./internal/redactMessage.ts"
 export { ArchiveInvalid, RunArchive } from "./internal/checkArchive.ts"
 
 /**
- * Copies a run out of the store, with the runs that it builds on. Everything in an archive is as the journal holds it: secrets were
- * taken out before.
+ * Returns a copy of a run and of the runs that it builds on. The content is as the store has it: secrets were removed before it was
+ * written.
  *
  * **Errors**
  *
@@ -63,7 +63,7 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
     let upto = events.length - head.revision
     for (let { parent } = head; parent !== undefined;) {
       const { revision } = parent
-      // It can be gone only if the run itself was removed since it was read.
+      // A parent is missing only if the run itself was removed after it was read.
       const before = yield* Effect.catchTag(store.head(parent.runId), "RunNotFound", () =>
         Effect.fail(new RunNotFound({ runId }))
       )
@@ -95,12 +95,12 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
       runs: runs as [(typeof runs)[number]],
       decisions,
       messages,
-      ...asked(head),
+      ...cancelRequestOf(head),
       ...(revoked.length === 0 ? {} : { revoked })
     }
   })
 
-/** All grants of a run that were revoked. */
+/** All revoked grants of a run. */
 const revokedOf = Effect.fnUntraced(function* (store: RunStore["Service"], runId: RunId) {
   const limit = 1000
   const found: Array<StoredGrant> = []
@@ -117,12 +117,12 @@ const revokedOf = Effect.fnUntraced(function* (store: RunStore["Service"], runId
   return found
 })
 
-/** The events of one run among those of a chain. */
+/** One run of a chain, with its part of the chain's events. */
 interface Slice extends Pick<ArchivedRun, "events" | "since"> {
   readonly head: RunHead
 }
 
-/** How a run went on behind what the next one builds on. Damage there does not keep the next one from being exported. */
+/** What a run did after the revision that the next run builds on. Damage in that part does not prevent an export of the next run. */
 const sinceOf = (store: RunStore["Service"], head: RunHead, revision: Revision) =>
   Effect.catchIf(
     readSince(store, head, revision),
@@ -138,12 +138,12 @@ const readSince = Effect.fnUntraced(function* (
   const { revision: latest, runId, status } = found
   if (status === "running") return {}
   if (latest === revision && status !== "held") {
-    // Nearly all runs that another one builds on: the earlier ones of its session.
+    // The usual case: an earlier run of the same session.
     const decisions = yield* store.decisions(runId)
     const messages = yield* store.messages(runId)
     return decisions.length + messages.length === 0 && found.cancelReason === undefined
       ? {}
-      : { since: { status, revision: latest, events: [], decisions, messages, ...asked(found) } }
+      : { since: { status, revision: latest, events: [], decisions, messages, ...cancelRequestOf(found) } }
   }
   const stored = yield* store.load(runId)
   yield* foldStored(stored)
@@ -152,33 +152,41 @@ const readSince = Effect.fnUntraced(function* (
   const rest = events.slice(events.length - (head.revision - revision))
   const { revision: upto } = head
   return {
-    since: { status: head.status, revision: upto, events: rest, decisions, messages, ...asked(head) }
+    since: {
+      status: head.status,
+      revision: upto,
+      events: rest,
+      decisions,
+      messages,
+      ...cancelRequestOf(head)
+    }
   }
 })
 
-const asked = ({ cancelReason }: RunHead) => (cancelReason === undefined ? {} : { cancelReason })
+const cancelRequestOf = ({ cancelReason }: RunHead) => (cancelReason === undefined ? {} : { cancelReason })
 
 /**
- * Copies the runs of an archive into the store, and returns the id of the last one.
+ * Stores the runs of an archive, and returns the id of the last one.
  *
  * **Details**
  *
- * A run of the archive that is here already is left as it is if a process has worked on it in this store. If it is a copy that no
- * process has worked on, it becomes the one that went on further, with what was decided and sent here. The same archive again changes
- * nothing. A run that was at work when it was exported is copied up to where the next one took it up, and is cancelled in the copy;
- * importing its own archive later replaces that. So archives of runs that build on each other can be imported in any order.
+ * A run that the store already has does not change if a process has claimed it in this store. A copy that no process has claimed is
+ * replaced if the archive has more of the run, and keeps the decisions and messages that this store acknowledged. A second import of
+ * the same archive changes nothing. A run that was running when its fork was exported is copied up to the revision that the fork builds
+ * on, and is cancelled in the copy; an import of its own archive replaces that copy. Archives of runs that build on each other can
+ * therefore be imported in any order.
  *
- * A revocation only narrows what may happen: those that the archive carries are taken in also where the rest of it is refused with
- * `RunExists` or `SessionBusy`. `revoked` in the error lists the grants of runs that are here, that the archive says were revoked, and
- * that are revoked here now. An archive of another run of the same id revokes nothing.
+ * The revocations in an archive are stored even if its runs are refused with `RunExists` or `SessionBusy`, because a revocation only
+ * restricts. `revoked` in the error lists the grants of stored runs that the archive lists as revoked and that are revoked in this
+ * store now. An archive of a different run with the same id revokes nothing.
  *
  * **Errors**
  *
- * - `ArchiveInvalid` — it is not an archive, was changed so that it no longer adds up (events are missing or cannot follow from each
- *   other, a decision answers no request of the run, does not fit it, or is of an expiry that has not come), or is of a run that was at
- *   work. Nothing was written.
- * - `RunExists` — the store has a run of this id that went on by itself, or another one; `archive` says how the two stand to each other.
- * - `SessionBusy` — the store has another run in its place in the session.
+ * - `ArchiveInvalid` — the value is not an archive; or it is inconsistent (events are missing or cannot follow from each other, a
+ *   decision answers no request of the run, does not fit it, or is an expiry that has not come); or its last run was running. Nothing
+ *   was written.
+ * - `RunExists` — the store has the run, and it continued there, or has a different run with the id; `archive` says which.
+ * - `SessionBusy` — another run has the position in the session.
  *
  * @category running
  * @since 0.1.0

@@ -1,5 +1,5 @@
 /**
- * Cancelling a stored run, whichever process works on it.
+ * Cancels a stored run, also one that another process drives.
  *
  * @since 0.1.0
  */
@@ -11,21 +11,20 @@ import { bestEffort } from "./internal/appendOnce.ts"
 import { requestEnd } from "./internal/requestEnd.ts"
 
 /**
- * Cancels a run. A run that is held, or that no process works on, is over when this returns; one that another process works on is
- * stopped by that process, at its next step. A run that has ended stays as it is.
+ * Cancels a run. A run that is held, or that no process drives, has ended when this returns. A run that a process drives is stopped by
+ * that process at its next step. A completed or cancelled run does not change.
  *
  * **Details**
  *
- * With the run of a sub-agent, that one ends, with everything under it, and the agent that it works for learns of it. That is done by
- * whoever works on the run that it lies in; of one that is held, by whoever takes it up for it: a worker, a handle, or who resumes it.
- * Where that run has failed, the cancellation is kept, and acted on before anything else if it is resumed; so is that of a run that has
- * failed itself.
+ * With the id of a sub-agent's run, that run ends with everything under it, and its lead learns of it. The process that drives the root
+ * ends it; if the root is held, the worker, handle or caller that continues the root does. If the run or its root has failed, the
+ * cancellation is stored, and takes effect before anything else if the run is resumed.
  *
  * **Errors**
  *
  * - `RunNotFound` — check the id.
- * - `RunStoreError` — the store did not take the cancellation: cancel again. One that it has taken is no failure any more: where the run
- *   cannot be ended at once, a warning is logged, and a worker, or who resumes the run, ends it.
+ * - `RunStoreError` — the cancellation was not stored: cancel again. Once it is stored, this function succeeds: if it cannot end the
+ *   run at once, it logs a warning, and a worker or the next caller that continues the run ends it.
  *
  * @category running
  * @since 0.1.0

@@ -1,5 +1,5 @@
 /**
- * What has changed in the program since a run was stored, as a resume of that run would find it.
+ * Checks whether the program can still resume a stored run after its definitions changed.
  *
  * @since 0.1.0
  */
@@ -12,9 +12,7 @@ import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { loadRun } from "./internal/loadRun.ts"
 
-/**
- * Compares a stored run with one agent, as a resume would find it: with the decisions that were taken and that its journal does not hold.
- */
+/** Compares a stored run with an agent, as a resume would. Decisions that the journal does not contain yet are included. */
 export const checkStoredRun = (
   runId: RunId,
   bound: BoundAgent

@@ -1,8 +1,8 @@
 /**
- * Taking a decision where the agents are known.
+ * Records decisions in a program that has the agents.
  *
- * The store checks what can be checked anywhere. A program that has the agents can also check, before anybody relies on the
- * approval, that edited arguments are what the tool takes.
+ * The store checks what needs no definitions. A program that has the agents also checks edited arguments against the tool's schema,
+ * before it records the approval.
  *
  * @since 0.1.0
  */
@@ -27,11 +27,11 @@ import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { loadRun } from "./internal/loadRun.ts"
 
 /**
- * Takes a decision, once per request, and returns the one that was recorded. With a `runId`, only on that run's requests.
+ * Records a decision, once per request, and returns the recorded one. With a `runId`, requests of other runs are refused.
  *
  * **Errors**
  *
- * - A `Rejection` — see `RunStore.decide`; and `EditedArgumentsInvalid` if the tool does not take the edited arguments.
+ * - A `Rejection` — see `RunStore.decide`; also `EditedArgumentsInvalid` if edited arguments do not match the tool's schema.
  *
  * @category running
  * @since 0.1.0
@@ -50,12 +50,12 @@ export const decideStored: (
 }, turnOnFailure)
 
 /**
- * Takes several decisions, all or none, and returns those that were recorded, in their order. With a `runId`, only on that run's
- * requests.
+ * Records several decisions, all or none, and returns the recorded ones in the same order. With a `runId`, requests of other runs are
+ * refused.
  *
  * **Errors**
  *
- * - A `Rejection` of one of them, which names its request; none was taken.
+ * - A `Rejection` of one decision, which names its request; none was recorded.
  *
  * @category running
  * @since 0.1.0
@@ -78,8 +78,8 @@ export const decideAllStored: (
 )
 
 /**
- * The decision as it would be recorded, checked against its request and the tools of this program. Nothing is written, and what is
- * decided meanwhile can still refuse it.
+ * Checks a decision against its request and the tools of this program, and returns it as it would be recorded. Nothing is written; a
+ * decision that another process records meanwhile can still cause a rejection.
  */
 export const checkStored = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime>,
@@ -89,12 +89,12 @@ export const checkStored = Effect.fnUntraced(function* (
   const store = yield* RunStore
   const scrubber = runtimes[0]?.scrubber ?? contained(yield* Scrubber)
   const decision = redactDecision(scrubber, yield* decodeDecision(given, yield* Clock.Clock))
-  // Nothing is decided in other words than those that were given.
+  // A decision is recorded in the caller's words or not at all.
   if (holdsWithheld(decision)) return yield* new DecisionMalformed({ issues: "the scrubber failed on it" })
   const { requestId } = decision
   const found = yield* store.request(requestId)
   if (runId !== undefined && found.runId !== runId) return yield* new RequestNotFound({ requestId })
-  // Whatever was decided or withdrawn, the store says so when the decision is taken.
+  // The store answers for a decided request: with the recorded decision or with a rejection.
   if (found.decision !== undefined) return decision
   const { request } = found
   yield* checkShown(request)
@@ -102,14 +102,14 @@ export const checkStored = Effect.fnUntraced(function* (
   const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, found.agent))
   if (runtime === undefined || decision._tag !== "approve" || decision.arguments === undefined)
     return decision
-  // Whose tool it is, the run says.
+  // The run's state determines which agent's tool the call uses.
   const { state } = yield* Effect.catchTag(loadRun(store, found.runId), "RunNotFound", () =>
     Effect.fail(new RequestNotFound({ requestId }))
   )
   return yield* checkEdited(runtime, state, decision)
 })
 
-/** What the inbox shows must be what its digest says: a store may have been changed since. */
+/** Requires that the arguments in the inbox match their digest: a store that was changed may show other arguments. */
 const checkShown = Effect.fnUntraced(function* (request: Interruption) {
   if (request._tag !== "approval") return
   const actual = yield* approvalDigest(request, request.arguments)

@@ -1,6 +1,5 @@
 /**
- * What a store needs that was restored from a backup: its runs stand where they stood when the backup was made, and what they did
- * since is lost.
+ * Marks the runs of a store that was restored from a backup: what they did after the backup is not in their journals.
  *
  * @since 0.1.0
  */
@@ -16,24 +15,24 @@ import type { LeaseLost, RunBusy, RunConflict, RunStoreError } from "../store/Ru
 import type { Lease, RunHead } from "../store/RunStorePort.ts"
 
 /**
- * Marks every run of the store that can go on: a side effect that it has not started may have happened since the backup was made.
+ * Marks every run of the store that can continue: its unstarted side effects may have happened after the backup was made.
  *
  * **When to use**
  *
- * Once, on a database that was restored from a backup, before any process works on it. `SqliteStore.restore` includes it.
+ * Once, on a database that was restored from a backup, before any process drives its runs. `SqliteStore.restore` includes it.
  *
  * **Details**
  *
- * Before such a call is started for the first time, the tool's `reconcile` is asked, or an `inDoubt` request is opened: run it, or
- * record what became of it. Calls that only read, and idempotent ones, run as usual. The mark ends with the run. Runs that ended
- * with an answer or were cancelled are left as they are. A lease that a process held when the backup was made is waited for.
- * Returns the runs that were marked. One that cannot be read is passed over with a warning: nothing of it is executed. When it is
- * interrupted, call it again.
+ * Before a call of a marked run that has side effects starts for the first time, the tool's `reconcile` determines its outcome, or an
+ * `inDoubt` request is opened: run the call, or record its outcome. Read-only and idempotent calls run as usual. The mark ends with the
+ * run. Completed and cancelled runs do not change. If the backup contains a lease in force, the function waits until it ends. It
+ * returns the ids of the marked runs. A run that cannot be read is skipped with a warning; none of its calls can run. If the function
+ * is interrupted, call it again.
  *
  * **Errors**
  *
- * - `RunBusy`, `RunConflict`, `LeaseLost` — a process works on the restored store already: end it, and call this again.
- * - `RunStoreError` — see its `reason`; then call it again.
+ * - `RunBusy`, `RunConflict`, `LeaseLost` — a process already drives a restored run: stop it, and call this function again.
+ * - `RunStoreError` — see its `reason`; then call this function again.
  *
  * @category running
  * @since 0.1.0
@@ -53,7 +52,7 @@ export const doubtLaterEffects: Effect.Effect<
         Effect.catchTag("RunNotFound", () => Effect.void),
         Effect.catchIf(isDamage, ({ message }) =>
           Effect.logWarning(
-            sentence`The run ${runId} is not marked, since it cannot be read, and nothing of it is executed: ${lines(message)}`
+            sentence`The run ${runId} cannot be read and is not marked; none of its calls can run: ${lines(message)}`
           )
         )
       )
@@ -64,7 +63,7 @@ export const doubtLaterEffects: Effect.Effect<
 
 type Store = RunStore["Service"]
 
-/** A failed run may be taken up again with larger limits. */
+/** The statuses of runs that can continue: a failed run can be resumed, with larger limits for example. */
 const canGoOn = ["running", "held", "error"] as const satisfies ReadonlyArray<Status>
 
 const allOf = Effect.fnUntraced(function* (store: Store, status: Status) {
@@ -87,11 +86,11 @@ const append = Effect.fnUntraced(function* (store: Store, lease: Lease) {
   const { revision, status, updatedAt } = yield* store.head(runId)
   const at = yield* Clock.currentTimeMillis
   const restored: RunEvent = { _tag: "run.restored", at, since: updatedAt }
-  // The end of a run stays its last event.
+  // The last event of a failed run stays `run.failed`: the run is resumed and fails again.
   const failed = status === "error" ? (yield* store.events(runId)).findLast(isFailure) : undefined
   const events: Arr.NonEmptyReadonlyArray<RunEvent> =
     failed === undefined ? [restored] : [{ _tag: "run.resumed", at }, restored, { ...failed, at }]
-  // One that failed has failed again when this is stored.
+  // The status of a failed run stays `error`, so the append does not resume a run of a busy session.
   yield* Effect.catchTag(
     store.append({ lease, expected: revision, events, status }),
     "SessionBusy",
@@ -104,7 +103,7 @@ const isDamage = (error: { readonly _tag: string }): error is RunStoreError =>
 
 const isFailure = (event: RunEvent) => event._tag === "run.failed"
 
-/** Takes the lease of a run, after the one that the backup holds has ended. One that is renewed belongs to a process at work. */
+/** Claims a run, after the lease in the backup has ended. A lease that is renewed meanwhile belongs to a live process. */
 const claim = (store: Store, runId: RunId, seen?: Timestamp): ReturnType<Store["claim"]> =>
   Effect.catchTag(store.claim({ runId, owner: "restore", ttl: "1 minute" }), "RunBusy", (busy) =>
     seen !== undefined && busy.until > seen

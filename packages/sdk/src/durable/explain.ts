@@ -1,5 +1,5 @@
 /**
- * Says in words what a run is doing or waiting for, and what resuming it would do.
+ * Describes in words what a run does or waits for, and what resuming it would do.
  *
  * @since 0.1.0
  */
@@ -29,55 +29,55 @@ import { stoppedSteps, stopDecisionIn, stopText, supersededText } from "./intern
 import { loadRun } from "./internal/loadRun.ts"
 import { findSubRun, statusOfSubRun, type SubRun } from "./internal/subRun.ts"
 
-/** One thing that a run waits for. */
+/** A request that a run waits for. */
 export interface Wait {
   readonly requestId: RequestId
   readonly kind: Kind
-  /** In words, without the arguments. */
+  /** What the run waits for, in words, without the arguments of a call. */
   readonly what: string
-  /** Names of the agents from the one that asks to the root. */
+  /** Names of the agents, from the one that asks to the root. */
   readonly askedBy: ReadonlyArray<string>
   readonly since: Timestamp
   readonly expiresAt?: Timestamp
-  /** What happens then. */
+  /** What happens at `expiresAt`: the request is denied, or stays open. */
   readonly onExpiry?: "deny" | "stay"
 }
 
-/** What there is to say about a run. */
+/** The description of a run. */
 export interface Explanation {
   readonly runId: RunId
   readonly status: Status
-  /** Who works on it now, and until when at least. */
+  /** The owner of the lease in force, and the earliest time at which the lease can end. */
   readonly workedOnBy?: { readonly owner: string; readonly until: Timestamp }
   /** Open requests, oldest first. */
   readonly waitsFor: ReadonlyArray<Wait>
-  /** Decisions that were taken and not acted on yet. */
+  /** Decisions that the journal does not contain yet. */
   readonly decided: ReadonlyArray<Decision>
   /**
-   * What of it the program that explains it has no definition of: that waits, and all else goes on. Left out where nothing is missing, and
-   * where the program does not offer the agent of the run.
+   * The agents and tools that the run needs and the program has no definition of. The parts of the run that need them wait; the others
+   * continue. Absent if nothing is missing, or if `runtimes` does not have the run's agent.
    */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
-  /** What resuming it now would do, in words, in order, up to the next model call. */
+  /** What resuming the run now would do, in words and in order, up to the next model call. */
   readonly resuming: ReadonlyArray<string>
-  /** All of it in a few sentences. */
+  /** The whole description in a few sentences. */
   readonly text: string
 }
 
-/** What a run is explained with. */
+/** Options of `explain`. */
 export interface ExplainOptions {
-  /** The agents of the program: then it is said what of the run they do not have. */
+  /** The program's runtimes, so that `missing` can list the definitions that the run needs and the program lacks. */
   readonly runtimes?: ReadonlyArray<Runtime>
 }
 
 const explainShape = shapeOf<ExplainOptions>({ runtimes: list })
 
 /**
- * Explains a stored run, or the run of a sub-agent in one.
+ * Describes a stored run, or a sub-agent's run by its own id.
  *
  * **Errors**
  *
- * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
+ * - `OptionsInvalid` — an unknown key; the error names the nearest known one.
  * - `RunNotFound` — check the id.
  *
  * @category running
@@ -103,7 +103,7 @@ export const explain: (
   return withMail(explainState(state, decisions, now, { lease: head.lease, missing }), messages, runId)
 })
 
-/** What is missing of a run when what was decided about it is acted on. */
+/** The definitions that the run lacks when its recorded decisions are acted on. */
 const missingOf = (
   bound: BoundAgent | undefined,
   state: RunState,
@@ -114,23 +114,24 @@ const missingOf = (
   return obstacles.length === 0 ? undefined : new Missing(bound, obstacles)
 }
 
-/** Describes the messages to the run, or to an agent in it, that is not in its journal. */
+/** Adds to the text the messages to the run, and to agents under it, that the journal does not contain. */
 const withMail = (explained: Explanation, all: StoredRun["messages"], runId: RunId): Explanation => {
   const sent = all.filter(({ to = runId }) => isWithin(to, runId))
   const { length } = sent.filter(({ ends }) => ends !== true)
   const isOpen = explained.status === "running" || explained.status === "held"
-  const waiting = length === 1 ? "A message waits" : sentence`${length} messages wait`
+  const some = length === 1 ? "A message" : sentence`${length} messages`
+  const waits = length === 1 ? "waits to be read" : "wait to be read"
   const parts = [
     explained.text,
-    length === 0 ? "" : sentence`${waiting} ${isOpen ? "to be read" : "that nobody read"}.`,
+    length === 0 ? "" : sentence`${some} ${isOpen ? waits : "never reached the run"}.`,
     ...sent.flatMap(({ ends, to = runId }) =>
-      ends === true && isOpen ? [sentence`Somebody has asked for ${to} to end.`] : []
+      ends === true && isOpen ? [sentence`Cancellation of ${to} was requested.`] : []
     )
   ]
   return { ...explained, text: parts.filter((part) => part !== "").join(" ") }
 }
 
-/** Explains the run of a sub-agent: what it waits for itself, and whom it works for. */
+/** Describes a sub-agent's run: what it waits for itself, and the run that it works for. */
 const explainSubRun = (
   { path, root, state, stored }: SubRun,
   now: Timestamp,
@@ -145,7 +146,7 @@ const explainSubRun = (
   })
   const resuming = isEnded(state) || isEnded(root) ? [] : explained.resuming
   const whom = sentence`It works for the run ${root.runId} of ${root.agent.name}`
-  // A budget that is used up above it, say.
+  // For example by an exhausted budget of a run above it.
   const isHeldAbove = status === "held" && next(state)._tag !== "Hold"
   const parts = [
     isEnded(state) || isEnded(root)
@@ -153,26 +154,26 @@ const explainSubRun = (
       : explained.text,
     isEnded(root) && !isEnded(state)
       ? sentence`${whom}, which has ended (${root.status}).`
-      : sentence`${whom}${isHeldAbove ? ", which is held, and it with that" : ""}.`
+      : sentence`${whom}${isHeldAbove ? ", which is held; this run is held with it" : ""}.`
   ]
   return { ...explained, resuming, text: parts.join(" ") }
 }
 
-/** What the program has no definition of, and why that keeps runs from going on. */
+/** The definitions that the program lacks, and the runs that they stop. */
 export interface MissingDefinitions extends Unavailable {
-  /** What keeps a run, or something under it, from going on. */
+  /** The missing definitions that stop the run, or a run under it. */
   readonly problemsOf: (runId: RunId) => ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
 
-/** What is known of a run besides its state. */
+/** Facts about a run that its state does not contain. */
 export interface ExplainStateOptions {
   readonly lease?: RunHead["lease"] | undefined
   readonly missing?: MissingDefinitions | undefined
-  /** Of a sub-agent's run: the runs above it, the root first. */
+  /** For a sub-agent's run: the runs above it, the root first. */
   readonly line?: ReadonlyArray<RunState>
 }
 
-/** Explains a state: one that is stored, or one that is the caller's to keep. */
+/** Describes a state, from a store or kept by the caller. `decisions` are those that the state does not contain yet. */
 export const explainState = (
   state: RunState,
   decisions: ReadonlyArray<Decision>,
@@ -196,7 +197,8 @@ export const explainState = (
     statusText(state, lease, now),
     ...waitsFor.map((wait) => sentence`It waits ${waitText(wait, now)}.`),
     ...decisions.map(
-      (decision) => sentence`${decision.by} has decided (${decision._tag}) and nobody has acted on it yet.`
+      (decision) =>
+        sentence`${decision.by} has decided (${decision._tag}), and the run has not acted on it yet.`
     ),
     ...problems.map(({ message }) => message),
     stop === undefined ? supersededText(state, after, decisions) : stopText(after, stop),
@@ -233,8 +235,8 @@ const whatOf = (request: Interruption): string => {
       return sentence`for an answer to "${request.question}"`
     case "inDoubt":
       return request.reason === undefined
-        ? sentence`to be told whether ${request.tool} has happened: it was started and its outcome is not known`
-        : sentence`to be told whether ${request.tool} has happened: ${request.reason}`
+        ? sentence`for a decision on whether ${request.tool} has happened: it was started and its outcome is not known`
+        : sentence`for a decision on whether ${request.tool} has happened: ${request.reason}`
     case "limit":
       return sentence`for a larger ${request.budget} budget: ${request.spent} of ${request.limit} are used`
     case "login":
@@ -247,7 +249,7 @@ const waitText = (wait: Wait, now: Timestamp): string => {
     wait.expiresAt === undefined
       ? "it does not expire"
       : wait.onExpiry === "stay"
-        ? sentence`it was to be answered ${when(wait.expiresAt, now)}, and stays open`
+        ? sentence`it ${wait.expiresAt <= now ? "was" : "is"} due ${when(wait.expiresAt, now)}, and stays open`
         : sentence`it expires ${when(wait.expiresAt, now)}, and is denied then`
   return sentence`${wait.what}, asked ${when(wait.since, now)} by ${wait.askedBy.join(" for ")}; ${end}`
 }
@@ -257,8 +259,8 @@ const statusText = (state: RunState, lease: RunHead["lease"], now: Timestamp): s
   switch (state.status) {
     case "running":
       return lease === undefined
-        ? sentence`${name} was left at work, and nobody works on it.`
-        : sentence`${name} is being worked on by ${lease.owner}, who has it until ${when(lease.until, now)} at least.`
+        ? sentence`${name} is running, and no process drives it.`
+        : sentence`${name} is driven by ${lease.owner}, whose lease ends ${when(lease.until, now)} at the earliest.`
     case "held":
       return sentence`${name} is held.`
     case "completed":
@@ -277,7 +279,7 @@ const units: ReadonlyArray<readonly [number, string]> = [
   [1000, "second"]
 ]
 
-/** A time in words, and exactly. */
+/** A time in words, relative to `now`, and exactly. */
 const when = (time: Timestamp, now: Timestamp): string => {
   const distance = Math.abs(time - now)
   const [size, unit] = units.find(([size]) => distance >= size) ?? [1, "millisecond"]

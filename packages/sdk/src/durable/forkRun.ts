@@ -1,7 +1,7 @@
 /**
- * Forks of stored runs: a new run, in a session of its own, that goes on from an earlier moment of another one.
+ * Forks stored runs: starts a run in a session of its own that continues from an earlier revision of another run.
  *
- * A journal is never cut. The original stays as it is, and may go on; the fork reads the part that it builds on from it.
+ * A fork does not change the original, which may continue. It reads the events that it builds on from the original's journal.
  *
  * @since 0.1.0
  */
@@ -33,26 +33,25 @@ import type { RunPromptStoredError } from "./runPromptStored.ts"
 import type { ForkInput, StoredRunOptions } from "./storedInput.ts"
 
 /**
- * Starts a run in a new session from what another run was at an earlier moment, and drives it until it is held or over.
+ * Starts a run in a new session that continues from an earlier revision of another run, and drives it until it is held or has ended.
  *
  * **Details**
  *
- * The fork has the messages up to there, and then the prompt. Nothing that the original did is done again, and nothing is undone:
- * what its tools have done in the world, before that moment or after it, stays done. The model of a fork does not know what
- * came after. Nothing that the original waits for is asked again: at a revision in the middle of a turn, calls without a result
- * get one that says so, and its sub-agents stay its own. Grants for the session go along, as they do from one run of a session
- * to the next; those for the run do not. The limits and the policy that the caller of the original gave hold for the fork as well, as
- * far as it is given none.
+ * The fork has the original's messages up to the revision, and then the prompt. It repeats nothing and undoes nothing: the side effects
+ * of the original stay, from before the revision and after it, and the fork's model does not see what came after. The original's
+ * requests are not opened again: if the revision is in the middle of a turn, each call without a result gets a result that says so, and
+ * sub-agents stay with the original. Grants with the scope of a session apply to the fork; grants with the scope of a run do not. The
+ * fork inherits the limits and the policy that the original's caller gave, except those that `input` sets.
  *
- * The original may be at work, held or over, and of another agent; it is read and left alone. It cannot be removed while a fork
- * builds on it. Forks can be forked.
+ * The original may be running, held or ended, and may be a run of another agent. It does not change, and it cannot be removed while a
+ * fork builds on it. A fork can be forked.
  *
  * **Errors**
  *
  * - `RunNotFound`, `RevisionNotFound` — check the id; choose a revision of the run.
- * - `SessionTaken` — choose another `sessionId`, or leave it out.
+ * - `SessionTaken` — choose another `sessionId`, or omit it.
  * - `RunRemoved` — the original was removed before the fork was stored.
- * - `RunExists` — a run has the `newRunId` already: it is the fork, if this was tried before.
+ * - `RunExists` — a run has the id `newRunId`; after a repeated call, it is the fork.
  * - Those of `runPromptStored`.
  *
  * @category running
@@ -79,7 +78,7 @@ export const forkRun: <Output>(
     const stored = yield* store.load(runId)
     const original = yield* stateAt(stored, input.revision)
     const sessionId = chosenId ?? runtime.ids.sessionId(clock.currentTimeMillisUnsafe())
-    // There it would not be a fork, but the next run. That any other session has none is the store's to see.
+    // In the original's session, the run would be the next run and not a fork. The store refuses other sessions that have a run.
     if (sessionId === stored.head.sessionId)
       return yield* new SessionTaken({ runId: stored.head.runId, sessionId })
     const agent = yield* answering(runtime, { previous: original, under: stored.head.agent, answeredBy })
@@ -88,7 +87,7 @@ export const forkRun: <Output>(
       ...ids,
       prompt,
       agent,
-      // As if it were of the new session: all but the session is what the next run of a session builds on.
+      // The next run of a session builds on everything in a state except the session.
       previous: { ...original, sessionId },
       continues: original,
       asks: true
@@ -109,18 +108,18 @@ export const forkRun: <Output>(
     return yield* toResult<Output>(runtime, state)
   }, turnOnFailure)
 
-/** A moment of a run from which a fork can go on as from the end of a turn. */
+/** A revision of a run at which a turn ended, where a fork can start. */
 export interface RewindPoint {
   readonly revision: Revision
   readonly at: Timestamp
-  /** Turns until then. */
+  /** The number of turns up to this revision. */
   readonly turn: number
-  /** The beginning of the message that followed, on one line: what a fork from here replaces. Empty when none did. */
+  /** The start of the message that followed, on one line: a fork replaces it. Empty if no message followed. */
   readonly preview: string
 }
 
 /**
- * The revisions of a run at which a turn was closed, oldest first, for a user interface that offers to go back.
+ * Lists the revisions of a run at which a turn ended, oldest first. A user interface can offer them as points to fork from.
  *
  * **Errors**
  *
@@ -139,8 +138,8 @@ export const rewindPoints: (
   const messages = History.toArray(history)
   const points: Array<RewindPoint> = []
   let before: RunState | undefined
-  for (const { event, state } of own(stored)) {
-    if (isTurnClosed(before, event, state)) {
+  for (const { event, state } of ownEvents(stored)) {
+    if (isTurnEnded(before, event, state)) {
       points.push({
         revision: state.revision,
         at: event.at,
@@ -153,13 +152,13 @@ export const rewindPoints: (
   return points
 })
 
-/** The state of a run at one of its revisions, or at the last at which no call was open. */
+/** The state of a run at a revision; by default at its last revision without an open call. */
 const stateAt = Effect.fnUntraced(function* (stored: StoredRun, revision: number | undefined) {
-  // A journal that cannot be folded is reported as everywhere else.
+  // Fails with `StoreUnreadable` if the journal cannot be folded.
   yield* foldStored(stored)
   const { revision: latest, runId } = stored.head
   let found: RunState | undefined
-  for (const { state } of own(stored)) {
+  for (const { state } of ownEvents(stored)) {
     if (revision === undefined ? state.calls.length === 0 : state.revision === revision) found = state
   }
   return (
@@ -172,8 +171,8 @@ const stateAt = Effect.fnUntraced(function* (stored: StoredRun, revision: number
   )
 })
 
-/** The run's own events, each with the state that it leaves. */
-const own = function* ({ events, head }: StoredRun) {
+/** Yields the run's own events, each with the state after it. */
+const ownEvents = function* ({ events, head }: StoredRun) {
   const inherited = events.length - head.revision
   let state = evolveAll(undefined, events.slice(0, inherited))
   for (const event of events.slice(inherited)) {
@@ -182,8 +181,8 @@ const own = function* ({ events, head }: StoredRun) {
   }
 }
 
-/** Whether an event closed a turn: the answer has no calls, or the last of them got its result. */
-const isTurnClosed = (before: RunState | undefined, event: RunEvent, state: RunState): boolean =>
+/** Whether an event ended a turn: a model response without calls, or the result of the last open call. */
+const isTurnEnded = (before: RunState | undefined, event: RunEvent, state: RunState): boolean =>
   state.calls.length === 0 && (event._tag === "model.answered" || (before?.calls.length ?? 0) > 0)
 
 const previewLength = 120

@@ -1,5 +1,5 @@
 /**
- * Reading the state of a stored run.
+ * Reads the state of a stored run.
  *
  * @since 0.1.0
  */
@@ -13,8 +13,8 @@ import { loadRun } from "./internal/loadRun.ts"
 import { findSubRun } from "./internal/subRun.ts"
 
 /**
- * The state that a run's journal amounts to, also of a sub-agent's run. Decisions that the journal does not hold yet are not in it;
- * revocations of its grants are, wherever they were made.
+ * Reads a run and returns the state that is folded from its journal; the id may be that of a sub-agent's run. Decisions that the
+ * journal does not contain yet are not included. Revocations of the run's grants are, even if the journal does not contain them.
  *
  * **Errors**
  *
@@ -29,7 +29,7 @@ export const loadState = (runId: RunId): Effect.Effect<RunState, RunNotFound | R
     )
   )
 
-/** The state with what the store knows of its grants. */
+/** Adds the revocations that the store has of the state's grants. */
 const withRevocations = Effect.fnUntraced(function* (store: RunStore["Service"], state: RunState) {
   if (state.grants.every(({ revoked }) => revoked !== undefined)) return state
   const grants: Array<RunState["grants"][number]> = []

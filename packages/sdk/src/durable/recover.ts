@@ -1,7 +1,8 @@
 /**
- * Taking up what was left: runs whose process died, runs with new decisions, requests whose time is up.
+ * Drives the runs that are ready: runs whose process died, runs with new decisions or messages, requests that have expired.
  *
- * A run that only waits is never touched, however many wait. `recover` looks once; `Worker` keeps looking.
+ * A run that only waits is not read, so many held runs cost nothing. `recover` drives each ready run once; a `Worker` continues to do
+ * so.
  *
  * @since 0.1.0
  */
@@ -29,33 +30,37 @@ import type { RecoverOptions } from "./storedInput.ts"
 
 export type { WorkError } from "./internal/continueStored.ts"
 
-/** A run that was taken up, and what came of it. */
+/** A ready run, and the outcome of driving it. */
 export interface Recovered {
   readonly runId: RunId
   readonly agent: string
   readonly reason: ReadyRun["reason"]
-  /** What the run is now; `undefined` when it could not be taken up, or not to an end. */
+  /** The run's status afterwards. Absent if the run could not be driven until it was held or had ended. */
   readonly status?: Status
   /**
-   * Why it could not: another process has it, a tool is gone, the store failed. Without a status the run stays as it is; with one, all
-   * that can go on here has, and this is what the rest waits for.
+   * Why it could not: another process owns the run, a definition is missing, the store failed. Without a `status`, the run stays at its
+   * last commit. With one, everything that can continue in this program has, and `error` is what the rest waits for.
    */
   readonly error?: WorkError | RunDefect
 }
 
 /**
- * Takes up every run of these agents that needs a worker, and drives each until it is held or over.
+ * Drives the ready runs of these agents once, each until it is held or has ended, and returns the outcomes.
+ *
+ * **When to use**
+ *
+ * In a program that is started at intervals, or in a test. Use `Worker.run` in a process that stays up.
  *
  * **Details**
  *
- * After a process died in the middle of a run: read-only and idempotent calls are repeated; a side-effecting call that was
- * started is looked up with the tool's own `reconcile`, or else asked about (`inDoubt`). A run that another process has taken
- * up meanwhile is left to it.
+ * After a process died in the middle of a run, its read-only and idempotent calls are repeated. For any other call that was started,
+ * the tool's `reconcile` determines the outcome; without one, an `inDoubt` request is opened. A run that another process claims
+ * meanwhile is left to that process.
  *
  * **Errors**
  *
- * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
- * - `RunStoreError` — the store could not be asked. What goes wrong with one run is in its entry, and stops no other.
+ * - `OptionsInvalid` — an unknown key; the error names the nearest known one.
+ * - `RunStoreError` — the ready runs could not be read. A failure of one run is in its entry, and stops no other run.
  *
  * @category running
  * @since 0.1.0
@@ -93,10 +98,10 @@ export const recover: (
   return recovered
 })
 
-/** Runs to look at together. */
+/** The number of ready runs in a page. */
 export const pageSize = 100
 
-/** A page of the runs that need a worker. */
+/** Reads a page of the ready runs of these agents. */
 export const readyPage = (
   runtimes: ReadonlyArray<Runtime>,
   store: RunStore["Service"],
@@ -105,11 +110,11 @@ export const readyPage = (
 ): Effect.Effect<ReadonlyArray<ReadyRun>, RunStoreError> =>
   store.ready({ agents: namesOf(runtimes), limit, ...(after === undefined ? {} : { after }) })
 
-/** The names by which the runs of these agents may be stored. */
+/** The names under which runs of these agents may be stored: names and aliases. */
 const namesOf = (runtimes: ReadonlyArray<Runtime>): ReadonlyArray<string> =>
   runtimes.flatMap(({ bound }) => [bound.agent.name, ...(bound.agent.options.aliases ?? [])])
 
-/** Takes up one run. */
+/** Drives a ready run until it is held or has ended. Never fails: the error is in the result. */
 export const takeUp = (
   runtimes: ReadonlyArray<Runtime>,
   store: RunStore["Service"],
@@ -125,7 +130,7 @@ export const takeUp = (
       token.release()
       if (Exit.isSuccess(exit)) {
         const { status } = exit.value
-        // It is left at work for a program that has what is missing here.
+        // The run stays running, for a program that has the missing definition.
         const [missing] = status === "running" ? missingIn(runtime.bound, exit.value) : []
         return { ...ready, status, ...(missing === undefined ? {} : { error: missing.problem }) }
       }

@@ -1,5 +1,5 @@
 /**
- * Revoking a grant in a store.
+ * Revokes grants in a store.
  *
  * @since 0.1.0
  */
@@ -20,25 +20,25 @@ import { appendOnce, bestEffort } from "./internal/appendOnce.ts"
 import { loadRun } from "./internal/loadRun.ts"
 
 /**
- * Revokes a grant, and returns it: from then on no call starts under it, in every run, fork and process. Calls that it let through and
- * that have not started are asked about again. Needs no lease; the run may be worked on.
+ * Revokes a grant and returns it: no call starts under it any more, in any run, fork or process. Calls that it allowed and that have
+ * not started need approval again. A process may be driving the run; no lease is needed.
  *
  * **Details**
  *
- * `runId` is any run that has the grant: where it was given, a later one of the session, or a fork. The journals of runs that have
- * it record the revocation when they go on. The first revocation of a grant stands.
+ * `runId` is any run that has the grant: the run in which it was given, a later run of the session, or a fork. The journals of runs
+ * that have the grant record the revocation when they continue. If a grant is revoked twice, the first revocation stands.
  *
  * **Gotchas**
  *
- * A call starts with the commit that says so. A body whose start was committed before the revocation runs.
+ * A call starts with the commit of `tool.started`. A body whose start was committed before the revocation runs.
  *
  * **Errors**
  *
  * - `RunNotFound` — check the run's id.
  * - `GrantNotFound` — neither the run nor its session has this grant.
- * - `RunStoreError` — the store did not take the revocation: revoke it again. That the journal cannot say so yet is no failure: it is
- *   logged.
- * - `PrincipalInvalid` — say who revokes it: not in the name of `expiry` or `policy`.
+ * - `RunStoreError` — the revocation was not stored: revoke again. If it is stored and the journal cannot record it yet, this function
+ *   succeeds and logs a warning.
+ * - `PrincipalInvalid` — pass who revokes the grant; the names `expiry` and `policy` are reserved.
  *
  * @category running
  * @since 0.1.0
@@ -73,7 +73,7 @@ export const revokeGrant: (
       revocation,
       ...(given === undefined ? {} : { given })
     })
-    // The run that has it may be worked on: then its journal says so when the grant would be used.
+    // If a process drives the run, its journal records the revocation when the grant would be used.
     const record = appendOnce(runId, ({ state }, at) =>
       isEnded(state)
         ? []
@@ -86,7 +86,7 @@ export const revokeGrant: (
     return revoked
   })
 
-/** The grant as the run's own state holds it: a fork has those of its origin, and an earlier version kept no rows. */
+/** Finds the grant in the run's own state: a fork has the grants of its original, and an earlier version stored no rows. */
 const givenIn = Effect.fnUntraced(function* (store: RunStore["Service"], runId: RunId, grantId: GrantId) {
   const { state } = yield* loadRun(store, runId)
   const grant = find(state, grantId)

@@ -1,8 +1,8 @@
 /**
- * Runs a prompt with a store: journaled as it goes, held on disk, continued by its id in any process.
+ * Runs prompts with a store: each step is in the journal, and any process can continue the run by its id.
  *
- * Whoever works on a run has claimed it; a second one is refused with `RunBusy`. Decisions are taken by the store, once per
- * request, and may be made by anybody at any time; this function takes them to the run.
+ * A process claims a run before it drives it; a second process is refused with `RunBusy`. The store records decisions, once per
+ * request, from any process and at any time; this function delivers them to the run.
  *
  * @since 0.1.0
  */
@@ -29,28 +29,28 @@ import { rememberedState } from "./internal/remembered.ts"
 import { storedContinueShape, storedRunShape, storedStartShape } from "./internal/shapes.ts"
 import type { StoredContinueInput, StoredRunOptions, StoredStartInput } from "./storedInput.ts"
 
-/** What can go wrong around a stored run. Nothing that was acknowledged is lost by any of these. */
+/** Why a stored run was not driven until it was held or had ended. Acknowledged inputs and committed events are kept. */
 export type RunPromptStoredError = WorkError | RunSuspended
 
 /**
- * Runs a prompt until the run is held or over, with every step in the store.
+ * Runs a prompt, or continues a run by its id, until the run is held or has ended, with every step in the store.
  *
  * **Details**
  *
- * With a `prompt` a run is started, once for each id: a start that is tried again gets `RunExists`. Continuing a run that has ended
- * returns how it ended. Continuing one that still waits returns what it waits for, after the approval callback, where there is one, was
- * asked about that.
+ * With a `prompt`, a run is started, once per id: a repeated start fails with `RunExists`. Without one, the run `runId` continues. A
+ * run that has ended returns its result. A run that still waits returns its open requests, after the approval callback, if there is
+ * one, was called with them.
  *
  * **Errors**
  *
  * - Those of `runPrompt`.
  * - `RunNotFound`, `RunExists` — check the id.
- * - `RunBusy` — another process works on it; the result will be in the store.
+ * - `RunBusy` — another process drives the run; the result will be in the store.
  * - `SessionBusy` — the session's last run has not ended.
  * - `RunRemoved` — the session's last run was removed before the new one was stored: start again.
- * - `RunConflict`, `LeaseLost` — another process took over; continue the run later.
+ * - `RunConflict`, `LeaseLost` — another process has claimed the run; continue it later.
  * - `RunStoreError` — the store failed; see its `reason`.
- * - `RunSuspended` — `suspension` stopped the work on it; it is in the store as it stood.
+ * - `RunSuspended` — `suspension` stopped the drive; the run is in the store as of its last commit, and can be continued.
  *
  * @category running
  * @since 0.1.0
@@ -68,7 +68,7 @@ const running = Effect.fnUntraced(function* <Output>(
   options: StoredRunOptions = {}
 ) {
   const store = yield* RunStore
-  // Who is refused at once may ask again at once, for ever.
+  // A caller that repeats a refused call at once must not block the event loop.
   yield* letTurn
   const isStart = "prompt" in given
   const read = yield* requireOptions(
@@ -94,7 +94,7 @@ const running = Effect.fnUntraced(function* <Output>(
     Effect.sync(() => token.release())
   )
   const result = yield* toResult<Output>(runtime, state)
-  // At work, unless it waits for a definition that another program has.
+  // A running run was suspended, unless it waits for a definition that another program has.
   const isLeft = result.status === "interrupted" && (result.missing === undefined || isSuspended(work))
   if (state.status === "running" && isLeft) return yield* new RunSuspended({ runId: state.runId })
   return result
@@ -129,7 +129,7 @@ const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartI
   )
 })
 
-/** The state that the session's next run builds on, and the agent that it came about under. */
+/** The state that the session's next run builds on, and the agent with which that run was started. */
 const lastOf = Effect.fnUntraced(function* (store: Store, sessionId: SessionId) {
   const last = yield* store.latest(sessionId)
   if (last === undefined) return undefined

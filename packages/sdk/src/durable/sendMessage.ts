@@ -1,5 +1,5 @@
 /**
- * Sending a message to a stored run, whichever process works on it.
+ * Sends a message to a stored run, also one that another process drives.
  *
  * @since 0.1.0
  */
@@ -24,33 +24,33 @@ import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
 import { findSubRun } from "./internal/subRun.ts"
 
-/** How a message is sent. */
+/** Options of `sendMessage`. */
 export interface SendOptions {
-  /** Chosen by the caller: a message that is sent again with the same id is the same message. Default: made. */
+  /** Identifies the message, so that a repeated send stores it once. Default: a new id. */
   readonly messageId?: string
 }
 
 const shape = shapeOf<SendOptions>({ messageId: "anything" })
 
 /**
- * Sends a message to a run and says under which id it is kept. It is in the store when this returns, and is not lost: whoever
- * works on the run delivers it with the run's next turn; a run that is held is taken up for it by a worker, or when somebody
- * resumes it.
+ * Sends a message to a run and returns a receipt with the message's id. The message is in the store when this returns, and is not lost:
+ * the process that drives the run delivers it with the next turn. A held run is continued for it by a worker, or by the next caller
+ * that resumes the run.
  *
  * **Details**
  *
- * With the run of a sub-agent it is said to that one, and read before its next turn, once whoever works on the run that it lies in has
- * taken it. One that has ended by then leaves the message to the agent that it has worked for, which reads whom it was for.
+ * With the id of a sub-agent's run, that sub-agent reads the message before its next turn, once the process that drives the root has
+ * taken it. If the sub-agent has ended by then, its lead receives the message, with the name of the sub-agent.
  *
- * Send it again with the same `messageId` when you do not know whether it was sent: it is delivered once. Only a run whose end
- * comes before its next turn does not take it; then it stays readable in the store.
+ * If it is not known whether a message was sent, send it again with the same `messageId`: it is delivered once. Only a run that ends
+ * before its next turn does not read the message, which then stays readable in the store.
  *
  * **Errors**
  *
  * - `RunNotFound` — check the id.
- * - `RunEnded` — start a new run in its session with a prompt; of a sub-agent's run, say it to the run that it has worked for.
- * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
- * - `EmptyPrompt`, `MessageInvalid` — say something; choose another `messageId`.
+ * - `RunEnded` — start a new run in its session with a prompt; for a sub-agent's run, send the message to its lead.
+ * - `OptionsInvalid` — an unknown key; the error names the nearest known one.
+ * - `EmptyPrompt`, `MessageInvalid` — give the message content; choose another `messageId`.
  * - `RunStoreError` — send it again.
  *
  * @category running
@@ -71,7 +71,7 @@ export const sendMessage: (
   const content = yield* decodePrompt(prompt)
   const { messageId } = options
   if (typeof messageId === "string" && redactText(scrubber, messageId) !== messageId) {
-    // It is no text that could be cleaned: the journal must know the message by the id that it was sent under.
+    // The id cannot be scrubbed: the journal must contain the id under which the message was sent.
     return yield* new MessageInvalid({ issues: "its messageId has the form of a secret" })
   }
   const message = redactMessage(scrubber, { content, ...(messageId === undefined ? {} : { messageId }) })
@@ -79,7 +79,7 @@ export const sendMessage: (
   if (found === undefined) return yield* store.send(runId, message)
   const { path, root, state, stored } = found
   if (isEnded(state) || isEnded(root)) {
-    // Sent again it gets its answer, whatever has come of the run.
+    // A message that is sent again gets its receipt even if the run has ended.
     const known = takenBy(
       stored.events.filter((event) => eventOfSubAgent(event, path) !== undefined || tookFor(event, runId))
     )

@@ -1,5 +1,5 @@
 /**
- * What a stored run is started, continued, forked and recovered with.
+ * The inputs and options of the functions that start, continue, fork and recover stored runs.
  *
  * @since 0.1.0
  */
@@ -12,71 +12,75 @@ import type { Allotted } from "../run/internal/startOptions.ts"
 import type { Prompt } from "../run/Mail.ts"
 import type { ContinueInput, RunOptions, StartInput } from "../run/runInput.ts"
 
-/** A new run; with a `sessionId`, the next one of that session. */
+/** Input that starts a stored run; with a `sessionId`, the next run of that session. */
 export interface StoredStartInput extends StartInput {
-  /** A name for the run, so that a start that is tried again does not start it twice. Default: made. */
+  /** The run's id, so that a repeated start does not start it twice. Default: a new id. */
   readonly runId?: RunId
   /**
-   * The agent that answers: the runtime's own, or one that it hands over to, at any remove. Default: the one that has the session, if it
-   * is one of these; else the runtime's own.
+   * The name of the agent that answers: the runtime's agent, or one that it hands over to, directly or through others. Default: the
+   * agent that has the conversation, if it is one of these; otherwise the runtime's agent.
    */
   readonly answeredBy?: string
   /**
-   * Set when the prompt may have been run before, under the same `runId`, in a store that lost it: a backup older than the run was
-   * restored. Each side effect is then in doubt before its first start: the tool's `reconcile` is asked, or an `inDoubt` request opened.
+   * Set it if the store may have lost an earlier run of this prompt with the same `runId`, because a backup older than that run was
+   * restored. Each side effect is then in doubt before its first start: the tool's `reconcile` determines the outcome, or an `inDoubt`
+   * request is opened.
    */
   readonly mayRepeat?: boolean
 }
 
-/** A stored run to go on with. */
+/** Input that continues a stored run. */
 export interface StoredContinueInput extends Omit<ContinueInput, "state" | "prompt"> {
   readonly runId: RunId
-  /** Decisions to take first. Those that were taken already, by anybody, are found in the store. */
+  /** Decisions to record first. Decisions that are already recorded are read from the store. */
   readonly decisions?: ReadonlyArray<DecisionInput>
-  /** What the user says to the run. Held: queued until its calls are settled. Ended: a new run in its session. */
+  /**
+   * A message of the user. For a run that has not ended: queued until its open calls are settled. For an ended run: starts the
+   * session's next run.
+   */
   readonly message?: Prompt
 }
 
-/** How stored runs are suspended. */
+/** Option that suspends stored runs. */
 export interface SuspensionOptions {
-  /** Stops the work on a run without ending it: `RunSuspended`. */
+  /** Stops driving a run without ending it; the function fails with `RunSuspended`. */
   readonly suspension?: Suspension
   /** @deprecated Use `suspension`. */
   readonly leaving?: Suspension
 }
 
-/** How a stored run is watched, cancelled and suspended. */
+/** Options of driving a stored run. */
 export interface StoredRunOptions extends RunOptions, SuspensionOptions {}
 
-/** Where to fork, and how to go on from there. */
+/** Input of `forkRun`: the original, the revision, and how the fork continues. */
 export interface ForkInput extends Allotted {
   readonly runId: RunId
   /**
-   * The last event that the fork shares with the run: its place in the run's own journal, from 1; see `rewindPoints`.
-   * Default: the last one at which no call was open.
+   * The number of events of the original's own journal that the fork builds on, from 1; see `rewindPoints`. Default: the last revision
+   * at which no call was open.
    */
   readonly revision?: number
-  /** What the user says instead of what followed. */
+  /** The message of the user that replaces what followed in the original. */
   readonly prompt: Prompt
-  /** A name for the fork, so that one that is tried again is not made twice. Default: made. */
+  /** The fork's id, so that a repeated call does not fork twice. Default: a new id. */
   readonly newRunId?: RunId
-  /** A session that has no runs. Default: made. */
+  /** The fork's session, which must have no runs. Default: a new session. */
   readonly sessionId?: SessionId
   /**
-   * Changes to the limits: to the agent's, and to what the caller of the original has changed of them. What the original has spent does
-   * not count against them.
+   * Changes to the agent's limits, added to the changes that the original's caller gave. The original's usage does not count against
+   * them.
    */
   readonly limits?: Partial<Limits>
-  /** Replaces the agent's approval policy. Default: the policy that the caller of the original has given, if any. */
+  /** Replaces the agent's approval policy. Default: the policy that the original's caller gave, if any. */
   readonly policy?: ApprovalPolicy
-  /** The agent that answers; see `StoredStartInput`. Default: the one that had the conversation at that moment. */
+  /** The name of the agent that answers; see `StoredStartInput`. Default: the agent that had the conversation at that revision. */
   readonly answeredBy?: string
 }
 
-/** How runs are taken up. */
+/** Options of `recover`. */
 export interface RecoverOptions extends Pick<RunOptions, "onUpdate">, SuspensionOptions {
-  /** At most this many runs; those that cannot be taken up do not count. Default 100. */
+  /** Maximum number of runs to drive. Runs with an error do not count. Default: 100. */
   readonly limit?: number
-  /** Runs at the same time. Default 10. */
+  /** Maximum number of runs to drive at the same time. Default: 10. */
   readonly concurrency?: number
 }

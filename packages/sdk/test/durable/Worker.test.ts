@@ -267,7 +267,7 @@ describe("a worker", () => {
         ["ToolUnavailable", "ToolUnavailable", "ToolUnavailable", "ToolUnavailable"]
       )
       assert.strictEqual(said.length, 4)
-      assert.include(said[0], `The run ${runId} cannot be taken up`)
+      assert.include(said[0], `The run ${runId} cannot be driven`)
       assert.include(said[0], "define it again")
     })
   )

@@ -285,10 +285,7 @@ describe("an archive of a run", () => {
             const renamed: unknown = JSON.parse(text.replaceAll(`"${runId}`, `"${runId}${end}`))
             const error = yield* Effect.flip(importRun(renamed))
             assert.strictEqual(error._tag, "ArchiveInvalid")
-            assert.include(
-              error.message,
-              `its run ${runId}${end} has an id that says where in another run it lies`
-            )
+            assert.include(error.message, `its run ${runId}${end} has the form of an id inside another run`)
           }
           assert.deepStrictEqual(yield* (yield* RunStore).list(), [])
           assert.strictEqual(yield* importRun(JSON.parse(text.replaceAll(runId, "moved.t1"))), "moved.t1")
@@ -330,7 +327,7 @@ describe("an archive of a run", () => {
         yield* store.append({ lease, expected: revision, events, status: "running" })
         const archive = yield* exportRun(runId)
         const error = yield* Effect.flip(importRun({ ...archive, runs: [{ ...archive.runs[0] }] }))
-        assert.include(error.message, "was at work")
+        assert.include(error.message, "was running when it was exported")
       })
     )
   )

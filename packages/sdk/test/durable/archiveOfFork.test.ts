@@ -326,8 +326,14 @@ describe("the archives of a fork and its original", () => {
       ]
       const since = two.since!
       const wrong: ReadonlyArray<readonly [unknown, string]> = [
-        [{ ...archive, runs: [one, { ...two, since: { ...since, status: "completed" } }, last] }, "go on"],
-        [{ ...archive, runs: [one, { ...two, since: { ...since, status: "running" } }, last] }, "go on"],
+        [
+          { ...archive, runs: [one, { ...two, since: { ...since, status: "completed" } }, last] },
+          "continue as it says"
+        ],
+        [
+          { ...archive, runs: [one, { ...two, since: { ...since, status: "running" } }, last] },
+          "continue as it says"
+        ],
         [
           {
             ...archive,
@@ -340,7 +346,7 @@ describe("the archives of a fork and its original", () => {
             ...archive,
             runs: [one, { ...two, since: { ...since, revision: 4, events: since.events.slice(0, -1) } }, last]
           },
-          "go on"
+          "continue as it says"
         ],
         [{ ...archive, runs: [one, { ...two, since: { ...since, events: [{}] } }, last] }, "the form"],
         [{ ...archive, runs: [one, one, two, last] }, "twice"],
@@ -356,9 +362,12 @@ describe("the archives of a fork and its original", () => {
               last
             ]
           },
-          "go on"
+          "continue as it says"
         ],
-        [{ ...archive, runs: [one, two, { ...last, since: { ...since, events: [] } }] }, "go on"],
+        [
+          { ...archive, runs: [one, two, { ...last, since: { ...since, events: [] } }] },
+          "continue as it says"
+        ],
         [{ ...archive, runs: [one, { ...two, since: { ...since, decisions: 1 } }, last] }, "the form"],
         [
           {

@@ -87,7 +87,7 @@ describe("doubtLaterEffects", () => {
           )
           assert.include(
             (yield* explain(runId)).text,
-            `It waits to be told whether write has happened: ${doubted.reason}, asked`
+            `It waits for a decision on whether write has happened: ${doubted.reason}, asked`
           )
           const { requestId } = doubted
           yield* decideStored([runtime], { _tag: "supply", requestId, by: "ann", result: "it is there" })

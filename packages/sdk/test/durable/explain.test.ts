@@ -60,7 +60,7 @@ describe("explain", () => {
       const explained = yield* explain(held.runId)
       assert.deepStrictEqual(explained.resuming, ["run write", "wait for the open request"])
       assert.strictEqual(explained.waitsFor.length, 1)
-      assert.include(explained.text, "ann has decided (approve) and nobody has acted on it yet.")
+      assert.include(explained.text, "ann has decided (approve), and the run has not acted on it yet.")
       assert.deepStrictEqual(write.ran, [])
       assert.deepStrictEqual(yield* store.head(held.runId), before)
     })
@@ -88,12 +88,12 @@ describe("explain", () => {
       const lease = yield* store.create({ ...left, events: [first!, ...rest], ttl: "1 minute" })
       assert.strictEqual(
         (yield* explain(runId)).text,
-        `The run ${runId} of a is being worked on by worker 1, who has it until in 1 minute (1970-01-01T00:01:00.000Z) at least.`
+        `The run ${runId} of a is driven by worker 1, whose lease ends in 1 minute (1970-01-01T00:01:00.000Z) at the earliest.`
       )
       yield* store.release(lease)
       assert.strictEqual(
         (yield* explain(runId)).text,
-        `The run ${runId} of a was left at work, and nobody works on it. Resuming it would find out whether pay has happened, without running it again.`
+        `The run ${runId} of a is running, and no process drives it. Resuming it would find out whether pay has happened, without running it again.`
       )
     })
   )

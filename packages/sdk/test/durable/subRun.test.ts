@@ -298,7 +298,7 @@ describe("the explanation of a sub-agent's run", () => {
         yield* sendMessage(helperRun, "one thing more")
         yield* cancelRun(writerRun, "enough")
         assert.include((yield* explain(scoutRun)).text, "A message waits to be read.")
-        assert.include((yield* explain(writerRun)).text, "Somebody has asked for run.t1.2 to end.")
+        assert.include((yield* explain(writerRun)).text, "Cancellation of run.t1.2 was requested.")
         assert.notInclude((yield* explain(writerRun)).text, "A message waits")
       })
     )
@@ -319,7 +319,10 @@ describe("the explanation of a sub-agent's run", () => {
         expect(yield* runPromptStored(runtime, { prompt: "go", runId }), "interrupted")
         const explained = yield* explain(scoutRun)
         assert.deepStrictEqual([explained.status, explained.waitsFor], ["held", []])
-        assert.include(explained.text, "It works for the run run of lead, which is held, and it with that.")
+        assert.include(
+          explained.text,
+          "It works for the run run of lead, which is held; this run is held with it."
+        )
         assert.include((yield* explain(runId)).text, "for a larger treeTurns budget")
       })
     )

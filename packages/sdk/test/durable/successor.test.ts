@@ -56,7 +56,7 @@ describe("a prompt after a failed run", () => {
       const { pay, runtime } = yield* failed
       assert.include(
         (yield* explain(runId)).text,
-        "ann has decided (approve) and nobody has acted on it yet."
+        "ann has decided (approve), and the run has not acted on it yet."
       )
       const { runId: next, state } = expect(
         yield* runPromptStored(runtime, { prompt: "again", sessionId }),

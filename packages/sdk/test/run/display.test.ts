@@ -120,7 +120,7 @@ describe("explain", () => {
           startImmediately: true
         }
       )
-      assert.include(yield* assertShown("r" as RunId), `is being worked on by ${line(hostile)}`)
+      assert.include(yield* assertShown("r" as RunId), `is driven by ${line(hostile)}`)
     })
   )
 })

@@ -1,5 +1,5 @@
 /**
- * Appending to a stored run that no process works on, in one short lease.
+ * Appends events to a stored run that no process drives, under a short lease.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -12,10 +12,10 @@ import { RunStore } from "../../store/RunStore.ts"
 import { type LoadedRun, loadRun } from "./loadRun.ts"
 import { checkReadable } from "./storeJournal.ts"
 
-/** Long enough to append once. */
+/** Lasts for one append. */
 const ttl = "15 seconds"
 
-/** Claims a run, appends what `make` says about its state, and gives it back. */
+/** Claims a run, appends the events that `make` returns for its state, and releases the lease. */
 export const appendOnce = Effect.fnUntraced(function* (
   runId: RunId,
   make: (
@@ -39,7 +39,7 @@ export const appendOnce = Effect.fnUntraced(function* (
     if (!Arr.isReadonlyArrayNonEmpty(events)) return
     yield* checkReadable(events)
     const status = evolveAll(state, events)?.status ?? state.status
-    // A run that is appended to like this is not taken up.
+    // These events never resume an ended run, so its session is never busy.
     yield* Effect.catchTag(
       store.append({ lease, expected: state.revision, events, status }),
       "SessionBusy",
@@ -49,7 +49,7 @@ export const appendOnce = Effect.fnUntraced(function* (
   yield* Effect.ensuring(append, Effect.ignore(store.release(lease)))
 })
 
-/** A step after what was acknowledged: it is logged when it fails, and the next owner of the run takes it. */
+/** Runs a step that follows an acknowledged write. A failure is logged, and the run's next owner takes the step. */
 export const bestEffort = <E extends { readonly message: string }, R>(
   step: Effect.Effect<void, E, R>,
   what: string

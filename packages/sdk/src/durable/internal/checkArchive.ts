@@ -1,5 +1,5 @@
 /**
- * The form of an archive, and whether what it says adds up.
+ * The form of an archive, and the check that it is consistent.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -16,15 +16,15 @@ import { SentMessage } from "../../store/SentMessage.ts"
 import { foldSoundly, mailProblem, noKnownIds, stateProblem } from "./soundArchive.ts"
 
 const mail = {
-  /** Decisions that were taken and that the journal does not hold yet. */
+  /** Decisions that the journal does not contain yet. */
   decisions: Schema.Array(Decision),
-  /** Messages that were sent to it and that the journal does not hold yet. */
+  /** Messages that the journal does not contain yet. */
   messages: Schema.optionalKey(Schema.Array(SentMessage)),
-  /** The reason of a request to cancel it that nothing has acted on yet. */
+  /** The reason of a cancellation request that the run has not acted on yet. */
   cancelReason: Schema.optionalKey(Schema.String)
 }
 
-/** A run, and those that it builds on, oldest first. Decisions, messages and a request to cancel are those of the last one. */
+/** A run and the runs that it builds on, oldest first. `decisions`, `messages` and `cancelReason` are those of the last run. */
 export const RunArchive = Schema.Struct({
   format: Schema.Literal("fermata.run"),
   /** The version of the events; see `RunEvent.version`. */
@@ -34,21 +34,21 @@ export const RunArchive = Schema.Struct({
       runId: RunId,
       sessionId: SessionId,
       agent: Schema.String,
-      /** After `events`. */
+      /** The status after `events`. */
       status: Status,
-      /** How many `events` there are. Left out by earlier versions. */
+      /** The number of `events`. Absent in archives of earlier versions. */
       revision: Schema.optionalKey(Revision),
       parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
-      /** All events of the last run; of the others, those that the next one builds on. */
+      /** The events of the run; of a run that another one builds on, only those that the next run builds on. */
       events: RunEvents,
       /**
-       * How a run that another one builds on went on. Left out when it ended there with nothing left over; when it was at work, since
-       * nothing can go on with a run at work but its own store; and when that part of it is damaged.
+       * What a run that another one builds on did after `events`. Absent if it ended there without mail, if it was running (only its
+       * own store can continue it), or if this part is damaged.
        */
       since: Schema.optionalKey(
         Schema.Struct({
           status: Status,
-          /** How many events the run has, those that the next one builds on included. Left out by earlier versions. */
+          /** The number of all events of the run, including `events`. Absent in archives of earlier versions. */
           revision: Schema.optionalKey(Revision),
           events: RunEvents,
           ...mail
@@ -57,7 +57,7 @@ export const RunArchive = Schema.Struct({
     })
   ),
   ...mail,
-  /** Grants of these runs that were revoked: they stay revoked where the archive is imported. */
+  /** The grants of these runs that were revoked. They stay revoked where the archive is imported. */
   revoked: Schema.optionalKey(
     Schema.Array(Schema.Struct({ grant: Grant, runId: RunId, sessionId: SessionId }))
   )
@@ -65,7 +65,7 @@ export const RunArchive = Schema.Struct({
 export type RunArchive = typeof RunArchive.Type
 export type ArchivedRun = RunArchive["runs"][number]
 
-/** The value is not the archive of a run that can be stored. Nothing was written. */
+/** An import was refused: the value is not an archive of a run that can be stored. Nothing was written. */
 export class ArchiveInvalid extends Schema.TaggedError<ArchiveInvalid>()("ArchiveInvalid", {
   problem: Schema.String
 }) {
@@ -76,16 +76,16 @@ export class ArchiveInvalid extends Schema.TaggedError<ArchiveInvalid>()("Archiv
 
 export type Mail = Pick<RunArchive, "cancelReason" | "decisions" | "messages">
 
-/** Levels of JSON that an archive may have: the journal's own bound is half of it. */
+/** The maximum nesting of an archive as JSON: twice the limit of a journal. */
 const maxDepth = 400
 
 const decode = Schema.decodeUnknownEffect(RunArchive)
 
 const invalid = (problem: string) => new ArchiveInvalid({ problem })
 
-/** The value as plain JSON, whatever kind of object it was. */
+/** Copies a value as plain JSON, without getters, prototypes and proxies. */
 const plain = Effect.fnUntraced(function* (given: unknown) {
-  // Also looking at it may throw: it may have getters, or be a proxy.
+  // Reading the value may throw: it may have getters, or be a proxy.
   const isTooDeep = yield* Effect.try({ try: () => isDeeperThan(given, maxDepth), catch: notJson })
   if (isTooDeep) return yield* invalid(`it nests deeper than ${maxDepth} levels`)
   return yield* Effect.try({ try: () => JSON.parse(JSON.stringify(given)) as unknown, catch: notJson })
@@ -93,14 +93,16 @@ const plain = Effect.fnUntraced(function* (given: unknown) {
 
 const notJson = () => invalid("it is not JSON")
 
-/** Whether all events are there that an archive says there are. */
+/** Whether the archive has as many events as it states. */
 const isWhole = (revision: Revision | undefined, count: number): boolean =>
   revision === undefined || revision === count
 
-/** The archive, if its runs add up and are what they say they are. */
+/** Decodes an archive, and fails if its runs are inconsistent. */
 export const checkArchive = Effect.fnUntraced(function* (given: unknown, now: Timestamp) {
   const json = yield* plain(given)
-  const archive = yield* Effect.mapError(decode(json), () => invalid("it does not have the form of one"))
+  const archive = yield* Effect.mapError(decode(json), () =>
+    invalid("it does not have the form of an archive")
+  )
   if (archive.version > eventVersion) {
     return yield* invalid(`it was written by a newer Fermata (version ${archive.version}): update first`)
   }
@@ -112,7 +114,7 @@ export const checkArchive = Effect.fnUntraced(function* (given: unknown, now: Ti
     const { agent, events, parent, runId, sessionId, since, status } = run
     if (isDerivedId(runId)) {
       return yield* invalid(
-        `its run ${runId} has an id that says where in another run it lies (".t1.1", ".r1"), and could not be found by it`
+        `its run ${runId} has the form of an id inside another run (".t1.1", ".r1"), and could not be found by it`
       )
     }
     if (events.length < (run === last ? 2 : 1)) return yield* invalid("it has a run without a turn")
@@ -150,7 +152,7 @@ export const checkArchive = Effect.fnUntraced(function* (given: unknown, now: Ti
     if (state.status !== status) return yield* invalid(`its run ${runId} is not ${status}`)
     if (run === last && status === "running") {
       return yield* invalid(
-        `the run ${runId} was at work when it was exported: export it when it is held or over`
+        `the run ${runId} was running when it was exported: export it when it is held or has ended`
       )
     }
     if (run === last) yield* sound(state, archive)
@@ -163,7 +165,7 @@ export const checkArchive = Effect.fnUntraced(function* (given: unknown, now: Ti
       const later = yield* fold(state, since.events)
       const isItself = later?.runId === runId && later.revision === events.length + since.events.length
       if (run === last || !isItself || later.status !== since.status || since.status === "running") {
-        return yield* invalid(`its run ${runId} did not go on as it says`)
+        return yield* invalid(`its run ${runId} did not continue as it says`)
       }
       yield* sound(later, since)
     }

@@ -1,9 +1,9 @@
 /**
- * When a checkpoint is written, and what of it.
+ * Decides when a checkpoint is written, and what it contains.
  *
- * A conversation pays for its own: the run that goes on with one writes what the run before it came to, since it has that in memory,
- * and nobody reads what nobody goes on with. A run that is held writes its own. Both write only what no checkpoint has yet, so that
- * all of them together are as long as the history, and only when enough of it has come.
+ * The next run of a session writes the checkpoint of the run before it, because it has that run's state in memory; a run that no run
+ * follows costs nothing. A held run writes its own checkpoint. A checkpoint contains only what no earlier checkpoint has, and is
+ * written only when there is enough of it, so that all checkpoints of a session together are as long as its history.
  */
 import * as Context from "effect/Context"
 import { encode, version } from "../../domain/CheckpointCodec.ts"
@@ -12,28 +12,31 @@ import type { RunId } from "../../domain/Id.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { NewCheckpoint } from "../../store/RunStorePort.ts"
 
-/** How many chunks of the history a new checkpoint must have that the one before has not. With 0 there is always one. */
+/** The number of new chunks of the history from which a checkpoint is written. With 0, every checkpoint is written. */
 export const CheckpointEvery = Context.Reference<number>("@fermata/sdk/durable/CheckpointEvery", {
   defaultValue: () => 2
 })
 
-/** The newest checkpoint that a state builds on; `undefined` when the store has none. */
+/** The newest checkpoint that a state builds on; `undefined` if the store has none. */
 export type CheckpointBase = NewCheckpoint["base"]
 
-/** A state that is stored, and what the store has for reading it. */
+/** A stored state, and the checkpoint that it builds on. */
 export interface CheckpointedState {
   readonly state: RunState
-  /** `unknown` where the store was not read: then no checkpoint is written. */
+  /** `unknown` if the store was not read; then no checkpoint is written. */
   readonly saved: CheckpointBase | "unknown"
 }
 
-/** What is known of the checkpoints of a run that is being driven. */
+/** The checkpointing of a run that is being driven. */
 export interface Checkpointing {
   readonly every: number
   saved: CheckpointedState["saved"]
 }
 
-/** What makes a checkpoint of a state, if it is worth one. Sub-agents at work would be written again each time. */
+/**
+ * The new part of a state's checkpoint; `undefined` if it is too small to be written. A state with open sub-agents gets no checkpoint,
+ * because their states would be written again each time.
+ */
 export const checkpointOf = (
   { saved, state }: CheckpointedState,
   every: number
@@ -49,7 +52,7 @@ export const checkpointOf = (
   return { version, ...(saved === undefined ? {} : { base: saved }), ...pieces }
 }
 
-/** What a state builds on once its checkpoint is written. */
+/** What a state builds on after its checkpoint is written. */
 export const savedAs = (runId: RunId, { base, chunks }: NewCheckpoint): CheckpointBase => ({
   runId,
   chunks: (base?.chunks ?? 0) + chunks.length

@@ -1,5 +1,5 @@
 /**
- * Working on a stored run: claimed, loaded, driven, and given back.
+ * Drives stored runs: claims a run, loads it, drives it, and releases its lease.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -51,7 +51,7 @@ import { checkReadable, recordExpiries, storeJournal } from "./storeJournal.ts"
 
 type Store = RunStore["Service"]
 
-/** What can go wrong around a stored run. Nothing that was acknowledged is lost by any of these. */
+/** Why a stored run was not driven until it was held or had ended. Acknowledged inputs and committed events are kept. */
 export type WorkError =
   | RunPromptError
   | SessionBusy
@@ -63,7 +63,7 @@ export type WorkError =
   | LeaseLost
   | RunStoreError
 
-/** Who works on a run, and how that is watched and ended. */
+/** The runtime and the store that drive a run, with the tokens that cancel and suspend it. */
 export interface Work extends RunOptions {
   readonly runtime: Runtime
   readonly store: Store
@@ -71,15 +71,15 @@ export interface Work extends RunOptions {
   readonly suspension?: Suspension | undefined
 }
 
-/** What suspends a run, also where the option has its earlier name. */
+/** Reads the option `suspension`, also under its earlier name. */
 export const suspensionOf = ({ leaving, suspension = leaving }: SuspensionOptions): Suspension | undefined =>
   suspension
 
 const ttlOf = (runtime: Runtime) => runtime.options.leaseTtl ?? "15 seconds"
 
 /**
- * Commits the first event, which holds the user's message, before anything else happens; then drives the run. `previous` is the
- * run before it in the session, as it was left.
+ * Commits the first event, which contains the user's message, before anything else happens; then drives the run. `previous` is the
+ * state of the run before it in the session.
  */
 export const create = Effect.fnUntraced(function* (
   { onUpdate, runtime, store, suspension, token }: Work,
@@ -121,14 +121,14 @@ export const create = Effect.fnUntraced(function* (
   }
   const journal = storeJournal(store, owned, checkpointing)
   const observer = yield* observing(runtime, onUpdate)
-  const going = { clock, runtime, journal, token, suspension, onUpdate: observer }
-  const work = drive({ ...going, state, staged: [], committed: [event] })
-  const end = yield* underLease(store, owned, token, work)
+  const options = { clock, runtime, journal, token, suspension, onUpdate: observer }
+  const driven = drive({ ...options, state, staged: [], committed: [event] })
+  const end = yield* underLease(store, owned, token, driven)
   remember(store, { state: end, saved: checkpointing.saved }, { from, to })
   return end
 })
 
-/** A stored run to go on with. */
+/** Input that continues a stored run. */
 export interface Continuation extends LimitsAndPolicy, Allotted {
   readonly runId: RunId
   readonly decisions?: ReadonlyArray<DecisionInput>
@@ -136,7 +136,7 @@ export interface Continuation extends LimitsAndPolicy, Allotted {
   readonly answeredBy?: string
 }
 
-/** Claims a run and goes on with it until it is held or over; a run with nothing to do is left as it is. */
+/** Claims a run and drives it until it is held or has ended. A run that can only wait does not change. */
 export const continueStored = Effect.fnUntraced(function* (
   work: Work,
   { answeredBy, decisions = [], limits, message, policy, runId, "~allotted": allotted }: Continuation
@@ -153,7 +153,7 @@ export const continueStored = Effect.fnUntraced(function* (
   const checkpointing: Checkpointing = { every: yield* CheckpointEvery, saved: "unknown" }
   const journal = storeJournal(store, owned, checkpointing)
   let previous: Parameters<typeof create>[2]
-  const going = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
+  const driven = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
     const stored = yield* loadRun(store, runId)
     const { saved } = stored
     const before = stored.state
@@ -163,15 +163,15 @@ export const continueStored = Effect.fnUntraced(function* (
     yield* requireSoundDecisions(reopened(before), decided)
     const hasMail = stored.messages.length > 0
     const isGiven = limits !== undefined || policy !== undefined || allotted !== undefined
-    const asked = prompt !== undefined || isGiven || (hasMail && !isEnded(state))
-    if (isEnded(state) && !asked && state.status !== "error") return state
-    if (next(state)._tag === "Hold" && state.status === "held" && !asked && decided.length === 0) {
+    const hasInput = prompt !== undefined || isGiven || (hasMail && !isEnded(state))
+    if (isEnded(state) && !hasInput && state.status !== "error") return state
+    if (next(state)._tag === "Hold" && state.status === "held" && !hasInput && decided.length === 0) {
       const cancelled = (yield* journal.renewLease).cancelReason
       if (cancelled !== undefined) token.cancel(cancelled)
       else {
-        state = yield* warn(journal, state, clock.currentTimeMillisUnsafe())
-        // Somebody who can be asked here may not have been asked before.
-        if (!isCallbackAsked(runtime, state) && !(yield* isAnyHidden(store, state))) return state
+        state = yield* recordWarnings(journal, state, clock.currentTimeMillisUnsafe())
+        // This program's approval callback may not have been called with these requests.
+        if (!isCallbackAsked(runtime, state) && !(yield* lacksRequest(store, state))) return state
       }
     }
 
@@ -181,7 +181,7 @@ export const continueStored = Effect.fnUntraced(function* (
       answeredBy,
       asks: true,
       decided,
-      // What is said to a sub-agent waits for it.
+      // Messages to a sub-agent wait for that sub-agent, except a cancellation.
       hasMail: stored.messages.some(({ ends }) => ends === true),
       ...withoutUndefined({ limits, policy, "~allotted": allotted })
     })
@@ -193,29 +193,29 @@ export const continueStored = Effect.fnUntraced(function* (
     const staged = continued.events
     const observer = yield* observing(runtime, onUpdate, state)
     const { missing } = continued
-    const going = { clock, runtime, journal, token, suspension, onUpdate: observer, hasMail, missing }
-    const end = yield* drive({ ...going, state: continued.state, staged })
+    const options = { clock, runtime, journal, token, suspension, onUpdate: observer, hasMail, missing }
+    const end = yield* drive({ ...options, state: continued.state, staged })
     const { createdAt } = stored.head
     remember(store, { state: end, saved: checkpointing.saved }, { from: createdAt, to: createdAt })
     return end
   })
-  const end = yield* underLease(store, owned, token, going)
+  const end = yield* underLease(store, owned, token, driven)
   return "events" in end ? yield* create(work, end, previous) : end
 })
 
-/** Whether the approval callback is asked about what the run waits for when it is gone on with. */
+/** Whether the approval callback is called with the run's open requests when the run continues. */
 export const isCallbackAsked = ({ options }: Runtime, state: RunState): boolean =>
   options.approvalCallback !== undefined && interruptions(state).length > 0
 
-/** The state in which decisions about a run that failed are acted on. */
+/** The state in which the decisions on a failed run's requests are acted on. */
 const reopened = (state: RunState): RunState =>
   state.status === "error" ? evolve(state, { _tag: "run.resumed", at: state.startedAt }) : state
 
 /**
- * Whether the inbox lacks a request that the run waits for: earlier versions closed those of a run that failed, and did not open them
- * when it was resumed. Resuming it does.
+ * Whether the inbox lacks an open request of the run: earlier versions closed the requests of a failed run, and did not open them when
+ * it was resumed. Resuming it opens them.
  */
-const isAnyHidden = Effect.fnUntraced(function* (
+const lacksRequest = Effect.fnUntraced(function* (
   store: Store,
   state: RunState
 ): Effect.fn.Return<boolean, RunStoreError> {
@@ -224,7 +224,7 @@ const isAnyHidden = Effect.fnUntraced(function* (
   const shown = yield* store.pending({ runId: state.runId, limit: pageSize })
   const ids = new Set(shown.map(({ request }) => request.requestId))
   for (const { requestId } of open.filter(({ requestId }) => !ids.has(requestId))) {
-    // One that was decided meanwhile waits for nobody.
+    // A request that was decided meanwhile is not in the inbox.
     const isDecided = yield* Effect.match(store.request(requestId), {
       onSuccess: ({ decision }) => decision !== undefined,
       onFailure: () => false
@@ -234,11 +234,11 @@ const isAnyHidden = Effect.fnUntraced(function* (
   return false
 })
 
-/** The most entries that a store lists at once. */
+/** The maximum page size of a store. */
 const pageSize = 1000
 
-/** Puts on record, once for each request, that it will expire soon. */
-const warn = Effect.fnUntraced(function* (
+/** Records, once per request, that it will expire soon. */
+const recordWarnings = Effect.fnUntraced(function* (
   journal: ReturnType<typeof storeJournal>,
   before: RunState,
   at: number

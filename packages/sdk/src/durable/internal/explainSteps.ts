@@ -1,18 +1,18 @@
 /**
- * What resuming a run would do, in words, up to the next model call.
+ * Describes in words what resuming a run would do, up to the next model call.
  */
 import { sentence } from "../../domain/Display.ts"
 import { evolve } from "../../domain/evolve.ts"
 import { type Constraints, next, type Step } from "../../domain/next.ts"
 import { findCall, isRepeatable, type RunState } from "../../domain/RunState.ts"
 
-/** What would happen before the model is asked again, found by asking `next`; nothing is run. */
+/** Describes the steps before the next model call, as computed by `next`; no step is executed. */
 export const resumingOf = (before: RunState, constraints: Constraints): ReadonlyArray<string> => {
   let state = before
   if (state.status === "completed" || state.status === "cancelled") return []
   if (state.status === "error") state = evolve(state, { _tag: "run.resumed", at: state.startedAt })
   const steps: Array<string> = []
-  // What a call would come to is not known here; that it has come to something is enough to see what follows.
+  // The result of a call is unknown here; an empty one is enough to compute the steps that follow.
   for (let bound = 0; bound < 1000; bound += 1) {
     const step = next(state, constraints)
     const said = stepText(state, step)
@@ -35,29 +35,29 @@ const stepText = (state: RunState, step: Step): string | undefined => {
     case "CallModel":
       return "call the model"
     case "ClassifyCalls":
-      return sentence`look at what the model asked for (${names(step.callIds)})`
+      return sentence`check the calls that the model asked for (${names(step.callIds)})`
     case "SettleToolCalls":
       return sentence`run ${names(step.callIds)}`
     case "ResumeChildren": {
       const stopped = step.callIds.filter((callId) => findCall(state, callId)?.child?.stop !== undefined)
       const others = step.callIds.filter((callId) => !stopped.includes(callId))
       return [
-        ...(others.length === 0 ? [] : [`go on with ${subAgents(others)}`]),
+        ...(others.length === 0 ? [] : [`continue ${subAgents(others)}`]),
         ...(stopped.length === 0 ? [] : [`end ${subAgents(stopped)}, as was decided`])
       ].join(" and ")
     }
     case "StartBackground":
       return sentence`start a sub-agent in the background (${names([step.callId])})`
     case "AwaitChildren":
-      return `go on with the sub-agents in the background`
+      return "continue the sub-agents in the background"
     case "SettleAgents":
       return sentence`answer ${names([step.callId])}`
     case "HandOff":
       return sentence`give the conversation to another agent (${names([step.callId])})`
     case "Withdraw":
-      return "withdraw what it asks for, since there is room in the budget again"
+      return "withdraw its request, because the budget has room again"
     case "AskWrapUp":
-      return sentence`let the model say how far it has come, since the ${step.exceeded.budget} budget is used up`
+      return sentence`let the model summarize its progress, because the ${step.exceeded.budget} budget is used up`
     case "Reconcile": {
       const again = step.callIds.filter((callId) => {
         const call = findCall(state, callId)
@@ -76,7 +76,7 @@ const stepText = (state: RunState, step: Step): string | undefined => {
     case "DecodeOutput":
       return "check the answer against the output schema"
     case "Hold":
-      // Nobody can decide what it waits for: a definition is missing.
+      // Without requests, the run waits for a missing definition.
       return step.requests.length === 0 ? undefined : waitingText(step.requests.length)
     case "Finish":
       return step.end._tag === "completed" ? "complete the run" : sentence`end the run (${step.end._tag})`

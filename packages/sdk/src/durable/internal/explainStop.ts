@@ -1,6 +1,6 @@
 /**
- * What there is to say about a run that a decision has stopped, itself or with one above it: who stopped it, what is not run any more,
- * and what resuming it still does.
+ * Describes a run that a decision stopped, directly or with a run above it: who stopped it, which calls do not run any more, and what
+ * resuming it still does.
  */
 import type { Decision } from "../../domain/Decision.ts"
 import { sentence } from "../../domain/Display.ts"
@@ -10,11 +10,11 @@ import { type Constraints, next } from "../../domain/next.ts"
 import { findCall, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import { releasedBy } from "../../run/internal/cancellation.ts"
 
-/** The decision that has stopped the last run of a line, itself or with one above it. */
+/** The decision that stopped the last run of a line, directly or with a run above it. */
 export const stopDecisionIn = (line: ReadonlyArray<RunState>): NonNullable<RunState["stop"]> | undefined =>
   line.find(({ stop }) => stop !== undefined)?.stop
 
-/** Who has stopped the run, and which of its calls are not run, approved ones among them. */
+/** Says who stopped the run, and which of its calls do not run, including approved ones. */
 export const stopText = (state: RunState, { by }: NonNullable<RunState["stop"]>): string => {
   const left = state.calls.filter(({ status }) => status === "ready" || status === "requested")
   const names = left.map((call) => leftText(state, call)).join(" and ")
@@ -31,7 +31,7 @@ const leftText = (state: RunState, call: ToolCall): string => {
     : sentence`${call.name} (to be run again, as ${by} has decided)`
 }
 
-/** Who has superseded the open turn of the run, by decisions that are folded or still to be, and which of its calls are not run. */
+/** Says who superseded the run's open turn, in folded decisions or in `decisions`, and which of its calls do not run. */
 export const supersededText = (
   state: RunState,
   after: RunState,
@@ -53,7 +53,7 @@ export const supersededText = (
   return sentence`${by} has said something else instead: nothing more of the open turn begins${notRun}.`
 }
 
-/** What resuming the run still does, in words, in order. */
+/** Describes what resuming the run still does, in order. */
 export const stoppedSteps = (state: RunState, constraints: Constraints): ReadonlyArray<string> => {
   const step = next(state, constraints)
   const end = state.stop === undefined ? "end it with the run above it" : "end the run (cancelled)"

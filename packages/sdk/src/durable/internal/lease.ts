@@ -1,5 +1,5 @@
 /**
- * The lease under which this process works on a stored run: taken, renewed while the work goes on, and given back.
+ * The lease under which this process drives a stored run: claimed, renewed during the drive, and released.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -11,22 +11,25 @@ import type { Lease } from "../../store/RunStorePort.ts"
 
 type Store = RunStore["Service"]
 
-/** A lease that this process owns. Its validity counts from before the store was asked, so that it never seems to last longer than it does. */
+/**
+ * A lease that this process owns. Its time counts from before the request to the store, so that it never seems to last longer than it
+ * does.
+ */
 export interface OwnedLease {
   readonly lease: Lease
   readonly ttlMs: number
   readonly clock: Clock.Clock
-  /** Monotonic nanoseconds. */
+  /** The time until which the lease is certainly in force, in monotonic nanoseconds. */
   goodUntil: bigint
   /** Called when there may be mail. */
   readonly listeners: Set<() => void>
-  /** Whether the lease was given back with the last events. */
+  /** Whether the lease was released with the last events. */
   isParked: boolean
-  /** Listens to what others do to the run. */
+  /** Subscribes to the store's notifications. */
   watcher?: Fiber.Fiber<void>
 }
 
-/** Takes a lease with `take`, and counts its validity. */
+/** Takes a lease with `take`, and measures its time. */
 export const ownLease = Effect.fnUntraced(function* <E>(ttl: Duration.Input, take: Effect.Effect<Lease, E>) {
   const clock = yield* Clock.Clock
   const ttlMs = Duration.toMillis(Duration.fromInputUnsafe(ttl))
@@ -54,8 +57,8 @@ export const renewLease = (store: Store, owned: OwnedLease) =>
   })
 
 /**
- * Keeps a lease alive while `use` runs, and gives it back afterwards. A lease that is lost stops `use` before its next effect:
- * the token is cancelled, and nothing more can be written.
+ * Renews a lease while `use` runs, and releases it afterwards. If the lease is lost, the token is cancelled, so that `use` stops before
+ * its next effect; no later write is accepted.
  */
 export const underLease = <A, E>(
   store: Store,
@@ -70,7 +73,7 @@ export const underLease = <A, E>(
       if (cancelReason !== undefined) token.cancel(cancelReason)
       if (hasMail === true) owned.listeners.forEach((listener) => listener())
     }).pipe(
-      // A store that fails for a moment is tried again until the lease itself is gone.
+      // If the store fails, the lease is renewed again until it is lost.
       Effect.catchTag("RunStoreError", () => Effect.void),
       Effect.forever,
       Effect.catchTag("LeaseLost", () => Effect.sync(() => token.cancel("The lease was lost.")))

@@ -1,8 +1,8 @@
 /**
- * Reading a stored run and what it came to, the short way: from the newest checkpoint that it builds on, and the events after it.
+ * Loads a stored run and its state: from its newest checkpoint and the events after it.
  *
- * A checkpoint never counts for more than the journal. One that cannot be read, or from which the events do not lead to the run as
- * its head says it is, is left alone, and all events are read.
+ * The journal counts, not the checkpoint. If a checkpoint cannot be read, or the events after it do not lead to the run in the head,
+ * all events are read.
  */
 import * as Effect from "effect/Effect"
 import { decode, version } from "../../domain/CheckpointCodec.ts"
@@ -17,7 +17,7 @@ import { foldStored, isStateOf } from "./foldStored.ts"
 
 type Store = RunStore["Service"]
 
-/** A run with its state, and what waits for it. */
+/** A run with its state and its mail. */
 export interface LoadedRun extends CheckpointedState, Omit<StoredRun, "checkpoint" | "events"> {}
 
 /**
@@ -39,7 +39,7 @@ export const loadRun = (store: Store, runId: RunId): Effect.Effect<LoadedRun, Ru
 const folded = (stored: StoredRun): Effect.Effect<LoadedRun, RunStoreError> =>
   Effect.map(foldStored(stored), (state) => loaded(stored, { state, saved: undefined }))
 
-/** Without the texts and the events: they would stay for as long as the run goes on. */
+/** Omits the checkpoint and the events, which would stay in memory for as long as the run is driven. */
 const loaded = (
   { decisions, head, messages }: StoredRun,
   { saved, state }: CheckpointedState
@@ -57,7 +57,7 @@ const fromCheckpoint = (
 ): RunState | undefined => {
   const from = decode(checkpoint)
   if (from === undefined) return undefined
-  // The next run says where it took this one up.
+  // The first event after the checkpoint of another run names the revision that the next run builds on.
   const [next] = events
   if (
     next?._tag === "run.started" &&
@@ -69,7 +69,7 @@ const fromCheckpoint = (
     const state = evolveAll(from, events)
     return state !== undefined && isStateOf(state, head) ? state : undefined
   } catch {
-    // Told when all events are folded, if it is not the checkpoint that is at fault.
+    // If the events are at fault, the fold of all events reports it.
     return undefined
   }
 }

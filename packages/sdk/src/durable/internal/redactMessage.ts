@@ -1,12 +1,11 @@
 /**
- * Takes secrets out of a message before it is sent, in the way in which a prompt is cleaned: the store and the journal hold the
- * same text.
+ * Removes secrets from a message before it is sent, as from a prompt, so that the store and the journal have the same text.
  */
 import type { UserPart } from "../../domain/Message.ts"
 import { redactEvent } from "../../run/internal/redact.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
 
-/** The message without secrets. Its id is no text: it must stay what the sender knows it by. */
+/** Returns the message without secrets. Its id is not scrubbed, because the sender refers to the message by it. */
 export const redactMessage = <Message extends { readonly content: ReadonlyArray<UserPart> }>(
   scrubber: Scrubber,
   message: Message

@@ -1,9 +1,9 @@
 /**
- * The states in which sessions were left by this process, for as long as something else keeps them or memory is not needed.
+ * Remembers the states in which this process left sessions, for as long as they are in use or memory is not needed.
  *
- * The next run of a session builds on the last one's state, which is in memory still where a conversation goes on. The store's
- * head shows whether it is that state: journals only grow, so a run of the same id and revision, created at the same time, is the
- * same. Where that is not so, or the state is gone, the journals are read.
+ * The next run of a session builds on the last run's state, which is often still in memory. The store's head shows whether it is that
+ * state: journals only grow, so a run with the same id and revision, created at the same time, is the same. If it is not, or the state
+ * was collected, the journals are read.
  */
 import type { SessionId } from "../../domain/Id.ts"
 import { isEnded, type RunState } from "../../domain/RunState.ts"
@@ -13,7 +13,7 @@ import type { CheckpointedState } from "./checkpoints.ts"
 
 type Store = RunStore["Service"]
 
-/** When a run was created, at the earliest and at the latest, in milliseconds since 1970. */
+/** The earliest and the latest time at which a run may have been created, in milliseconds since 1970. */
 export interface Creation {
   readonly from: number
   readonly to: number
@@ -23,18 +23,18 @@ interface Remembered extends Creation, Pick<CheckpointedState, "saved"> {
   readonly state: WeakRef<RunState>
 }
 
-/** Sessions that are remembered of each store. */
+/** The maximum number of remembered sessions of a store. */
 const capacity = 256
 
 const stores = new WeakMap<Store, Map<SessionId, Remembered>>()
 
-/** Remembers how a session's last run ended. */
+/** Remembers the state in which a session's last run ended. */
 export const remember = (store: Store, { saved, state }: CheckpointedState, { from, to }: Creation): void => {
-  // Whoever reads it from the store knows what checkpoints there are.
+  // If the checkpoints are unknown, the next run reads the state and its checkpoints from the store.
   if (!isEnded(state) || saved === "unknown") return
   let sessions = stores.get(store)
   if (sessions === undefined) stores.set(store, (sessions = new Map()))
-  // What is set again becomes the youngest.
+  // A map is ordered by insertion: an entry that is set again becomes the newest.
   sessions.delete(state.sessionId)
   sessions.set(state.sessionId, { state: new WeakRef(state), saved, from, to })
   if (sessions.size <= capacity) return
@@ -44,7 +44,7 @@ export const remember = (store: Store, { saved, state }: CheckpointedState, { fr
   }
 }
 
-/** The state of a run that has ended, if it is what the store holds. */
+/** The remembered state of an ended run, if it is the state that the store has. */
 export const rememberedState = (store: Store, head: RunHead): CheckpointedState | undefined => {
   const found = stores.get(store)?.get(head.sessionId)
   if (found === undefined || head.createdAt < found.from || head.createdAt > found.to) return undefined

@@ -1,5 +1,5 @@
 /**
- * Asking for the end of a stored run, which is committed first, and bringing it about where no process works on the run.
+ * Requests the end of a stored run in a commit, and ends the run at once if no process drives it.
  */
 import * as Effect from "effect/Effect"
 import type { RunId } from "../../domain/Id.ts"
@@ -14,7 +14,7 @@ import { contained, Scrubber } from "../../tool/Scrubber.ts"
 import { appendOnce } from "./appendOnce.ts"
 import { findSubRun, type SubRun } from "./subRun.ts"
 
-/** Commits that a run is to end, and returns the step that ends one that no process works on. */
+/** Commits the request to end a run, and returns the step that ends a run that no process drives. */
 export const requestEnd = Effect.fnUntraced(function* (runId: RunId, given: string) {
   const store = yield* RunStore
   const scrubber = contained(yield* Scrubber)
@@ -25,7 +25,7 @@ export const requestEnd = Effect.fnUntraced(function* (runId: RunId, given: stri
   return Effect.catchTag(
     appendOnce(runId, ({ decisions, state }, at, first = reason) => {
       if (isEnded(state)) return []
-      // What was decided before belongs to what is said of it.
+      // The call reports of the cancelled run depend on the decisions before it.
       const decided = foldDecisions(state, decisions)
       return [...decided.events, ...cancellation(decided.state, at, first)]
     }),
@@ -34,16 +34,16 @@ export const requestEnd = Effect.fnUntraced(function* (runId: RunId, given: stri
   )
 })
 
-/** Asks for the end of a sub-agent, with a message that is kept until the run has ended. */
+/** Requests the end of a sub-agent, with a message that is stored until the sub-agent's run has ended. */
 const endSubRun = (store: RunStore["Service"], { root, state }: SubRun, reason: string) => {
-  // A root that failed may be resumed, and ends it first.
+  // A failed root can be resumed, and ends the sub-agent first.
   if (isEnded(state) || !isCancellable(root.status)) return Effect.void
   const { runId } = state
   return store.send(root.runId, { content: [text(reason)], to: runId, ends: true }).pipe(
     Effect.asVoid,
-    // It has ended meanwhile, with everything in it.
+    // The root has ended meanwhile, with everything under it.
     Effect.catchTag("RunEnded", () => Effect.void),
-    // Nothing of it is the caller's.
+    // The message has no part that the caller could have made invalid.
     Effect.catchTag("MessageInvalid", Effect.die)
   )
 }

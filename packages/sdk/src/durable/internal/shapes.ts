@@ -1,5 +1,5 @@
 /**
- * What the functions about stored runs may be given, key by key: each shape names every key of its type.
+ * The keys that the inputs and options of stored runs may have: each shape names every key of its type.
  */
 import { callable, flag, shapeOf } from "../../domain/internal/misfits.ts"
 import { givenShape, newRunShape, watchShape } from "../../run/internal/shapes.ts"

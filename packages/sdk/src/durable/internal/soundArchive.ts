@@ -1,8 +1,8 @@
 /**
- * Whether what an archive says of a run can have happened: its events follow from each other, and each decision answers a request that
- * the run had asked. The store believes a journal, and a run that contradicts itself could not be resumed.
+ * Checks that an archived run can have happened: its events follow from each other, and each decision answers a request of the run. The
+ * store trusts a journal, and a run that contradicts itself could not be resumed.
  *
- * It is no proof of where an archive comes from: what fits can have been written by anyone.
+ * This does not prove where an archive comes from: a consistent archive can have been written by anyone.
  */
 import * as Result from "effect/Result"
 import { check, expiryDecision } from "../../domain/decide.ts"
@@ -36,7 +36,7 @@ export const noKnownIds = (): KnownIds => ({ calls: new Set(), requests: new Set
 
 type Inner = ReturnType<typeof unwrap>["event"]
 
-/** The state after these events, or what cannot have happened. Adds to `known`. */
+/** Folds these events, or fails with what cannot have happened. Adds their ids to `known`. */
 export const foldSoundly = (
   before: RunState | undefined,
   events: ReadonlyArray<RunEvent>,
@@ -65,7 +65,7 @@ export const foldSoundly = (
   return Result.succeed(state)
 }
 
-/** The run that a path of calls leads to, as long as it goes on. */
+/** The run that a path of calls leads to, if it has not ended. */
 const runAt = (state: RunState, path: ReadonlyArray<ToolCallId>): RunState | undefined => {
   let run: RunState | undefined = state
   for (const callId of path) run = run === undefined ? undefined : findChild(run, callId)
@@ -116,7 +116,7 @@ const problemOf = (
   }
 }
 
-/** A body starts only of a call that was let through, by a rule or by a decision. */
+/** A body starts only for a call that a rule or a decision allowed. */
 const startProblem = (run: RunState | undefined, callId: ToolCallId): string | undefined => {
   const call = run === undefined ? undefined : findCall(run, callId)
   if (call === undefined) return sentence`the run has no open call ${callId}`
@@ -127,7 +127,7 @@ const startProblem = (run: RunState | undefined, callId: ToolCallId): string | u
     case "settled":
       return sentence`the call ${callId} has its result already`
     case "requested":
-      return sentence`nothing has let the call ${callId} through`
+      return sentence`nothing has allowed the call ${callId}`
     case "waiting":
     case "inDoubt":
       return sentence`the request ${call.requestId} about the call ${callId} is not decided`
@@ -148,7 +148,7 @@ const requestProblem = (run: RunState | undefined, request: Interruption): strin
     : undefined
 }
 
-/** Why a decision is none on a request that this run waits for. */
+/** Why a decision does not answer an open request of this run. */
 const decisionProblem = (
   run: RunState | undefined,
   decision: Decision,
@@ -166,7 +166,7 @@ const decisionProblem = (
 const runName = (run: RunState | undefined): string =>
   run === undefined ? "the run" : sentence`the run ${run.runId}`
 
-/** Why a decision does not answer a request, or cannot be of who is said to have taken it. */
+/** Why a decision does not fit its request, or cannot be of the principal that it names. */
 const misfit = (
   request: Interruption,
   decision: Decision,
@@ -188,7 +188,7 @@ const misfit = (
   const checked = check(request, decision)
   if (Result.isSuccess(checked)) return undefined
   const { failure } = checked
-  // Versions before these were refused have recorded such decisions; the run keeps to them as they are.
+  // Earlier versions recorded such decisions; a journal that contains them is accepted.
   const wasTaken =
     (failure._tag === "GrantRefused" && failure.reason === "subAgent") ||
     (failure._tag === "DecisionNotApplicable" && request._tag === "limit" && decision._tag === "topUp")
@@ -202,7 +202,7 @@ const whenExpired = ({ expiresAt, onExpiry }: Interruption): string =>
     ? "it does not expire"
     : sentence`it expires at ${instant(expiresAt)}, with the denial that time takes and no other`
 
-/** What cannot be of the state that a run has come to. */
+/** Why a run cannot continue from this state. */
 export const stateProblem = (state: RunState): string | undefined => {
   const [problem] = contradictions(state)
   if (problem !== undefined) {
@@ -215,13 +215,13 @@ export const stateProblem = (state: RunState): string | undefined => {
   return undefined
 }
 
-/** What a run waits for in a store beside its journal. */
+/** The decisions and messages of a run that its journal does not contain. */
 interface Mail {
   readonly decisions: ReadonlyArray<Decision>
   readonly messages?: ReadonlyArray<SentMessage>
 }
 
-/** Why decisions and messages cannot wait for this run. */
+/** Why these decisions and messages cannot be the run's mail. */
 export const mailProblem = (
   state: RunState,
   { decisions, messages = [] }: Mail,
@@ -244,7 +244,7 @@ export const mailProblem = (
   return undefined
 }
 
-/** Of a run that is over, also what was decided before it ended, and not acted on. */
+/** Why a decision cannot be the run's mail. For an ended run, it may also be a decision that the run did not act on before it ended. */
 const waitingProblem = (state: RunState, decision: Decision, now: Timestamp): string | undefined => {
   const { requestId } = decision
   const found = findRequest(state, requestId)

@@ -1,7 +1,7 @@
 /**
- * Whether the decisions that wait in a store can be what callers decided. The store refuses a decision that does not fit its request, and
- * marks one in the append that takes it into the journal: one that does not fit, or that the journal has already, was put there by damage.
- * Folding it would fail at every attempt, or release what nobody released.
+ * Checks that the decisions that wait in a store can have been recorded there. The store refuses a decision that does not fit its
+ * request, and marks each decision in the append that adds it to the journal. A waiting decision that does not fit, or that the journal
+ * already contains, is therefore damage. Folding it would fail at every attempt, or would release a call without an approval.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -13,11 +13,11 @@ import { findRequest, isEnded, type RunState } from "../../domain/RunState.ts"
 import { RunStoreError, StoreUnreadable } from "../../store/RunStoreError.ts"
 
 /**
- * Looks at the decisions that the journal of a run does not hold, before they are folded into its state.
+ * Checks the decisions that a run's journal does not contain, before they are folded into its state.
  *
  * **Errors**
  *
- * - `RunStoreError` (`StoreUnreadable`): one of them cannot have been taken.
+ * - `RunStoreError` (`StoreUnreadable`) — a decision cannot have been recorded.
  */
 export const requireSoundDecisions = (
   state: RunState,
@@ -38,8 +38,8 @@ export const requireSoundDecisions = (
 }
 
 /**
- * The same while the run is at work, when its own events may have closed a request in the moment in which it was decided: only whether
- * each decision fits what was asked.
+ * Checks during a drive only that each decision fits its request: the run's own events may have closed the request at the moment of the
+ * decision.
  */
 export const requireFitting = (
   state: RunState,

@@ -19,7 +19,7 @@ import { requireFitting } from "./soundDecisions.ts"
 
 type Store = RunStore["Service"]
 
-/** Events that could not be read back are not written: the approvals of a run that cannot be loaded would be lost. */
+/** Refuses events that could not be read back: their run could not be loaded, and its approvals would be lost. */
 export const checkReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<void, RunStoreError> =>
   Effect.suspend(() => {
     const detail = whyUnreadable(events)
@@ -29,7 +29,7 @@ export const checkReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<vo
     )
   })
 
-/** The same while the run is being driven, where it is a defect of the run: one that would be met again and again. */
+/** Like `checkReadable` during a drive: such events are then a defect of the run, which would occur again at each attempt. */
 const requireReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<void> =>
   Effect.suspend(() => {
     const detail = whyUnreadable(events)
@@ -39,15 +39,18 @@ const requireReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<void> =
 const whyUnreadable = (events: ReadonlyArray<RunEvent>): string | undefined => {
   if (areReadable(events)) return undefined
   const unreadable = events.find((event) => !areReadable([event]))?._tag ?? "event"
-  return `what a caller or a model gave for ${unreadable} is not of its type, and was not written`
+  return `the data from a caller or a model for ${unreadable} is not of its type, and was not written`
 }
 
-/** The journal of a run whose lease this process owns. A checkpoint is written when the run waits: the run that goes on from it writes that of its end. */
+/**
+ * The journal of a run whose lease this process owns. A held run's checkpoint is written when it parks; the checkpoint of an ended run
+ * is written by the session's next run.
+ */
 export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Checkpointing): Journal => {
   const { lease, listeners } = owned
   let isBroken = false
-  /** A defect of the store is not one of the run. */
-  const asked = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  /** Marks the journal as broken if the store dies: a defect of the store is not a defect of the run. */
+  const guarded = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.catchDefect(effect, (defect) => {
       isBroken = true
       return Effect.die(defect)
@@ -66,7 +69,7 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
         Effect.suspend(() => {
           const grants = grantsUsed(state, events)
           const given = options(events, state)
-          return asked(store.append(grants === undefined ? given : { ...given, grants }))
+          return guarded(store.append(grants === undefined ? given : { ...given, grants }))
         })
       ),
     park: (events, state) =>
@@ -77,7 +80,7 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
           const checkpoint = state.status === "held" ? checkpointOf({ state, saved }, every) : undefined
           const given = options(events, state)
           return Effect.map(
-            asked(store.park(checkpoint === undefined ? given : { ...given, checkpoint })),
+            guarded(store.park(checkpoint === undefined ? given : { ...given, checkpoint })),
             ({ parked }) => {
               owned.isParked = parked
               if (parked && checkpoint !== undefined) checkpointing.saved = savedAs(state.runId, checkpoint)
@@ -87,7 +90,7 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
         })
       ),
     mail: () =>
-      asked(
+      guarded(
         Effect.all({
           decisions: Effect.flatMap(store.decisions(lease.runId), (decisions) =>
             recordExpiries(store, decisions)
@@ -97,7 +100,7 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
       ),
     requireFitting,
     decide: (decision) =>
-      Effect.catch(asked(store.decide(decision)), (refused) =>
+      Effect.catch(guarded(store.decide(decision)), (refused) =>
         refused._tag === "RunStoreError" ? Effect.fail(refused) : Effect.void
       ),
     onMail: (listener) => {
@@ -116,7 +119,7 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
           )
         : Effect.void
     ),
-    renewLease: asked(renewLease(store, owned)),
+    renewLease: guarded(renewLease(store, owned)),
     isStale: () => owned.clock.monotonicTimeNanosUnsafe() >= owned.goodUntil,
     isBroken: () => isBroken,
     isShared: true
@@ -124,8 +127,8 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
 }
 
 /**
- * Puts on record in the store what time has decided, before the run acts on it, and returns the decisions that count. A process whose
- * clock is behind may have decided otherwise meanwhile, and cannot afterwards.
+ * Records expired denials in the store before the run acts on them, and returns the decisions that count. A process whose clock is
+ * behind may have recorded another decision before; it cannot do so afterwards.
  */
 export const recordExpiries = (
   store: Store,
@@ -141,8 +144,8 @@ export const recordExpiries = (
       )
 
 /**
- * Makes the store look at a request that expired: a decision about one is refused, and the decision of time recorded. This one answers no
- * request of its kind, so that it is never recorded itself.
+ * Makes the store check an expired request: the store refuses any decision on it and records the denial by expiry. The decision sent
+ * here does not fit the request, so that it is never recorded.
  */
 const recordExpiry = (
   store: Store,

@@ -1,5 +1,5 @@
 /**
- * The run of a sub-agent, found by its own id in the stored run that it lies in.
+ * Finds a sub-agent's run by its own id, in the journal of its root.
  */
 import * as Effect from "effect/Effect"
 import { lineOf, type RunId, type ToolCallId } from "../../domain/Id.ts"
@@ -12,9 +12,9 @@ import { RunNotFound, type RunStoreError } from "../../store/RunStoreError.ts"
 import type { StoredRun } from "../../store/RunStorePort.ts"
 import { foldStored } from "./foldStored.ts"
 
-/** A sub-agent's run, and where it lies. */
+/** A sub-agent's run, with its root. */
 export interface SubRun {
-  /** The run that it lies in, as it is stored. */
+  /** The root as it is stored. */
   readonly stored: StoredRun
   readonly root: RunState
   /** The calls that lead from the root to it. */
@@ -23,11 +23,11 @@ export interface SubRun {
 }
 
 /**
- * The sub-agent's run of this id, at work, held or over; `undefined` of an id that is nobody's sub-agent's.
+ * Finds a sub-agent's run, open or ended. Returns `undefined` if the id is not that of a sub-agent's run.
  *
  * **Errors**
  *
- * - `RunNotFound` — there never was such a sub-agent.
+ * - `RunNotFound` — the store has no such root, or the root never had such a sub-agent.
  */
 export const findSubRun = Effect.fnUntraced(function* (
   store: RunStore["Service"],
@@ -46,6 +46,9 @@ export const findSubRun = Effect.fnUntraced(function* (
   return { stored, root, path: line.path, state }
 })
 
-/** How a sub-agent's run stands. It is not parked by itself: it is held while nothing of it can happen before somebody decides. */
+/**
+ * The status of a sub-agent's run. It is not parked by itself: it counts as held if its root is held or it can only wait for a
+ * decision.
+ */
 export const statusOfSubRun = (root: RunState, state: RunState): Status =>
   isEnded(state) ? state.status : root.status === "held" || next(state)._tag === "Hold" ? "held" : "running"
