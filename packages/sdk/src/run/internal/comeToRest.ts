@@ -34,9 +34,9 @@ export const hold = Effect.fnUntraced(function* (root: AgentRun) {
   const { revision } = drive.state
   if (isEnding(root)) {
     // The process that resumes the run calls the callback. A held run would wait for a decision, so the run is suspended instead.
-    const isLetGo = drive.token.reason() === undefined && isToBeAsked(drive)
+    const waitsForCallback = drive.token.reason() === undefined && isToBeAsked(drive)
     yield* drive.tasks.stop([approvalCallbackTask], "The run is suspended.")
-    if (isLetGo && drive.token.reason() === undefined) {
+    if (waitsForCallback && drive.token.reason() === undefined) {
       yield* suspend(drive)
       return true
     }
