@@ -48,7 +48,7 @@ const shape = shapeOf<SendOptions>({ messageId: "anything" })
  * **Errors**
  *
  * - `RunNotFound` — check the id.
- * - `RunEnded` — start a new run in its session with a prompt; for a sub-agent's run, send the message to its lead.
+ * - `RunEnded` — start a new run in its session with a prompt; for a sub-agent's run, send the message to the root, which the error names.
  * - `OptionsInvalid` — an unknown key; the error names the nearest known one.
  * - `EmptyPrompt`, `MessageInvalid` — give the message content; choose another `messageId`.
  * - `RunStoreError` — send it again.

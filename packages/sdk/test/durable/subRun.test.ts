@@ -153,7 +153,7 @@ describe("a message to a sub-agent's run", () => {
           { ...late },
           { _tag: "RunEnded", runId: writerRun, status: "completed", root: runId }
         )
-        assert.include(late.message, "the run that it has worked for, run.")
+        assert.include(late.message, "the run that it worked for, run.")
         for (const nobody of ["run.t1.3", "run.t9.1", "run.t1.2.t1.1", "other.t1.1", "run.t1.2.r1"]) {
           const error = yield* Effect.flip(sendMessage(nobody as RunId, "hello"))
           assert.deepInclude({ ...error }, { _tag: "RunNotFound", runId: nobody })
