@@ -12,6 +12,7 @@ import * as Agent from "../../src/agent/Agent.ts"
 import * as Conductor from "../../src/dispatch/Conductor.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
 import { attach } from "../../src/dispatch/dispatchPromptStored.ts"
+import { ownerOfScope } from "../../src/dispatch/internal/Owner.ts"
 import { interruptions } from "../../src/domain/RunState.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
@@ -333,20 +334,41 @@ describe("Conductor.drain", () => {
 })
 
 describe("a scope with many runs", () => {
-  it.effect("cancels all of them when it closes", () =>
+  it.effect("keeps no run that has ended, and cancels the others concurrently when it closes", () =>
     Effect.gen(function* () {
+      const allStarted = yield* Deferred.make<void>()
+      let started = 0
+      const slow = safe("slow", {
+        handler: () => {
+          started += 1
+          if (started === 100) Deferred.doneUnsafe(allStarted, Exit.void)
+          return Effect.onInterrupt(Effect.never, () => Effect.sleep("1 second"))
+        }
+      })
       const { runtime } = yield* rebind(
-        Agent.make("a"),
-        ScriptedModel.make(({ turn }) => (turn === 1 ? { text: "done", delay: "1 second" } : "done"))
+        Agent.make("a", { tools: [slow.tool] }),
+        ScriptedModel.make(() => ({ calls: [call("slow", "1")] })),
+        { cancelGrace: "1 minute" }
       )
       const scope = yield* Scope.make()
       const inScope = Effect.provideService(Scope.Scope, scope)
       const handles = yield* Effect.forEach(Array.from({ length: 100 }), () =>
         inScope(dispatchPrompt(runtime, { prompt: "go" }))
       )
-      yield* handles[0]!.cancel()
-      yield* Scope.close(scope, Exit.void)
-      for (const handle of handles) expect(yield* handle.done, "cancelled")
+      const { owned } = yield* inScope(ownerOfScope)
+      yield* Deferred.await(allStarted)
+      assert.strictEqual(owned.size, 100)
+
+      yield* Effect.forkChild(handles[0]!.cancel(), { startImmediately: true })
+      yield* TestClock.adjust("1 second")
+      expect(yield* handles[0]!.done, "cancelled")
+      assert.strictEqual(owned.size, 99)
+
+      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+      yield* TestClock.adjust("1 second")
+      assert.isDefined(closing.pollUnsafe())
+      for (const { done } of handles) expect(yield* done, "cancelled")
+      assert.strictEqual(owned.size, 0)
     })
   )
 })

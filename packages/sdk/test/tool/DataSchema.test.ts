@@ -91,10 +91,19 @@ describe("an Effect Schema", () => {
     })
   )
 
-  it("is converted, or refused with a reason, when it has no JSON form", () => {
-    const made = decoder(Schema.Struct({ f: Schema.Symbol }) as unknown as DataSchema<unknown>)
-    assert.isTrue(Result.isSuccess(made) || made.failure.length > 0)
-  })
+  it.effect("takes symbols and big integers, which JSON does not have, as text", () =>
+    Effect.gen(function* () {
+      const { decode, encode, jsonSchema } = make(
+        Schema.Struct({ big: Schema.BigInt, symbol: Schema.Symbol })
+      )
+      const { big, symbol } = jsonSchema["properties"] as Record<string, Record<string, unknown>>
+      assert.deepStrictEqual([big?.["type"], symbol?.["type"]], ["string", "string"])
+      const json = { big: "12", symbol: "Symbol(blue)" }
+      const value = yield* decode(json)
+      assert.deepStrictEqual(value, { big: 12n, symbol: Symbol.for("blue") })
+      assert.deepStrictEqual(encode?.(value), json)
+    })
+  )
 })
 
 describe("a zod schema", () => {
@@ -129,6 +138,20 @@ describe("a zod schema", () => {
       assert.include(error, "; ")
     })
   )
+
+  it("is refused with the reason when it cannot be written as JSON Schema", () => {
+    const refused = [
+      [z.bigint(), "BigInt cannot be represented in JSON Schema"],
+      [z.symbol(), "Symbols cannot be represented in JSON Schema"],
+      [z.date(), "Date cannot be represented in JSON Schema"],
+      [z.map(z.string(), z.string()), "Map cannot be represented in JSON Schema"],
+      [z.custom(), "Custom types cannot be represented in JSON Schema"]
+    ] as const
+    for (const [field, reason] of refused) {
+      const made = decoder(z.object({ field }) as DataSchema<unknown>)
+      assert.deepStrictEqual(made, Result.fail(reason))
+    }
+  })
 
   it.effect("may be asynchronous", () =>
     Effect.gen(function* () {
