@@ -518,7 +518,7 @@ describe("a non-interactive run", () => {
       const { tool, ran } = probe("write")
       const { state } = expect(yield* one(tool, options), "completed")
       assert.deepStrictEqual(results(state), [
-        "write denied: write needs approval, and nobody can be asked in this run. It has not run."
+        "write denied: write needs approval, and this run is not interactive. It has not run."
       ])
       assert.deepStrictEqual(ran, [])
     })
@@ -532,7 +532,7 @@ describe("a non-interactive run", () => {
         options
       )
       const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
-      assert.include(results(state)[0], "ask_user failed: Nobody can be asked")
+      assert.include(results(state)[0], "ask_user failed: This run is not interactive")
     })
   )
 })

@@ -57,7 +57,7 @@ export function* judgeCall(
     return classifyTool(run, call, entry, args, { allowedBy: sentence`grant of ${by}`, grantId: id })
   }
   if (drive.runtime.options.interactive === false) {
-    const message = `${tool.name} needs approval, and nobody can be asked in this run. It has not run.`
+    const message = `${tool.name} needs approval, and this run is not interactive. It has not run.`
     return deny(run, call, message)
   }
   classifyTool(run, call, entry, args, {})

@@ -78,7 +78,7 @@ function* classify(run: AgentRun, call: ToolCall): Effect.fn.Return<void> {
         ? refuse(
             run,
             call,
-            "Nobody can be asked in this run. Go on with what you know, or say what is missing."
+            "This run is not interactive, so the question was not asked. Go on with what you know, or say what is missing."
           )
         : askQuestion(run, call, entry, args)
     case "tool":
