@@ -86,6 +86,17 @@ const anchors = (file: string) =>
     [...parse(read(file)).prose.matchAll(/^#{1,6}\s+(.+)$/gm)].map(([, heading]) => slug(heading ?? ""))
   )
 
+/** A quotation of a TypeScript file, as the text of a link to it. */
+const quote = /\["([^"\]]+)"\]\(([^)\s]+\.ts)\)/g
+
+/** Whether a file contains a text, or the template of a test's title that prints it. */
+const says = (file: string, text: string): boolean =>
+  file.includes(text) ||
+  [...file.matchAll(/\b(?:it|test|effect|live)\(\s*`([^`\n]*\$\{[^`\n]*)`/g)].some(([, template = ""]) => {
+    const words = template.split(/\$\{[^}]*\}/).map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&"))
+    return words.join("").trim() !== "" && new RegExp(`^${words.join(".+")}$`).test(text)
+  })
+
 const checkLinks = (source: string): number => {
   const page = parse(read(source)).prose
   const prose = page.replace(/`[^`\n]*`/g, "")
@@ -101,10 +112,10 @@ const checkLinks = (source: string): number => {
       fail(source, `${file} has no heading for the link ${target}`)
     }
   }
-  // A page that quotes a file, such as the title of a test, must quote it literally.
-  for (const [, quoted = "", target = ""] of page.matchAll(/\["([^"\]]+)"\]\(([^)\s]+\.ts)\)/g)) {
+  // A page that quotes a file, such as the title of a test, must quote it as it reads, or as the template of a title prints it.
+  for (const [, quoted = "", target = ""] of page.matchAll(quote)) {
     const file = Path.join(root, Path.dirname(source), decodeURI(target))
-    if (Fs.existsSync(file) && !Fs.readFileSync(file, "utf8").includes(quoted)) {
+    if (Fs.existsSync(file) && !says(Fs.readFileSync(file, "utf8"), quoted)) {
       fail(source, `${target} does not say "${quoted}"`)
     }
   }
