@@ -1,9 +1,9 @@
 /**
  * The programs of the bundled Postgres, and the user and directory that they run with.
  *
- * A server refuses to run as root, so root starts it as `nobody`. That user often cannot reach the programs where they are
- * installed: the checkout of a container lies in a directory that only root may enter, or was installed under a umask that
- * hides it. Then the programs are copied into the server's own temporary directory, which belongs to that user.
+ * Postgres refuses to run as root, so root starts it as an unprivileged user. That user often cannot reach the installed programs,
+ * because only root may enter the directory of the checkout, or because of the umask of the installation. The programs are then copied
+ * to the server's temporary directory, which belongs to that user.
  */
 import { spawnSync } from "node:child_process"
 import { chownSync, cpSync, lchownSync, mkdtempSync, readdirSync, rmSync } from "node:fs"

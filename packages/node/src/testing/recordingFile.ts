@@ -1,10 +1,15 @@
+/**
+ * Recordings of a `RecordedModel` in a file.
+ *
+ * @since 0.1.0
+ */
 import { mkdir, readFile, writeFile } from "node:fs/promises"
 import { dirname } from "node:path"
 import type { RecordedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 
 /**
- * Keeps the recordings of a `RecordedModel` in this file. A file that cannot be read or written is a defect, which fails the test.
+ * Stores the recordings of a `RecordedModel` in a file. A file that cannot be read or written is a defect, which fails the test.
  *
  * @category constructors
  * @since 0.1.0

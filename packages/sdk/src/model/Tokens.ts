@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+
 /** The tokens of one login, as plain JSON. They are secrets: a store keeps them where no other user can read them. */
 export interface Tokens {
   readonly accessToken: string
