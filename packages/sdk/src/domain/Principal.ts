@@ -9,7 +9,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { sentence } from "./Display.ts"
-import { keysOf, misfits } from "./internal/misfits.ts"
+import { misfits, oneOf, required, shapeOf, string } from "./internal/misfits.ts"
 import { isBlank, isReserved } from "./internal/names.ts"
 import { readOnce } from "./internal/untyped.ts"
 
@@ -63,7 +63,11 @@ export const attribute = (given: unknown): Result.Result<Attributed, PrincipalIn
 }
 
 /** The keys of a principal. */
-export const shape = keysOf(Object.keys(Principal.fields))
+export const shape = shapeOf<Principal>({
+  id: required(string),
+  kind: required(oneOf(...Principal.fields.kind.literals)),
+  authenticated: string
+})
 
 const isAttributed = Schema.is(Schema.Struct({ by: Schema.String, principal: Schema.optionalKey(Principal) }))
 

@@ -55,8 +55,14 @@ describe("a held run", () => {
     if (run.status !== "interrupted") return assert.fail(run.status)
     let deep: Array<never> | ReadonlyArray<unknown> = []
     for (let i = 0; i < 20_000; i++) deep = [deep]
-    const error = await rejected(fermata.decide(run.interruptions[0]!, supply(deep as never)))
-    assert.isTrue(isDecisionMalformed(error), String(error))
+    const decision = { _tag: "supply", result: deep as never } as const
+    for (const decide of [
+      () => fermata.decide(run.interruptions[0]!, decision),
+      async () => supply(decision.result)
+    ]) {
+      const error = await rejected(decide())
+      assert.isTrue(isDecisionMalformed(error), String(error))
+    }
     assert.strictEqual((await fermata.pending()).length, 1)
   })
 

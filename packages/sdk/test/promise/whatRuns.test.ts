@@ -401,11 +401,17 @@ describe("a decision", () => {
       { unseen }
     ]) {
       const edited: object = { amount: 1, ...more }
-      const error = await fermata.decide(`${run.runId}.r1`, approve({ arguments: edited as never })).then(
-        () => assert.fail("It was taken."),
-        (error: unknown) => error
-      )
-      assert.isTrue(isDecisionMalformed(error))
+      const decision = { _tag: "approve", arguments: edited as never } as const
+      for (const decide of [
+        async () => approve({ arguments: decision.arguments }),
+        () => fermata.decide(`${run.runId}.r1`, decision)
+      ]) {
+        const error = await decide().then(
+          () => assert.fail("It was taken."),
+          (error: unknown) => error
+        )
+        assert.isTrue(isDecisionMalformed(error))
+      }
     }
     assert.lengthOf(await fermata.pending(), 1)
   })

@@ -12,6 +12,7 @@ import { forkRun } from "../../src/durable/forkRun.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import type { AgentDefinitionError } from "../../src/tool/ToolError.ts"
 import { bind, call, expect, probe, safe } from "../helpers/Fixture.ts"
 
 const odd = [
@@ -58,9 +59,13 @@ describe("a limit that is not a number from 0 on", () => {
   it.effect("is refused in the definition of an agent", () =>
     Effect.gen(function* () {
       for (const limits of odd) {
-        const error = yield* Effect.flip(bind(Agent.make("a", { limits }), []))
+        const defined = Effect.try({
+          try: () => Agent.make("a", { limits }),
+          catch: (error) => error as AgentDefinitionError
+        })
+        const error = yield* Effect.flip(Effect.flatMap(defined, (agent) => bind(agent, [])))
         assert.strictEqual(error._tag, "AgentDefinitionError")
-        assert.include(error.message, "its limits")
+        assert.include(error.message, "limits")
       }
     })
   )

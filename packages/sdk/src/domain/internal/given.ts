@@ -7,13 +7,31 @@ import { ApprovalPolicy, Rule } from "../ApprovalPolicy.ts"
 import { Decision, type DecisionInput } from "../Decision.ts"
 import { ArgumentPattern, GrantRequest } from "../Grant.ts"
 import { RequestId } from "../Id.ts"
-import { LimitChanges } from "../Limits.ts"
+import { LimitChanges, type Limits } from "../Limits.ts"
 import type { Misfit } from "../Misfit.ts"
 import { attributeUnknown, misattribution, shape as principal } from "../Principal.ts"
 import { DecisionMalformed } from "../Rejection.ts"
 import { LimitsInvalid, PolicyInvalid } from "../RunError.ts"
 import { copyJson, isDeeperThan, maxGivenDepth } from "./json.ts"
-import { keysOf, type Keys, misfits, optionMisfits, type Shape } from "./misfits.ts"
+import {
+  demanded,
+  finite,
+  flag,
+  fraction,
+  json,
+  keysOf,
+  type Keys,
+  misfits,
+  natural,
+  nonNegative,
+  oneOf,
+  optionMisfits,
+  required,
+  type Shape,
+  shapeOf,
+  string,
+  time
+} from "./misfits.ts"
 import { kindOf, readOnce } from "./untyped.ts"
 
 interface Members {
@@ -37,11 +55,27 @@ const casesOf = (
 })
 
 /** The shape of a grant request. */
-export const grantShape: Shape = keysOf(Object.keys(GrantRequest.fields), {
-  arguments: { values: casesOf(ArgumentPattern), filled: true }
-})
+export const grantShape: Shape = demanded(
+  shapeOf<GrantRequest>({
+    scope: required(oneOf(...GrantRequest.fields.scope.literals)),
+    arguments: { values: casesOf(ArgumentPattern, { pattern: required(string) }), filled: true },
+    expiresAt: time,
+    inherit: flag
+  })
+)
 
-const decisionShape = casesOf(Decision, { by: principal, principal, grant: grantShape })
+/** The kinds of the fields that a decision states, by name. */
+const content = {
+  arguments: json,
+  grant: grantShape,
+  message: string,
+  then: oneOf("continue", "stop"),
+  answer: required(string),
+  result: required(json),
+  limit: required(finite)
+}
+
+const decisionShape = casesOf(Decision, { by: principal, principal, ...content })
 
 const besides = "it belongs in the options after the decision"
 const ofRequest = "it is the request's, which is given before the decision"
@@ -72,11 +106,37 @@ export const decisionMisfits = (given: unknown): ReadonlyArray<Misfit> =>
 export const bodyMisfits = (given: unknown): ReadonlyArray<Misfit> =>
   misfits(given, bodyShape, "the decision")
 
-const policyShape: Shape = keysOf(Object.keys(ApprovalPolicy.fields), {
-  rules: { each: keysOf(Object.keys(Rule.fields)) }
+const policyShape: Shape = shapeOf<ApprovalPolicy>({
+  mode: required(oneOf(...ApprovalPolicy.fields.mode.literals)),
+  until: time,
+  rules: {
+    each: demanded(
+      shapeOf<Rule>({
+        tool: required(string),
+        action: required(oneOf(...Rule.fields.action.literals)),
+        message: string
+      })
+    )
+  }
 })
 
-export const limitsShape: Shape = keysOf(Object.keys(LimitChanges.fields))
+export const limitsShape: Shape = shapeOf<Limits>({
+  maxTurns: natural,
+  maxToolCalls: natural,
+  maxTreeTurns: natural,
+  maxTreeToolCalls: natural,
+  maxTokens: natural,
+  maxCostUsd: nonNegative,
+  maxWallMs: natural,
+  warnAt: fraction,
+  wrapUp: flag,
+  maxContextTokens: natural,
+  modelTimeoutMs: natural,
+  toolTimeoutMs: natural,
+  maxRecoveries: natural,
+  toolConcurrency: natural,
+  agentConcurrency: natural
+})
 
 /** Joins the problems to one text. */
 export const problemsOf = (found: ReadonlyArray<Misfit>): string =>
@@ -91,7 +151,10 @@ const decodePolicy = Schema.decodeUnknownResult(ApprovalPolicy)
 export const checkPolicy = (given: unknown): Result.Result<ApprovalPolicy, PolicyInvalid> => {
   const own = readOnce(given, policyDepth)
   const found = optionMisfits(own, policyShape, "the policy")
-  if (found.length > 0) return Result.fail(new PolicyInvalid({ issues: problemsOf(found), misfits: found }))
+  if (found.length > 0) {
+    const example = typeof own === "string" ? ', such as { mode: "ask" }' : ""
+    return Result.fail(new PolicyInvalid({ issues: `${problemsOf(found)}${example}`, misfits: found }))
+  }
   const decoded = decodePolicy(own)
   if (Result.isFailure(decoded)) return Result.fail(new PolicyInvalid({ issues: decoded.failure.message }))
   const { mode, until } = decoded.success

@@ -5,7 +5,7 @@
  */
 import { line } from "../Display.ts"
 import type { Misfit } from "../Misfit.ts"
-import { maxGivenDepth } from "./json.ts"
+import { copyJson, maxGivenDepth } from "./json.ts"
 import { isPlain, kindOf, millisOf } from "./untyped.ts"
 
 /** The allowed form of a value. A value that is not an object has no keys; its decoder checks it, unless the shape is a {@link Kind}. */
@@ -25,6 +25,10 @@ export type Shape =
 export interface Kind {
   readonly takes: string
   readonly is: (value: unknown) => boolean
+  /** The types of which only some values are of the kind, so that a sentence says "another text". */
+  readonly among?: ReadonlyArray<"string" | "number">
+  /** Whether an object without a value for the key is refused. */
+  readonly required?: true
 }
 
 /** The shape of each key's value. `elsewhere` marks a key that belongs in another place, and names that place. */
@@ -33,7 +37,8 @@ export type Keys = Readonly<Record<string, Shape | "anything" | { readonly elsew
 /** A kind whose values are these words. */
 export const oneOf = (...words: ReadonlyArray<string>): Kind => ({
   takes: words.map((word) => `"${word}"`).join(" or "),
-  is: (value) => (words as ReadonlyArray<unknown>).includes(value)
+  is: (value) => (words as ReadonlyArray<unknown>).includes(value),
+  among: ["string"]
 })
 
 export const flag: Kind = { takes: "true or false", is: (value) => typeof value === "boolean" }
@@ -45,7 +50,32 @@ export const strings: Kind = {
 export const list: Kind = { takes: "a list", is: Array.isArray }
 export const duration: Kind = {
   takes: 'a duration, such as "5 seconds" or 5000',
-  is: (value) => millisOf(value) !== undefined
+  is: (value) => millisOf(value) !== undefined,
+  among: ["string", "number"]
+}
+export const finite: Kind = { takes: "a finite number", is: Number.isFinite, among: ["number"] }
+export const natural: Kind = {
+  takes: "a whole number of 0 or more",
+  is: (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+  among: ["number"]
+}
+export const nonNegative: Kind = {
+  takes: "a number of 0 or more",
+  is: (value) => Number.isFinite(value) && (value as number) >= 0,
+  among: ["number"]
+}
+export const fraction: Kind = {
+  takes: "a number from 0 to 1",
+  is: (value) => nonNegative.is(value) && (value as number) <= 1,
+  among: ["number"]
+}
+export const time: Kind = {
+  takes: "a finite number of milliseconds, such as Date.now() returns",
+  is: Number.isFinite
+}
+export const json: Kind = {
+  takes: `plain JSON data, at most ${maxGivenDepth} levels deep`,
+  is: (value) => copyJson(value) !== undefined
 }
 export const abortSignal: Kind = {
   takes: "an AbortSignal",
@@ -54,10 +84,14 @@ export const abortSignal: Kind = {
 }
 export const callable: Kind = { takes: "a function", is: (value) => typeof value === "function" }
 
+/** Makes a kind refuse an object without a value of it. */
+export const required = (kind: Kind): Kind => ({ ...kind, required: true })
+
 /** A kind whose values are those of several kinds. */
 export const either = (...shapes: ReadonlyArray<Kind>): Kind => ({
   takes: shapes.map(({ takes }) => takes).join(" or "),
-  is: (value) => shapes.some(({ is }) => is(value))
+  is: (value) => shapes.some(({ is }) => is(value)),
+  among: shapes.flatMap(({ among = [] }) => among)
 })
 
 /** The shape of an object with these keys. Only the values of the keys in `inside` are checked. */
@@ -97,17 +131,25 @@ interface Location {
 
 const look = (value: unknown, shape: Shape, location: Location, found: Array<Misfit>): void => {
   if ("takes" in shape) {
-    if (value !== undefined && !shape.is(value)) found.push(unfit(value, shape.takes, location))
+    if (value !== undefined && !shape.is(value)) found.push(unfit(value, shape, location))
     return
   }
   if (typeof value !== "object" || value === null) {
-    if ("keys" in shape && shape.demanded === true && value !== undefined)
-      found.push(notPlain(value, location))
+    if (value === undefined) return
+    if ("each" in shape) found.push(unfit(value, list, location))
+    else if ("keys" in shape && shape.demanded === true) found.push(notPlain(value, location))
     return
   }
   if ("each" in shape) {
-    if (!Array.isArray(value)) return
-    value.forEach((item, index) => look(item, shape.each, inside(location, String(index)), found))
+    if (!Array.isArray(value)) {
+      found.push(unfit(value, list, location))
+      return
+    }
+    value.forEach((item: unknown, index) => {
+      const place = inside(location, String(index))
+      if (item === undefined && "takes" in shape.each) found.push(unfit(item, shape.each, place))
+      else look(item, shape.each, place, found)
+    })
     return
   }
   if (!isPlain(value)) {
@@ -128,11 +170,19 @@ const look = (value: unknown, shape: Shape, location: Location, found: Array<Mis
     }
     const expected = "values" in shape ? shape.values : own(shape.keys, key)
     if (expected === undefined)
-      found.push(unknownKey(key, "keys" in shape ? Object.keys(shape.keys) : [], location))
+      found.push(unknownKey(key, "keys" in shape ? knownIn(shape.keys) : [], location))
     else if (!Object.prototype.propertyIsEnumerable.call(value, key)) found.push(hidden(key, location))
     else if (expected === "anything") continue
     else if ("elsewhere" in expected) found.push(misplaced(key, expected.elsewhere, location))
     else look((value as Record<string, unknown>)[key], expected, inside(location, key), found)
+  }
+  if ("keys" in shape) lookForMissing(value, shape.keys, location, found)
+}
+
+const lookForMissing = (value: object, keys: Keys, location: Location, found: Array<Misfit>): void => {
+  for (const [key, kind] of Object.entries(keys)) {
+    if (kind === "anything" || !("required" in kind)) continue
+    if ((value as Record<string, unknown>)[key] === undefined) found.push(missing(key, kind, location))
   }
 }
 
@@ -143,6 +193,10 @@ const lookForUnfilled = (value: unknown, location: Location, found: Array<Misfit
     else lookForUnfilled(item, inside(location, key), found, levels - 1)
   }
 }
+
+/** The keys that belong in an object of the shape. */
+const knownIn = (keys: Keys): ReadonlyArray<string> =>
+  Object.entries(keys).flatMap(([key, kind]) => (kind !== "anything" && "elsewhere" in kind ? [] : [key]))
 
 const own = (keys: Keys, key: string): Keys[string] | undefined =>
   Object.hasOwn(keys, key) ? keys[key] : undefined
@@ -163,10 +217,23 @@ const notPlain = (value: unknown, location: Location): Misfit => {
   }
 }
 
-const unfit = (value: unknown, takes: string, location: Location): Misfit => {
-  const given = typeof value === "string" ? "another text" : Number.isNaN(value) ? "NaN" : kindOf(value)
-  return { place: named(location), problem: `${named(location)} takes ${takes}, and ${given} was given` }
+const unfit = (value: unknown, { among = [], takes }: Kind, location: Location): Misfit => ({
+  place: named(location),
+  problem: `${named(location)} takes ${takes}, and ${unfitKind(value, among)} was given`
+})
+
+const unfitKind = (value: unknown, among: NonNullable<Kind["among"]>): string => {
+  if (typeof value === "string") return among.includes("string") ? "another text" : "a string"
+  if (typeof value !== "number") return kindOf(value)
+  if (!Number.isFinite(value)) return String(value)
+  return among.includes("number") ? "another number" : "a number"
 }
+
+const missing = (key: string, { takes }: Kind, location: Location): Misfit => ({
+  place: named(location),
+  key,
+  problem: `there is no "${key}" in ${named(location)}, which is required: it takes ${takes}`
+})
 
 const misplaced = (key: string, where: string, location: Location): Misfit => ({
   place: named(location),

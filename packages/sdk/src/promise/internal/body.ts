@@ -2,7 +2,7 @@
  * Checks the keys of a decision before it is bound to a request.
  */
 import { bodyMisfits, grantShape, problemsOf } from "../../domain/internal/given.ts"
-import { keysOf, optionMisfits } from "../../domain/internal/misfits.ts"
+import { json, keysOf, oneOf, optionMisfits } from "../../domain/internal/misfits.ts"
 import { readOnce } from "../../domain/internal/untyped.ts"
 import type { Misfit } from "../../domain/Misfit.ts"
 import { DecisionMalformed } from "../../domain/Rejection.ts"
@@ -11,16 +11,16 @@ const refuse = (found: ReadonlyArray<Misfit>): void => {
   if (found.length > 0) throw new DecisionMalformed({ issues: problemsOf(found), misfits: found })
 }
 
-/** Copies a decision. Throws `DecisionMalformed` for a key that a decision of its kind does not have. */
+/** Copies a decision. Throws `DecisionMalformed` for a key or a value that a decision of its kind cannot have. */
 export const requireBody = <Body>(given: Body): Body => {
   const body = readOnce(given, 1)
   refuse(bodyMisfits(body))
   return body
 }
 
-const approveShape = keysOf(["arguments"], { grant: grantShape })
+const approveShape = keysOf([], { arguments: json, grant: grantShape })
 
-const denyShape = keysOf(["then"])
+const denyShape = keysOf([], { then: oneOf("continue", "stop") })
 
 /** Throws `DecisionMalformed` for unknown options of `approve`. */
 export const requireApproval = (options: unknown): void =>

@@ -108,9 +108,17 @@ describe("a policy", () => {
   })
 
   it("is refused with an invalid value, by the name of its field", () => {
-    assert.include(issues({ mode: "everything" }), '["mode"]')
-    assert.include(issues({ mode: "ask", rules: [{ tool: "*", action: "allow" }] }), '"action"')
-    assert.include(issues({}), '["mode"]')
+    const modes = '"mode" of the policy takes "ask" or "all" or "none" or "until", and another text was given'
+    assert.include(issues({ mode: "everything" }), modes)
+    const actions = '"rules.0.action" of the policy takes "ask" or "approve" or "deny"'
+    assert.include(issues({ mode: "ask", rules: [{ tool: "*", action: "allow" }] }), actions)
+    assert.include(issues({ mode: "ask", rules: { pay: "deny" } }), '"rules" of the policy takes a list')
+    assert.include(
+      issues({ mode: "until", until: "tomorrow" }),
+      '"until" of the policy takes a finite number'
+    )
+    assert.include(issues({}), 'there is no "mode" in the policy, which is required')
+    assert.include(issues("ask"), 'has to be a plain object, such as { mode: "ask" }')
     for (const none of [null, "all", ["all"], new Map([["mode", "ask"]])])
       assert.include(issues(none), "plain object")
   })
@@ -153,6 +161,24 @@ describe("limits", () => {
     }
     assert.isTrue(Result.isFailure(checkLimits(new Map([["maxTurns", 3]]))))
     assert.isTrue(Result.isSuccess(checkLimits({ maxTurns: 3 })))
+  })
+
+  it("are refused with a value that is no limit, by the name of the limit", () => {
+    for (const [limits, problem] of [
+      [
+        { maxTurns: "3" },
+        '"maxTurns" of the limits takes a whole number of 0 or more, and a string was given'
+      ],
+      [{ maxTurns: 1.5 }, "and another number was given"],
+      [{ maxTokens: Number.NaN }, "and NaN was given"],
+      [{ maxCostUsd: -1 }, '"maxCostUsd" of the limits takes a number of 0 or more'],
+      [{ warnAt: 80 }, '"warnAt" of the limits takes a number from 0 to 1'],
+      [{ wrapUp: "yes" }, '"wrapUp" of the limits takes true or false, and a string was given'],
+      [{ maxTurns: null }, "and null was given"]
+    ] as const) {
+      const checked = checkLimits(limits)
+      assert.include(Result.isFailure(checked) ? checked.failure.message : "taken", problem)
+    }
   })
 })
 

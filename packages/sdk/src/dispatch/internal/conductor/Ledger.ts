@@ -3,12 +3,10 @@
  * is over.
  */
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import { spent } from "../../../domain/Budget.ts"
 import { problemsOf } from "../../../domain/internal/given.ts"
-import { keysOf, optionMisfits } from "../../../domain/internal/misfits.ts"
+import { natural, nonNegative, optionMisfits, shapeOf } from "../../../domain/internal/misfits.ts"
 import type { Limits } from "../../../domain/Limits.ts"
 import { LimitsInvalid, type PolicyInvalid } from "../../../domain/RunError.ts"
 import { isEnded, type RunState } from "../../../domain/RunState.ts"
@@ -28,25 +26,19 @@ export interface SharedLimits {
   readonly maxCostUsd?: number
 }
 
-const limitsFields = {
-  maxRuns: Schema.optional(Schema.Natural),
-  maxTurns: Schema.optional(Schema.Natural),
-  maxTokens: Schema.optional(Schema.Natural),
-  maxCostUsd: Schema.optional(Schema.Finite)
-} satisfies { readonly [Limit in keyof SharedLimits]-?: Schema.Top }
-
-const sharedShape = keysOf(Object.keys(limitsFields))
-
-const decodeLimits = Schema.decodeUnknownResult(Schema.Struct(limitsFields))
+const sharedShape = shapeOf<SharedLimits>({
+  maxRuns: natural,
+  maxTurns: natural,
+  maxTokens: natural,
+  maxCostUsd: nonNegative
+})
 
 /** Whether limits can be: what is no number bounds nothing. */
 export const checkShared = (limits: SharedLimits): Effect.Effect<void, LimitsInvalid> => {
   const found = optionMisfits(limits, sharedShape, "the limits")
-  if (found.length > 0) return Effect.fail(new LimitsInvalid({ issues: problemsOf(found), misfits: found }))
-  const decoded = decodeLimits(limits)
-  return Result.isFailure(decoded)
-    ? Effect.fail(new LimitsInvalid({ issues: decoded.failure.message }))
-    : Effect.void
+  return found.length === 0
+    ? Effect.void
+    : Effect.fail(new LimitsInvalid({ issues: problemsOf(found), misfits: found }))
 }
 
 /** What the runs of a conductor have consumed, and what is set aside for those that have not ended. */
