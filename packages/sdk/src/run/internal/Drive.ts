@@ -171,7 +171,7 @@ export const emitRoot = (drive: Drive, given: RunEvent, cause?: Cause.Cause<unkn
   else publish(drive, update)
 }
 
-/** The same as {@link emitRoot} for an event of any run of the tree. */
+/** Folds, stages and publishes an event of any run of the tree, like {@link emitRoot}. */
 export const emit = (
   { drive, path }: { readonly drive: Drive; readonly path: ReadonlyArray<ToolCallId> },
   event: RunEvent,

@@ -31,7 +31,7 @@ import { settleAgents } from "../steps/settleAgents.ts"
 import {
   askWrapUp,
   awaitChildren,
-  goOnInBackground,
+  resumeBackground,
   resumeChildren,
   startBackground
 } from "../steps/subAgents.ts"
@@ -186,7 +186,7 @@ const loop = Effect.fnUntraced(function* (root: AgentRun): Effect.fn.Return<RunS
     }
     isHeard = false
     if (drive.journal.isStale()) yield* confirmLease(drive)
-    if (drive.state.background !== undefined) yield* goOnInBackground(root)
+    if (drive.state.background !== undefined) yield* resumeBackground(root)
     // While a step waits for sub-agents, their requests can be decided by expiry and the approval callback.
     yield* step._tag === "AwaitChildren" || step._tag === "ResumeChildren"
       ? asking(root, perform(root, step))

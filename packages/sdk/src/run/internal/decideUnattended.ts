@@ -1,5 +1,5 @@
 /**
- * Decisions without a principal's action: by expiry, and by the approval callback.
+ * Decides requests by expiry and by the approval callback.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

@@ -30,7 +30,7 @@ export const toResult = <Output>(
     )
   })
 
-/** The same for a run whose current agent and missing definitions are known. */
+/** The result of a run whose current agent and missing definitions are known. */
 export const resultOf = <Output>(
   state: RunState,
   holder: BoundAgent | undefined,

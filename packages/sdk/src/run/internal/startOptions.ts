@@ -24,7 +24,7 @@ export interface Allotted {
 
 /** The start options of a run that continues no other run. */
 export const startOptions = (runtime: Runtime, { limits, policy }: LimitsAndPolicy): StartOptions => ({
-  ...(policy === undefined ? {} : { policy, ...given(runtime) }),
+  ...(policy === undefined ? {} : { policy, ...policyOwner(runtime) }),
   ...(limits === undefined ? {} : { limits }),
   ...profileOptions(runtime)
 })
@@ -37,7 +37,7 @@ export const inheritedOptions = (
 ): StartOptions => {
   const caller =
     policy !== undefined
-      ? { policy, ...given(runtime) }
+      ? { policy, ...policyOwner(runtime) }
       : startedWith.policy === undefined
         ? {}
         : {
@@ -55,7 +55,7 @@ export const inheritedOptions = (
 }
 
 /** The agent that a caller's policy is for: the runtime's agent, even if another agent has taken over the conversation. */
-const given = ({ bound }: Runtime) => {
+const policyOwner = ({ bound }: Runtime) => {
   const { agent, identity } = bound
   return { policyFor: agent.name, ...(identity.peers === undefined ? {} : { policyPeers: identity.peers }) }
 }
@@ -72,8 +72,8 @@ export const profileOptions = ({ profileName, profiles }: Runtime): StartOptions
   return profilePolicy === undefined ? {} : { profilePolicy }
 }
 
-/** The facts from which {@link answering} selects the agent. */
-interface Question {
+/** What {@link answering} selects the agent by. */
+interface Choice {
   /** The session's latest run, whose agent has the conversation. */
   readonly previous?: RunState | undefined
   /** The name of the runtime's agent that the session's runs were started with, if it is known. */
@@ -92,7 +92,7 @@ interface Question {
  */
 export const answering = (
   { bound }: Runtime,
-  { answeredBy, previous, under }: Question
+  { answeredBy, previous, under }: Choice
 ): Effect.Effect<BoundAgent, AgentNotFound> => {
   const name = answeredBy ?? previous?.agent.name
   if (name === undefined) return Effect.succeed(bound)

@@ -53,7 +53,7 @@ interface Taken {
   readonly ending: ReadonlyArray<Ending>
 }
 
-/** The same, unless another fiber took the mail while this one waited for its permit. */
+/** Takes the mail like `take`, unless another fiber took it while this one waited for its permit. */
 const takeOnce = (drive: Drive): Effect.Effect<Taken, JournalError> =>
   drive.tasks.mail.withPermit(
     Effect.suspend(() => (drive.hasMail ? folding(drive) : Effect.succeed(nothing)))

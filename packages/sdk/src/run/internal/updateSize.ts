@@ -12,18 +12,18 @@ export const sizeOf = (update: RunUpdate): number => {
     case "event":
       return sizeOfEvent(update.event)
     case "delta":
-      return least + sizeOfPart(update.part)
+      return baseSize + sizeOfPart(update.part)
     case "output":
-      return least + update.chunk.length
+      return baseSize + update.chunk.length
     case "progress":
-      return least + update.message.length
+      return baseSize + update.message.length
     default:
-      return least
+      return baseSize
   }
 }
 
 /** The size of an update without its text. */
-const least = 100
+const baseSize = 100
 
 const sizeOfPart = (part: ModelPart): number => {
   switch (part._tag) {
@@ -52,12 +52,13 @@ const sizeOfPayload = (payload: unknown): number => {
   }
 }
 
-const sizeOfFile = ({ source }: FilePart): number => (source._tag === "bytes" ? source.base64.length : least)
+const sizeOfFile = ({ source }: FilePart): number =>
+  source._tag === "bytes" ? source.base64.length : baseSize
 
 const sizeOfEvent = (event: RunEvent): number => {
   const { event: inner } = unwrap(event)
   const content = inner._tag === "run.started" ? inner.prompt : "content" in inner ? inner.content : []
-  let size = 5 * least
+  let size = 5 * baseSize
   for (const part of content) {
     if (part._tag === "file") size += sizeOfFile(part)
     else if (part._tag === "toolCall") size += part.arguments.length

@@ -1,5 +1,5 @@
 /**
- * Calls of user code by a run, and the failures of tool calls that it causes.
+ * Calls user code for a run, and fails tool calls because of it.
  */
 import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"

@@ -78,9 +78,9 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   }
   const cause = Exit.isSuccess(streamed) ? Cause.fail(streamCut()) : streamed.cause
   const error: unknown = Cause.squash(cause)
-  const mayComeWhole = isModelError(error) && !collector.hasContent() && mayBeWhole(error)
-  if (!mayComeWhole || isOutOfTime(run) || isHalted(run)) return yield* notAnswered(run, cause)
-  return yield* askWhole(run, request, error)
+  const mayFallBack = isModelError(error) && !collector.hasContent() && mayCallComplete(error)
+  if (!mayFallBack || isOutOfTime(run) || isHalted(run)) return yield* notAnswered(run, cause)
+  return yield* callComplete(run, request, error)
 }
 
 const noContext = new TypeError("it did not return instructions and messages")
@@ -138,7 +138,7 @@ const begin = ({ drive, supervisor }: AgentRun, request: ModelRequest, sink: Pic
     : attempt(() => reading(requireStream(drive.runtime.model.stream(request)), sink))
 
 /** Makes a complete call after a failed stream. */
-const askWhole = Effect.fnUntraced(function* (run: AgentRun, request: ModelRequest, error: ModelError) {
+const callComplete = Effect.fnUntraced(function* (run: AgentRun, request: ModelRequest, error: ModelError) {
   const { drive, supervisor } = run
   charge(run, error)
   const { agentPath, runId: agentRunId, turn } = request
@@ -203,7 +203,7 @@ const overContext = (run: AgentRun, { tokens, limit }: ContextTooLarge): Effect.
 }
 
 /** Whether a complete call may succeed after a failed stream. Overloads and rate limits affect both, and have been waited for already. */
-const mayBeWhole = (error: ModelError): boolean => {
+const mayCallComplete = (error: ModelError): boolean => {
   switch (error.reason._tag) {
     case "StreamUnsupported":
       return true

@@ -1,5 +1,5 @@
 /**
- * The end of a run with structured output.
+ * Ends a run with structured output.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"

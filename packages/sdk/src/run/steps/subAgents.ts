@@ -104,7 +104,7 @@ export const resumeChildren = Effect.fnUntraced(function* (
     }
   }
   const wanted = new Set(callIds)
-  yield* goOn(
+  yield* resumeIdle(
     run,
     children(stateOf(run)).filter(({ callId }) => wanted.has(callId))
   )
@@ -116,20 +116,22 @@ export const resumeChildren = Effect.fnUntraced(function* (
 export const awaitChildren = Effect.fnUntraced(function* (run: AgentRun) {
   const { missing } = run.drive
   const known = missing?.size
-  yield* goOnInBackground(run)
+  yield* resumeBackground(run)
   // A definition was found missing: its sub-agent stays idle, so there may be nothing to wait for.
   if (run.drive.missing !== missing || missing?.size !== known) return
   yield* awaitChange(run)
 })
 
 /** Resumes the sub-agents in the background that can advance, up to the concurrency limit. */
-export const goOnInBackground = (run: AgentRun): Effect.Effect<void> =>
+export const resumeBackground = (run: AgentRun): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { background } = stateOf(run)
-    return background === undefined || !isAnyIdle(run.drive, background) ? Effect.void : goOn(run, background)
+    return background === undefined || !isAnyIdle(run.drive, background)
+      ? Effect.void
+      : resumeIdle(run, background)
   })
 
-/** Whether a running sub-agent has no fiber. A cheap check that usually spares the closer look of `goOn`. */
+/** Whether a running sub-agent has no fiber. A cheap check that usually saves the work of `resumeIdle`. */
 const isAnyIdle = (drive: Drive, background: ReadonlyArray<BackgroundRun>): boolean =>
   background.some(({ callId, child }) => child !== undefined && !drive.tasks.has(callId))
 
@@ -138,7 +140,7 @@ const countAtWork = (drive: Drive, state: RunState): number =>
   children(state).filter(({ callId }) => drive.tasks.has(callId)).length
 
 /** Starts a fiber for each candidate that can advance, up to the concurrency limit. */
-const goOn = Effect.fnUntraced(function* (
+const resumeIdle = Effect.fnUntraced(function* (
   run: AgentRun,
   candidates: ReadonlyArray<Pick<BackgroundRun, "callId" | "child">>
 ) {
@@ -173,7 +175,7 @@ const goOn = Effect.fnUntraced(function* (
       Effect.andThen(
         driveChild(childRun, callId),
         // The end frees a place in the concurrency limit.
-        Effect.suspend(() => (isEnding(run) || !isThere(run) ? Effect.void : goOnInBackground(run)))
+        Effect.suspend(() => (isEnding(run) || !isThere(run) ? Effect.void : resumeBackground(run)))
       )
     )
   }
@@ -217,7 +219,7 @@ const driveChild = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallI
       break
     }
     if (drive.journal.isStale()) yield* confirmLease(drive)
-    yield* goOnInBackground(run)
+    yield* resumeBackground(run)
     const room = roomAbove(run, step)
     if (room === "room") yield* run.perform(run, step)
     else if (room !== "waits") yield* failRun(run, room)
