@@ -145,31 +145,31 @@ export const make = (
   Effect.gen(function* () {
     yield* requireOptions("Conductor.make", options, conductorShape)
     yield* checkShared(options.limits ?? {})
-    const orchestra = new RunPool(options)
-    yield* Effect.addFinalizer(() => orchestra.drain)
+    const pool = new RunPool(options)
+    yield* Effect.addFinalizer(() => pool.drain)
     return {
       dispatch: (runtime, input, given = {}) =>
         Effect.flatMap(
           checkDispatch(input, "state" in input ? continueShape : startShape, given, conductShape),
           (taken) =>
-            Effect.flatMap(inCallerContext(given), (options) => orchestra.dispatch(runtime, taken, options))
+            Effect.flatMap(inCallerContext(given), (options) => pool.dispatch(runtime, taken, options))
         ),
       dispatchStored: (runtime, input, given = {}) =>
         Effect.flatMap(checkDispatch(input, storedStartShape, given, storedConductShape), (taken) =>
-          Effect.flatMap(inStore(given), (options) => orchestra.dispatchStored(runtime, taken, options))
+          Effect.flatMap(inStore(given), (options) => pool.dispatchStored(runtime, taken, options))
         ),
       attach: (runtimes, runId, given = {}) =>
         Effect.andThen(
           requireOptions("attach", given, storedConductShape),
-          Effect.flatMap(inStore(given), (options) => orchestra.attach(runtimes, runId, options))
+          Effect.flatMap(inStore(given), (options) => pool.attach(runtimes, runId, options))
         ),
-      handles: () => orchestra.handles,
-      events: orchestra.events,
-      inbox: orchestra.inbox,
-      decide: (decision) => orchestra.decide(decision),
-      cancel: (name, reason) => orchestra.cancel(name, reason),
-      spending: () => orchestra.ledger.spending(),
-      drain: orchestra.drain
+      handles: () => pool.handles,
+      events: pool.events,
+      inbox: pool.inbox,
+      decide: (decision) => pool.decide(decision),
+      cancel: (name, reason) => pool.cancel(name, reason),
+      spending: () => pool.ledger.spending(),
+      drain: pool.drain
     }
   })
 

@@ -77,7 +77,7 @@ export { FermataClosed } from "./internal/FermataClosed.ts"
 export type * from "./internal/options.ts"
 
 /**
- * Runs agents whose runs can be held and released. Made by {@link make}. Its methods reject with errors that the guards, such as
+ * Runs agents, whose runs can be held and released. Made by {@link make}. Its methods reject with errors that the guards, such as
  * `isRunBusy`, tell apart.
  *
  * @category models

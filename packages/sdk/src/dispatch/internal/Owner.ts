@@ -1,5 +1,5 @@
 /**
- * Who owns the runs that are dispatched under a scope: all of them are closed together when it closes.
+ * The owner of the runs that are dispatched under one scope. It closes them together when the scope closes.
  */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -8,13 +8,13 @@ import * as Scope from "effect/Scope"
 import * as Cancellation from "../../agent/Cancellation.ts"
 import type { Suspension } from "../../agent/Cancellation.ts"
 
-/** Something that can be closed with its owner. */
+/** A handle that is closed with its owner. */
 export interface Owned {
-  /** Ends the run, or suspends it; returns when that is done. */
+  /** Cancels or suspends the run, and waits until that is done. */
   readonly close: (reason: string) => Effect.Effect<void>
 }
 
-/** The runs of one scope, and how those that are stored are suspended. */
+/** The handles of one scope, and the tokens that suspend the stored runs among them. */
 export interface Owner {
   readonly owned: Set<Owned>
   readonly suspension: Suspension
@@ -25,14 +25,14 @@ export const makeOwner = (): Owner => ({
   suspension: { soon: Cancellation.make(), now: Cancellation.make() }
 })
 
-/** How long what goes on in stored runs may take to come to an end by itself when their scope closes. */
+/** How long the running operations of stored runs may take to finish when their scope closes. */
 export const DrainTimeout = Context.Reference<Duration.Input>("@fermata/sdk/dispatch/DrainTimeout", {
   defaultValue: () => "2 seconds"
 })
 
 const owners = new WeakMap<Scope.Scope, Owner>()
 
-/** The owner of what is dispatched under the scope at hand. */
+/** Returns the owner for the scope in the context. Interrupts the caller if the scope is already closed. */
 export const ownerOfScope: Effect.Effect<Owner, never, Scope.Scope> = Effect.gen(function* () {
   const scope = yield* Effect.scope
   let owner = owners.get(scope)
@@ -42,11 +42,11 @@ export const ownerOfScope: Effect.Effect<Owner, never, Scope.Scope> = Effect.gen
     const reason = "The scope that the run was dispatched under has closed."
     yield* Scope.addFinalizer(scope, closeAll(owner, reason, yield* DrainTimeout))
   }
-  // Under a scope that has closed nothing begins.
+  // No run starts under a closed scope.
   return owner.suspension.soon.reason() === undefined ? owner : yield* Effect.interrupt
 })
 
-/** Closes everything that is owned, all at once: what goes on in stored runs gets `drain` to come to an end by itself. */
+/** Closes all handles concurrently. Running operations of stored runs may finish within `drain`, and are interrupted then. */
 export const closeAll = (owner: Owner, reason: string, drain: Duration.Input): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { owned, suspension } = owner

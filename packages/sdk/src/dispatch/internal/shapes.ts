@@ -1,5 +1,5 @@
 /**
- * What the functions of this folder may be given, key by key.
+ * The options of this folder's functions as shapes, with which unknown keys are refused.
  */
 import { callable, keysOf, oneOf, shapeOf, type Shape } from "../../domain/internal/misfits.ts"
 import type { HandleSendOptions } from "../AgentHandle.ts"

@@ -38,8 +38,8 @@ const found = (value: RunResult | typeof elsewhere, cancelReason?: string): Even
   hasNews: false,
   cancelReason
 })
-const call: Event = { _tag: "call", urge: "goOn" }
-const look: Event = { _tag: "call", urge: "look" }
+const call: Event = { _tag: "call", intent: "goOn" }
+const look: Event = { _tag: "call", intent: "look" }
 const sending: Event = { _tag: "sending" }
 const sent = (hasNews = false): Event => ({ _tag: "sent", hasNews })
 const cancel: Event = { _tag: "cancel", reason: "enough" }
@@ -99,7 +99,7 @@ describe("the state of a dispatched run", () => {
     )
     assert.deepStrictEqual(after(free, begin, driven(elsewhere), look).phase, {
       _tag: "driving",
-      urge: "look",
+      intent: "look",
       hasSlot: false
     })
     assert.strictEqual(last(free, begin, call), "driving running", "it drives already")

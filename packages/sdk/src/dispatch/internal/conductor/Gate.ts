@@ -1,15 +1,16 @@
 /**
- * Slots for runs that are at work at the same time. A run that was at work before goes first; otherwise first come, first served.
+ * Grants the slots of a conductor. Runs that were running before precede new ones; within each group, the first to wait is the first to get
+ * a slot.
  */
 import * as Effect from "effect/Effect"
 import { atLeast } from "../../../agent/internal/soundOptions.ts"
 import { ConductorFull } from "../../DispatchError.ts"
 import type { ConductorOptions } from "../../dispatchOptions.ts"
 
-/** Runs that wait for a slot, by default. */
+/** The default of `maxQueued`. */
 const mostQueued = 10_000
 
-/** Where runs ask for a slot. */
+/** The slots of a conductor and the runs that wait for them. */
 export class Gate {
   private readonly slots: number
   private readonly overflow: ConductorOptions["overflow"]
@@ -18,7 +19,7 @@ export class Gate {
   private isClosed = false
   private readonly again = new Set<() => void>()
   private readonly fresh = new Set<() => void>()
-  /** How those that wait to be admitted are sent on without a slot. */
+  /** Ends the waits of {@link slotGranted} without a slot. */
   private readonly blocked = new Set<() => void>()
 
   constructor({ concurrency, maxQueued, overflow }: ConductorOptions) {
@@ -31,7 +32,7 @@ export class Gate {
     return this.slots - this.running
   }
 
-  /** Calls `go` when there is a slot, at once if there is one now. Returns how to stop waiting. */
+  /** Calls `go` when it grants a slot, at once if one is free. Returns a function that stops the wait. */
   enter(go: () => void, wasAtWork: boolean): () => void {
     if (this.free > 0 && !this.isClosed) {
       this.running += 1
@@ -45,7 +46,7 @@ export class Gate {
     }
   }
 
-  /** Gives a slot back. */
+  /** Releases a slot, or passes it to the next waiting run. */
   leave(): void {
     const [next] = this.isClosed ? [] : this.again.size > 0 ? this.again : this.fresh
     if (next === undefined) {
@@ -57,7 +58,7 @@ export class Gate {
     next()
   }
 
-  /** Waits until one more run may be dispatched; says whether it has a slot already. */
+  /** Waits until one more run may be dispatched. Returns whether the run already has a slot. */
   get admitted(): Effect.Effect<boolean, ConductorFull> {
     return Effect.suspend((): Effect.Effect<boolean, ConductorFull> => {
       const { overflow = "queue", running } = this
@@ -69,7 +70,7 @@ export class Gate {
     })
   }
 
-  /** Waits for a slot; or, with none, until the gate is closed. */
+  /** Waits for a slot, or until the gate is closed. Returns whether the slot was granted. */
   private get slotGranted(): Effect.Effect<boolean> {
     return Effect.callback((resume) => {
       const stop = () => {
@@ -89,7 +90,7 @@ export class Gate {
     })
   }
 
-  /** Gives no slot away any more. */
+  /** Stops granting slots. */
   close(): void {
     this.isClosed = true
     for (const end of this.blocked) end()

@@ -1,6 +1,6 @@
 /**
- * What the runs of a conductor may spend together: set aside for each before it begins, in one synchronous step, and booked when it
- * is over.
+ * The shared budgets of a conductor. A part is reserved for each run before it starts, in one synchronous step, and the run's consumption is
+ * booked when it has ended.
  */
 import * as Effect from "effect/Effect"
 import type { Runtime } from "../../../agent/Runtime.ts"
@@ -14,15 +14,15 @@ import { checkLimitsAndPolicy } from "../../../run/internal/staging.ts"
 import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
 import { ConductorBudgetExceeded, type SharedBudget } from "../../DispatchError.ts"
 
-/** What the runs of a conductor may consume together. What is left out is unlimited. */
+/** The budgets that the runs of a conductor share. A budget that is left out is unlimited. */
 export interface SharedLimits {
-  /** Runs that may be dispatched. */
+  /** The number of runs that may be dispatched. */
   readonly maxRuns?: number
-  /** Model calls of all runs and of their sub-agents. */
+  /** The number of turns of all runs and of their sub-agents. */
   readonly maxTurns?: number
-  /** Input and output tokens. */
+  /** The number of input and output tokens. */
   readonly maxTokens?: number
-  /** US dollars. While this is set, nothing is begun after a run whose cost is not known. */
+  /** The cost in US dollars. While it is set, no run starts after a run of unknown cost has ended. */
   readonly maxCostUsd?: number
 }
 
@@ -33,7 +33,7 @@ const sharedShape = shapeOf<SharedLimits>({
   maxCostUsd: nonNegative
 })
 
-/** Whether limits can be: what is no number bounds nothing. */
+/** Refuses unknown limits and limits that are not numbers, which would limit nothing. */
 export const checkShared = (limits: SharedLimits): Effect.Effect<void, LimitsInvalid> => {
   const found = optionMisfits(limits, sharedShape, "the limits")
   return found.length === 0
@@ -41,15 +41,15 @@ export const checkShared = (limits: SharedLimits): Effect.Effect<void, LimitsInv
     : Effect.fail(new LimitsInvalid({ issues: problemsOf(found), misfits: found }))
 }
 
-/** What the runs of a conductor have consumed, and what is set aside for those that have not ended. */
+/** The consumption of the runs of a conductor, and the amounts that are reserved for runs that have not ended. */
 export interface Spending {
   readonly spent: { readonly [Budget in SharedBudget]: number }
   readonly reserved: { readonly [Budget in SharedBudget]: number }
-  /** Whether the price of everything is known; if not, `spent.cost` is a lower bound. */
+  /** Whether the cost of all ended runs is known; otherwise `spent.cost` is a lower bound. */
   readonly isCostKnown: boolean
 }
 
-/** The budgets of which a part is set aside for a run, and the run's own limit of each. */
+/** The budgets of which a part is reserved for each run, with the keys of the shared limit, the run's own limit and its consumption. */
 const parts = {
   tokens: { shared: "maxTokens", own: "maxTokens", spent: "tokens", isWhole: true },
   cost: { shared: "maxCostUsd", own: "maxCostUsd", spent: "cost", isWhole: false },
@@ -61,7 +61,7 @@ const partNames = ["tokens", "cost", "turns"] as const
 
 type Amounts = { [P in Part]?: number }
 
-/** What a run is begun with. */
+/** The input of a run, as far as the ledger reads it. */
 export interface AllottedInput extends LimitsAndPolicy {
   readonly state?: RunState
   readonly prompt?: unknown
@@ -82,7 +82,7 @@ export class Ledger {
     this.limits = limits
   }
 
-  /** Counts one more run, or says why there may not be one. */
+  /** Counts one more run. Returns the error if `maxRuns` is reached. */
   refuse(): ConductorBudgetExceeded | undefined {
     const { maxRuns } = this.limits
     if (maxRuns !== undefined && this.runs >= maxRuns) {
@@ -92,14 +92,14 @@ export class Ledger {
     return undefined
   }
 
-  /** A run that was counted has not begun. */
+  /** Uncounts a run that was not started. */
   discount(): void {
     this.runs -= 1
   }
 
   /**
-   * Sets aside what a run may spend, and returns the limits that keep it within: its own, or what is left if that is less. One
-   * without a limit of its own gets an equal part of what is left for each free slot.
+   * Reserves a part of each budget for a run, and returns the limits that keep the run within it: its own limit, or the rest of the budget if
+   * that is less. For a run without a limit of its own, the rest is divided equally among the free slots.
    */
   private reserve(
     key: object,
@@ -115,7 +115,7 @@ export class Ledger {
       const left = limit - this.spentOf[part] - this.reservedOf[part]
       if (left <= 0 || (part === "cost" && !this.isCostKnown)) return this.exceeded(part, limit)
       const used = run.before === undefined ? 0 : spent(run.before, parts[part].spent, 0)
-      // Without sub-agents its own turns are all there are.
+      // Without sub-agents, `maxTurns` limits all turns of the run.
       const given = run.limits[own] ?? (part === "turns" && run.isAlone ? run.limits.maxTurns : undefined)
       const share = left / Math.max(1, freeSlots)
       const amount = given === undefined ? (isWhole ? Math.max(1, Math.floor(share)) : share) : given - used
@@ -127,16 +127,16 @@ export class Ledger {
     return limits
   }
 
-  /** An input with the limits that keep its run within what is set aside for it. */
+  /** Reserves a part of the budgets for a run, and returns its input with the limits that keep it within. */
   allot<I extends AllottedInput>(
     key: object,
     { bound }: Runtime,
     given: I,
     freeSlots: number
   ): Effect.Effect<I, ConductorBudgetExceeded | LimitsInvalid | PolicyInvalid> {
-    // Before they are counted with: what is no number would leave no budget at all.
+    // Checked before the arithmetic, in which a limit that is not a number would corrupt the budget.
     return Effect.flatMap(checkLimitsAndPolicy(given), (input) => {
-      // A new run after one that has ended continues what the caller of that one gave.
+      // A new run after one that has ended inherits the start options of that one.
       const isNew = input.state === undefined || (isEnded(input.state) && input.prompt !== undefined)
       const before = isNew ? undefined : input.state
       const own = { ...bound.limits, ...input.state?.startedWith?.limits }
@@ -149,12 +149,12 @@ export class Ledger {
     })
   }
 
-  /** Counts what a run spends from now on, that keeps its own limits. */
+  /** Books what an attached run consumes from now on. Reserves nothing: the run keeps its own limits. */
   follow(key: object, before: RunState | undefined): void {
     this.reserved.set(key, { amounts: {}, before })
   }
 
-  /** Books what a run has spent. Of one whose end is not known, all that was set aside counts as spent. */
+  /** Books the consumption of a run, and releases what was reserved for it. If its final state is unknown, the whole reservation is booked. */
   book(key: object, after: RunState | undefined): void {
     const claim = this.reserved.get(key)
     if (claim === undefined) return
@@ -172,7 +172,6 @@ export class Ledger {
     if (unpriced > 0) this.isCostKnown = false
   }
 
-  /** How it stands. */
   spending(): Spending {
     const { cost, tokens, turns } = this.spentOf
     return {

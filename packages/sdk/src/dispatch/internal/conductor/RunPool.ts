@@ -1,5 +1,5 @@
 /**
- * The runs of a conductor: admitted, counted, published, and closed together.
+ * The runs of a conductor: admits them, counts them, publishes their updates, and closes them together.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -28,12 +28,12 @@ import { closeAll, makeOwner } from "../Owner.ts"
 import { Gate } from "./Gate.ts"
 import { type AllottedInput, Ledger } from "./Ledger.ts"
 
-/** What the caller dispatches a run with; the conductor adds the rest. */
+/** The options that the caller gives; the conductor adds the others. */
 type CallerOptions = Omit<HandleOptions, "owner" | "conductor">
 
 type StoredCallerOptions = Omit<StoredOptions, "owner" | "conductor">
 
-/** Updates that a reader may be behind. */
+/** The number of updates that are buffered for a reader. */
 const readerRoom = 1024
 
 export class RunPool implements ConductorLink {
@@ -47,7 +47,7 @@ export class RunPool implements ConductorLink {
   private readonly inboxes = new Set<Reader<void>>()
   private isClosed = false
   private drained: ReadonlyArray<Drained> | undefined
-  /** Closes it once, for all who ask. */
+  /** Closes the pool once. All callers wait for the same close. */
   readonly drain = Effect.runSync(Effect.cached(Effect.uninterruptible(Effect.suspend(() => this.close()))))
 
   constructor(options: ConductorOptions) {
@@ -182,7 +182,7 @@ export class RunPool implements ConductorLink {
     }
   }
 
-  /** Makes a run when it may be made, and lets it begin. */
+  /** Admits a run, makes its handle and starts it. */
   private letIn<Output, E extends StoredFault>(
     make: () => BaseHandle<Output, E>
   ): Effect.Effect<BaseHandle<Output, E>, HandleError | ConductorFull | E> {
@@ -195,7 +195,7 @@ export class RunPool implements ConductorLink {
         }
         const live = make()
         live.begin(hasSlot)
-        // Who is stopped here will never have the handle.
+        // An interrupted caller never receives the handle, so the run is cancelled.
         return Effect.as(
           Effect.onInterrupt(restore(live.beginning), () =>
             Effect.ignore(live.cancel("The program that dispatched it was stopped."))
@@ -206,7 +206,7 @@ export class RunPool implements ConductorLink {
     )
   }
 
-  /** Sets aside what a run may spend of what all share, as soon as it has a slot. */
+  /** Reserves a part of the budgets for a run that has just got its slot, which therefore counts as free. */
   private readonly prepare = <I extends AllottedInput>(live: AnyHandle, given: I) =>
     this.ledger.allot(live, live.runtime, given, this.gate.free + 1)
 
@@ -232,11 +232,11 @@ export class RunPool implements ConductorLink {
     const lives = this.handles
     const held = new Map<AnyHandle, RunState>()
     for (const live of lives) {
-      // One whose approval callback is being asked waits as well, and is at work.
+      // Includes running runs that wait for their approval callback or have not acted on a decision.
       const state = live instanceof UnstoredHandle ? live.waiting() : undefined
       if (state === undefined) continue
       held.set(live, state)
-      // At once: from here on, nothing of it happens that the state does not say.
+      // Cancelled in the same step in which the state was read, so that the run does nothing that the state does not contain.
       live.cancelNow(closing)
     }
     for (const live of lives) {

@@ -1,6 +1,6 @@
 /**
- * Waiting for several runs. To stop waiting stops none of them; where some are not needed any more, they are cancelled, and
- * have ended when the join returns.
+ * Functions that wait for several runs. Interrupting such a wait stops none of the runs. Runs that are no longer needed are cancelled, and
+ * have ended when the function returns.
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
@@ -12,11 +12,11 @@ import type { AgentHandle, HandleError } from "../../AgentHandle.ts"
 import { NoneSucceeded, QuorumMissed } from "../../DispatchError.ts"
 
 /**
- * Waits until all runs are over, and returns how each ended, in the order of the handles.
+ * Waits until all runs have ended, and returns their results in the order of the handles.
  *
  * **Errors**
  *
- * - What keeps one of them from any result, as soon as it is known; the others go on.
+ * - The first error of a run that has no result. The other runs continue.
  */
 export const all = <Output, E>(
   handles: ReadonlyArray<AgentHandle<Output, E>>
@@ -26,7 +26,7 @@ export const all = <Output, E>(
     { concurrency: "unbounded" }
   )
 
-/** How each run ended, in the order in which they end. Fails with what keeps one of them from any result. */
+/** Emits the results of the runs in the order in which they end. Fails with the first error of a run that has no result. */
 export const asCompleted = <Output, E>(
   handles: ReadonlyArray<AgentHandle<Output, E>>
 ): Stream.Stream<RunResult<Output>, HandleError | E> =>
@@ -36,11 +36,11 @@ export const asCompleted = <Output, E>(
   )
 
 /**
- * Waits for the first run that completes, cancels the others, and returns what it came to. A held run neither wins nor loses.
+ * Waits for the first run that completes, cancels the others, and returns its result. Held runs are waited for.
  *
  * **Errors**
  *
- * - `NoneSucceeded` — all of them ended otherwise; it says how.
+ * - `NoneSucceeded` — no run completed; the error has the status of each.
  */
 export const firstSuccess = <Output, E>(
   handles: ReadonlyArray<AgentHandle<Output, E>>
@@ -50,12 +50,11 @@ export const firstSuccess = <Output, E>(
   )
 
 /**
- * Waits until `n` of the runs have completed, cancels the others, and returns what those `n` came to, in the order in which they
- * ended.
+ * Waits until `n` of the runs have completed, cancels the others, and returns the `n` results in the order in which the runs ended.
  *
  * **Errors**
  *
- * - `QuorumMissed` — so many have ended otherwise that `n` cannot complete any more, or `n` is no number; the others were cancelled.
+ * - `QuorumMissed` — too many runs ended without completing, or `n` is not a number. The other runs were cancelled.
  */
 export const quorum = <Output, E>(
   handles: ReadonlyArray<AgentHandle<Output, E>>,
@@ -69,7 +68,7 @@ export const quorum = <Output, E>(
         )
   )
 
-/** Waits until `n` have completed or cannot any more, and cancels the others. */
+/** Waits until `n` runs have completed or can no longer complete, and cancels the others. */
 const completed = Effect.fnUntraced(function* <Output, E>(
   handles: ReadonlyArray<AgentHandle<Output, E>>,
   n: number
@@ -80,7 +79,7 @@ const completed = Effect.fnUntraced(function* <Output, E>(
     readonly status: string
     readonly why: string
   }> = []
-  // What is no number is reached by nothing, and is not waited for.
+  // Written so that it is true if `n` is NaN, which no number of runs would reach.
   const isKnown = () => succeeded.length >= n || !(handles.length - failed.length >= n)
   const known = yield* Deferred.make<void>()
   const watch = ({ done, runId }: AgentHandle<Output, E>) =>

@@ -1,5 +1,5 @@
 /**
- * What a reader of updates has not read yet: bounded, so that a slow reader costs no more than a quick one.
+ * Readers of published values, each with a bounded buffer, so that a slow reader costs no more memory than a fast one.
  */
 import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
@@ -7,15 +7,15 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type { Observed } from "../../AgentHandle.ts"
 
-/** Characters that a reader may be behind. */
+/** The limit of a buffer in characters. */
 const roomInCharacters = 256 * 1024
 
-/** What one reader has not read yet. */
+/** The values that one reader has not read yet. */
 export interface Buffer<A> {
   readonly isEmpty: boolean
-  /** Takes a piece in, in bounded memory. */
+  /** Adds a value, in bounded memory. */
   readonly push: (piece: A) => void
-  /** All that is there, taken out, and how many pieces before it are missing. */
+  /** Removes and returns all values, with the number of values that were dropped before them. */
   readonly take: () => Taken<A>
 }
 
@@ -24,10 +24,10 @@ export interface Taken<A> {
   readonly skipped: number
 }
 
-/** The latest pieces: the oldest ones make room. */
+/** A buffer of the latest values, which drops the oldest ones when it is full. */
 export class Latest<A> implements Buffer<A> {
   private pieces: Array<A>
-  /** What the pieces take; nothing, for those that were there from the start. */
+  /** The size of each value; 0 for the initial ones. */
   private sizes: Array<number>
   private size = 0
   private skipped: number
@@ -36,14 +36,15 @@ export class Latest<A> implements Buffer<A> {
   private readonly sizeOf: (piece: A) => number
 
   constructor(options: {
-    /** Pieces that it holds at a time, besides those that are there from the start. */
+    /** The limit of the buffer in values. The initial ones may exceed it. */
     readonly most: number
+    /** The initial values. Default: none. */
     readonly first?: ReadonlyArray<A>
-    /** How many are missing before the first. */
+    /** The number of values that were dropped before the initial ones. Default: 0. */
     readonly missed?: number
-    /** Whether a piece for which there is no room is missed. */
+    /** Whether a dropped value counts as skipped. Default: always. */
     readonly counts?: (piece: A) => boolean
-    /** How much of {@link roomInCharacters} a piece takes. Default: nothing. */
+    /** The size of a value in characters, limited by {@link roomInCharacters}. Default: 0. */
     readonly sizeOf?: (piece: A) => number
   }) {
     const { counts = () => true, first = [], missed = 0, most, sizeOf = () => 0 } = options
@@ -85,12 +86,12 @@ export class Latest<A> implements Buffer<A> {
   }
 }
 
-/** One reader of something that is published piece by piece. */
+/** One reader of published values. */
 export class Reader<A> {
   private readonly buffer: Buffer<A>
   private isOver = false
   private wake: (() => void) | undefined
-  /** Whether there may be more than what was pushed. */
+  /** Whether the source may have more than what was pushed. */
   isStale = false
 
   constructor(buffer: Buffer<A>) {
@@ -102,14 +103,14 @@ export class Reader<A> {
     this.wake?.()
   }
 
-  /** Nothing is pushed any more. */
+  /** Marks the last push. With `isStale`, the source may still have more. */
   end(isStale = false): void {
     this.isOver = true
     this.isStale = isStale
     this.wake?.()
   }
 
-  /** There may be more than what was pushed. */
+  /** Reports that the source may have more than what was pushed. */
   poke(): void {
     this.isStale = true
     this.wake?.()
@@ -134,15 +135,15 @@ export class Reader<A> {
     })
   })
 
-  /** The same, unless there was one already. */
+  /** Waits for a push, poke or end, unless there was one since the last read. */
   readonly news: Effect.Effect<void> = Effect.suspend(() =>
     this.buffer.isEmpty && !this.isOver && !this.isStale ? this.next : Effect.void
   )
 }
 
-/** A stream of what a reader reads, which begins and ends with each run of the stream. */
+/** Makes a stream that creates a reader for each run of the stream, and removes it at the end. */
 export const reading = <R, B, E>(
-  /** Begins, and says how to stop. */
+  /** Creates and adds a reader. Returns it with the function that removes it. */
   begin: () => readonly [R, () => void],
   read: (reader: R) => Effect.Effect<ReadonlyArray<B> | undefined, E>
 ): Stream.Stream<B, E> =>
@@ -153,10 +154,10 @@ export const reading = <R, B, E>(
     )
   )
 
-/** Something that changes now and then, for who looks at it and who waits for its changes. */
+/** Makes an observed value from its getter and its listeners. */
 export const observed = <A>(it: {
   readonly current: () => A
-  /** Whether nothing changes any more. */
+  /** Whether the value is final. */
   readonly isOver: () => boolean
   readonly listen: (listener: () => void) => () => void
 }): Observed<A> => ({
@@ -178,7 +179,7 @@ export const observed = <A>(it: {
   )
 })
 
-/** Asks again and again; an empty list is nothing yet, `undefined` the end. */
+/** Repeats a read until it returns values (an empty list means none yet) or `undefined`, the end. */
 const pull = <B, E>(
   read: Effect.Effect<ReadonlyArray<B> | undefined, E>
 ): Effect.Effect<Arr.NonEmptyReadonlyArray<B>, E | Cause.Done> =>
@@ -187,7 +188,7 @@ const pull = <B, E>(
     return Arr.isReadonlyArrayNonEmpty(pieces) ? Effect.succeed(pieces) : pull(read)
   })
 
-/** What was pushed, with a piece of its own for what is missing; `undefined` at the end. */
+/** Reads the buffered values, preceded by the result of `missing` if values were dropped. Returns `undefined` at the end. */
 export const readAll = <A, B>(
   reader: Reader<A>,
   missing: (count: number) => ReadonlyArray<B>

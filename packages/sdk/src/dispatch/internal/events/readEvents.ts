@@ -1,6 +1,6 @@
 /**
- * Reading everything that happens in a stored run: what is in the journal first, then what is published here, and the journal again
- * where the reader was too slow or another process works on the run. The events of a handle and `events` of a Fermata are read here.
+ * Reads the updates of a stored run: first the journal, then the updates that this process publishes, and the journal again if the reader
+ * was too slow or another process drives the run. Used by `events` of handles and of a Fermata.
  */
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
@@ -13,27 +13,27 @@ import type { RunHead } from "../../../store/RunStorePort.ts"
 import type { HandleUpdate } from "../../AgentHandle.ts"
 import { type Buffer, Reader, reading } from "./Reader.ts"
 
-/** Where it is read from. */
+/** The sources of the updates of one run. */
 export interface Source<E> {
   readonly runId: RunId
-  /** Events that the reader knows already. */
+  /** The number of events that the reader already has. */
   readonly from: number
   readonly buffer: Buffer<RunUpdate>
-  /** Adds a reader to those that what happens here is published to. Returns how to remove it. */
+  /** Adds a reader of the updates that this process publishes. Returns a function that removes it. */
   readonly addReader: (reader: Reader<RunUpdate>) => () => void
   /** Whether the run is in the store. */
   readonly hasBegun: () => boolean
-  /** A page of the journal. */
+  /** Reads a page of the journal. */
   readonly read: (from: number, limit: number) => Effect.Effect<ReadonlyArray<RunEvent>, E>
   readonly head: Effect.Effect<RunHead, E>
   /**
-   * Whether the reader has reached the end, by the run's status; `undefined` while its last known event neither holds nor ends it.
-   * Default: only when the reader is ended.
+   * Whether the stream ends at this status of the run; the status is `undefined` unless the last event read has held or ended the run.
+   * Default: the stream ends with its reader.
    */
   readonly isEnd?: (status: Status | undefined) => boolean
 }
 
-/** Events that are read from the journal at once. */
+/** The number of events on a page of the journal. */
 const pageSize = 256
 
 export const readStored = <E>(source: () => Source<E>): Stream.Stream<HandleUpdate, E> =>
@@ -46,7 +46,7 @@ export const readStored = <E>(source: () => Source<E>): Stream.Stream<HandleUpda
     (progress) => progress.read
   )
 
-/** The same of a run that was there: one that is not found was removed. */
+/** Sets `removed` in a `RunNotFound` error, for a run that is known to have existed. */
 export const failWhenRemoved = <A, E>(
   effect: Effect.Effect<A, E | RunNotFound>,
   runId: RunId
@@ -57,15 +57,15 @@ export const failWhenRemoved = <A, E>(
 
 type Updates = ReadonlyArray<HandleUpdate>
 
-/** How far one reader is. */
+/** The progress of one reader. */
 class Progress<E> {
   private readonly source: Source<E>
   private readonly reader: Reader<RunUpdate>
   private revision: number
   private last: RunEvent | undefined
-  /** Whether the journal has to be read before anything that was published. */
+  /** Whether the journal has to be read before the published updates. */
   private isBehind = true
-  /** What was published and waits until the journal has been read up to it. */
+  /** The published updates that wait until the journal has been read up to them. */
   private rest: ReadonlyArray<RunUpdate> = []
 
   constructor(source: Source<E>, reader: Reader<RunUpdate>) {
@@ -74,7 +74,7 @@ class Progress<E> {
     this.revision = source.from
   }
 
-  /** What comes next: an empty list is nothing yet, `undefined` the end. */
+  /** Reads the next updates. An empty list means none yet, `undefined` the end. */
   readonly read: Effect.Effect<Updates | undefined, E> = Effect.suspend(() => {
     const { reader, source } = this
     if (!source.hasBegun()) return reader.ended ? ended : this.wait
@@ -105,7 +105,7 @@ class Progress<E> {
     })
   }
 
-  /** Sees whether there is more in the store than what was published here. */
+  /** Reads the head, to find out whether the store has more events than were published here. */
   private get look(): Effect.Effect<Updates | undefined, E> {
     this.reader.isStale = false
     return Effect.map(this.source.head, ({ revision, status }) => {
@@ -114,12 +114,12 @@ class Progress<E> {
     })
   }
 
-  /** What was published and follows on what was read. */
+  /** Takes the published updates that directly follow the last event read. */
   private published(): Updates {
     const { runId } = this.source
     const { pieces, skipped } = this.reader.take()
     const all = this.rest.length === 0 ? pieces : [...this.rest, ...pieces]
-    // What went before an event that was read already is as old as that.
+    // Updates before an event that was already read are outdated, too.
     const known = all.findLastIndex((update) => update._tag === "event" && update.revision <= this.revision)
     const read: Array<HandleUpdate> = skipped === 0 ? [] : [{ _tag: "skipped", runId, updates: skipped }]
     this.rest = []
@@ -142,13 +142,13 @@ class Progress<E> {
   }
 }
 
-/** Events that ask for no action are published before their commit: those before the reader's first may not be stored yet. */
+/** Waits before the journal is read again: some events are published before they are committed, and so may not be stored yet. */
 const untilCommitted = (reader: Reader<RunUpdate>): Effect.Effect<void> =>
   Effect.raceFirst(reader.next, Effect.sleep("100 millis"))
 
 const ended = Effect.succeed(undefined)
 
-/** How a run stands whose last event this is, where that is held or over. */
+/** The status of a run after this event, if the event held or ended it. */
 const statusAfter = ({ _tag }: RunEvent): Status | undefined => {
   switch (_tag) {
     case "run.held":

@@ -28,7 +28,7 @@ export class SubAgentProjection {
     return this.state !== undefined && isEnded(this.state)
   }
 
-  /** Whether the sub-agent can do nothing until one of its requests is decided. */
+  /** Whether the sub-agent cannot continue until one of its requests is decided. */
   get isHeld(): boolean {
     return this.state !== undefined && next(this.state)._tag === "Hold"
   }

@@ -1,5 +1,5 @@
 /**
- * What every handle of a run of this process can do, stored or not: at work, held, waiting for a slot, or over.
+ * The part of a handle that stored and unstored runs share.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -41,7 +41,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   sessionId: SessionId
   readonly runtime: Runtime<Output>
   declare readonly options: HandleOptions
-  /** Whether something has happened in it. */
+  /** Whether the run has started: it has an event, or is in the store. */
   begun = false
   private readers: Set<Reader<RunUpdate>> | undefined
 
@@ -58,13 +58,13 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     options.conductor?.onMade(this)
   }
 
-  /** Frees what only a run that is not over needs. */
+  /** Frees the resources that only a run that has not ended needs. */
   protected abstract ended(): void
-  /** Queues a message for its next turn. */
+  /** Queues a message for the next turn. */
   abstract deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | E>
-  /** The requests that are open now, also those that this handle has not heard of yet. */
+  /** Reads the open requests, including those that this handle does not know yet. */
   abstract get openRequests(): Effect.Effect<ReadonlyArray<Interruption>, E>
-  /** A run that is not begun, and that begins where the open turn of this one did. */
+  /** Makes the handle of a fork from the start of the open turn. The fork is not started. */
   protected abstract forked(prompt: Prompt, given: LimitsAndPolicy): BaseHandle<Output, E>
   abstract get state(): () => RunState | undefined
   abstract close(reason: string): Effect.Effect<void>
@@ -92,7 +92,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     ): Effect.Effect<AgentHandle<Output, E>, SendError | E> => this.sending(send(this, prompt, options))
   }
 
-  /** Says something to a new run that begins where the open turn of this one did. */
+  /** Forks the run from the start of its open turn, and sends the prompt to the fork. */
   fork(prompt: Prompt, given: LimitsAndPolicy): Effect.Effect<AgentHandle<Output, E>, SendError | E> {
     return Effect.suspend(() => {
       const refused = this.options.conductor?.refuse()
@@ -103,12 +103,12 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     })
   }
 
-  /** Waits until it has begun, or never will. */
+  /** Waits until the run has started, or the handle is over without a start. */
   protected get hasBegun(): Effect.Effect<void, HandleError | E> {
     return Effect.asVoid(this.when(() => this.begun || this.over || undefined))
   }
 
-  /** Waits until it has begun, or waits for a slot, or will not begin. */
+  /** Waits until the run has started or is queued. Fails with the error that prevented the start. */
   get beginning(): Effect.Effect<void, HandleError | E> {
     return Effect.flatMap(
       this.when(() => this.begun || this.currentStatus === "queued" || this.over || undefined),
@@ -117,7 +117,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     )
   }
 
-  /** Passes an update on to all who watch the run. */
+  /** Publishes an update to the readers, the conductor and `onUpdate`. */
   publish(update: RunUpdate): void {
     if (!this.begun) {
       this.begun = true
@@ -133,7 +133,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     }
   }
 
-  /** Lets a reader begin. */
+  /** Adds a reader of the updates. Returns a function that removes it. */
   protected addReader(reader: Reader<RunUpdate>): () => void {
     if (this.over) reader.end()
     else (this.readers ??= new Set()).add(reader)
@@ -146,7 +146,6 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     for (const reader of this.readers ?? []) f(reader)
   }
 
-  /** How it stands, or what it waits for, is not as it was. */
   protected changed(): void {
     this.notify()
     this.options.conductor?.onChange(this)
@@ -160,36 +159,36 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   }
 }
 
-/** Updates that a reader may be behind. */
+/** The number of updates that are buffered for a reader. */
 export const readerRoom = 256
 
-/** A run of this process, stored or not, with any output. */
+/** A handle of a run, stored or not, with any output. */
 export type AnyHandle = BaseHandle<unknown, StoredFault>
 
-/** What a run is dispatched with, besides its input. */
+/** The options with which a run is dispatched. */
 export interface HandleOptions extends MachineOptions {
   readonly name?: string | undefined
   readonly owner: Owner
   readonly clock: Clock.Clock
-  /** The conductor that it is dispatched with. */
+  /** The conductor that dispatched the run. */
   readonly conductor?: ConductorLink | undefined
   readonly onUpdate?: ((update: RunUpdate) => void) | undefined
   readonly keepEvents?: number | undefined
 }
 
-/** What a handle knows of the conductor that it belongs to. */
+/** The conductor of a handle, as the handle uses it. */
 export interface ConductorLink {
   readonly gate: Gate
   readonly onMade: (live: AnyHandle) => void
   readonly onUpdate: (live: AnyHandle, update: RunUpdate) => void
-  /** How it stands, or what it waits for, has changed. */
+  /** Called when the status or the requests of a run have changed. */
   readonly onChange: (live: AnyHandle) => void
   readonly onOver: (live: AnyHandle) => void
-  /** Why there may not be one more; else it is counted. */
+  /** Counts one more run, or returns the error that refuses it. */
   readonly refuse: () => ConductorBudgetExceeded | ConductorClosed | undefined
 }
 
-/** Options with what a handle takes from the program that dispatches its run. */
+/** Adds the context, the clock and the cancellation token of the caller to the options of a handle. */
 export const inCallerContext = Effect.fnUntraced(function* <
   Options extends Pick<HandleOptions, "cancellation">
 >(given: Options) {
@@ -201,7 +200,7 @@ export const inCallerContext = Effect.fnUntraced(function* <
   }
 })
 
-/** The ids of a run that begins: those that its input gives, or new ones. */
+/** The ids of a new run: those of its input, or generated ones. */
 export const newIds = (
   { ids }: Runtime,
   given: { readonly runId?: RunId; readonly sessionId?: SessionId },
@@ -211,7 +210,7 @@ export const newIds = (
   return { runId: given.runId ?? ids.runId(now), sessionId: given.sessionId ?? ids.sessionId(now) }
 }
 
-/** Fails where a run waits for what no decision can give it: its handle ends with that, and the run stays as it is. */
+/** Fails if a run waits only for missing definitions, which no decision can supply. The handle fails with this error; the run stays held. */
 export const failWhenStuck = <Output>(
   result: RunResult<Output>
 ): Effect.Effect<RunResult<Output>, AgentNotFound | ToolUnavailable> => {
@@ -220,12 +219,12 @@ export const failWhenStuck = <Output>(
   return problem === undefined ? Effect.succeed(result) : Effect.fail(problem)
 }
 
-/** What there is to say about a run that waits for a slot. */
+/** The explanation of a run that waits for its first slot. */
 export const explainQueued = ({ runId, runtime }: AnyHandle): Explanation => ({
   runId,
   status: "running",
   waitsFor: [],
   decided: [],
   resuming: [],
-  text: `The run ${runId} of ${runtime.agent.name} waits for a slot; it has not been begun.`
+  text: `The run ${runId} of ${runtime.agent.name} waits for a slot and has not started.`
 })

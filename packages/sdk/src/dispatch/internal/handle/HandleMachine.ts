@@ -1,8 +1,7 @@
 /**
- * A dispatched run as the machine that {@link transition} describes: each event moves its state, and the actions are performed here.
+ * The machine of a handle: keeps the state that {@link transition} computes, and performs its actions.
  *
- * A run at work has the fibers of its drive. One that waits has none and is this object alone: a class, so that what every
- * handle can do is there once. Its streams and effects are made when they are asked for.
+ * Only a running run has fibers, those of its drive. A waiting run consists of this object, whose streams and effects are made on demand.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -28,9 +27,9 @@ import {
 import { ObservedHandle } from "./ObservedHandle.ts"
 import { attempts, type NextAttempt, type Restart } from "./restart.ts"
 
-/** What the machine of a run works with. */
+/** The options of a handle's machine. */
 export interface MachineOptions {
-  /** What the program that has dispatched the run runs with. */
+  /** The context of the program that dispatched the run, in which its effects run. */
   readonly context: Context.Context<never>
   readonly conductor?: { readonly gate: Gate } | undefined
   readonly restart?: Restart | undefined
@@ -41,7 +40,7 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
   readonly options: MachineOptions
   private current: HandleState<Output, E>
   private token: Cancellation.CancellationToken | undefined
-  /** Takes it out of what it waits in: for a slot, for its time. */
+  /** Ends the wait for a slot or for the next attempt. */
   private withdraw: (() => void) | undefined
   private nextAttempt: NextAttempt | undefined
   private unlink: (() => void) | undefined
@@ -55,29 +54,29 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
     })
   }
 
-  /** Works on the run until it is held or over. */
+  /** Drives the run until it is held or has ended. */
   protected abstract drive(
     token: Cancellation.CancellationToken
   ): Effect.Effect<Driven<Output>, HandleError | E>
-  /** It is not worked on here from now on, and something may make it go on. */
+  /** Starts to watch a run that this process does not drive, for changes that resume it. */
   protected abstract parked(): void
-  /** Ends what {@link parked} has begun. */
+  /** Ends the watch that {@link parked} has started. */
   protected abstract unparked(): void
-  /** Whether something came in that the drive has not seen. */
+  /** Whether mail has arrived that the drive has not read. */
   protected hasNews(): boolean {
     return false
   }
-  /** How it stands, or what it waits for, is not as it was. */
+  /** Called when the status or the requests of the run have changed. */
   protected abstract changed(): void
-  /** It is over. */
+  /** Called when the handle stops following the run. */
   protected abstract cleanUp(): void
 
-  /** Whether this handle will see nothing more of it. */
+  /** Whether the handle has stopped following the run. */
   get over(): boolean {
     return this.current.phase._tag === "over"
   }
 
-  /** What it came to when it was held last, or in the end. */
+  /** The outcome of the last hold, or the final one. */
   get exit(): Ended<Output, E> | undefined {
     return this.current.exit
   }
@@ -90,38 +89,38 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
     return statusIn(this.current)
   }
 
-  /** Why it is to end. */
+  /** The reason of the cancellation, if one was requested. */
   get cancelReason(): string | undefined {
     return this.current.cancelReason
   }
 
-  /** Whether it is to be gone on with, or only looked at. */
-  get urge(): DriveIntent {
+  /** Whether the drive resumes the run, or first reads it. */
+  get intent(): DriveIntent {
     const { phase } = this.current
-    return phase._tag === "driving" ? phase.urge : "goOn"
+    return phase._tag === "driving" ? phase.intent : "goOn"
   }
 
-  /** Whether this process works on it. */
+  /** Whether this process drives the run. */
   protected get isDriven(): boolean {
     return this.current.phase._tag === "driving"
   }
 
-  /** Begins, as soon as there is a slot; with one that it has already, at once. */
+  /** Starts the run as soon as it has a slot, if it needs one. With `hasSlot`, it already has one. */
   begin(hasSlot = false): void {
     this.dispatch({ _tag: "begin", hasSlot, cancelReason: this.link() })
   }
 
-  /** Takes what is known of it without having worked on it. */
+  /** Takes over the result of a run that was read from the store. */
   protected stands(result: Driven<Output>): void {
     this.dispatch({ _tag: "found", result, hasNews: this.hasNews(), cancelReason: this.link() })
   }
 
-  /** Goes on with a run that is not worked on here, or looks how it stands. */
-  resume(urge: DriveIntent = "goOn"): void {
-    this.dispatch({ _tag: "call", urge })
+  /** Resumes a run that this process does not drive; with `look`, reads it first. */
+  resume(intent: DriveIntent = "goOn"): void {
+    this.dispatch({ _tag: "call", intent })
   }
 
-  /** Goes on only when all is sent that belongs together. */
+  /** Runs a `send`, during which the run is not resumed: what it delivers belongs together. */
   protected sending<A, F>(send: Effect.Effect<A, F>): Effect.Effect<A, F> {
     return Effect.suspend(() => {
       this.dispatch({ _tag: "sending" })
@@ -136,17 +135,17 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
     this.dispatch({ _tag: "cancel", reason })
   }
 
-  /** This handle is done with it. */
+  /** Stops following the run, with this outcome. */
   finish(exit: Ended<Output, E>): void {
     this.dispatch({ _tag: "finish", exit })
   }
 
-  /** Does something with what the program runs with. */
+  /** Forks an effect in the context of the program. */
   launch<A, F>(effect: Effect.Effect<A, F>): Fiber.Fiber<A, F> {
     return Effect.runForkWith(this.options.context)(effect)
   }
 
-  /** Cancels it when its token is cancelled. Returns why, where that was so already. */
+  /** Links the run to the token of its options. Returns the reason if the token is already cancelled. */
   private link(): string | undefined {
     const { cancellation } = this.options
     const reason = cancellation?.reason()
@@ -178,7 +177,7 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
       case "cancelDrive":
         return this.token?.cancel(action.reason)
       case "park":
-        // A listener may have made it go on already.
+        // A listener may have resumed the run already.
         return this.current.phase === phase ? this.parked() : undefined
       case "unpark":
         return this.unparked()
@@ -191,13 +190,13 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
   }
 
   private enterGate(wasAtWork: boolean): void {
-    let isPlaced = false
+    let isGranted = false
     const withdraw = this.options.conductor?.gate.enter(() => {
-      isPlaced = true
+      isGranted = true
       this.withdraw = undefined
       this.dispatch({ _tag: "slotGranted" })
     }, wasAtWork)
-    if (!isPlaced) this.withdraw = withdraw
+    if (!isGranted) this.withdraw = withdraw
   }
 
   private launchDrive(): void {
@@ -225,7 +224,7 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
       isOver = true
       this.withdraw = undefined
       if (Exit.isSuccess(waited) && waited.value) this.dispatch({ _tag: "retry" })
-      // A schedule that throws gives up.
+      // A schedule that throws counts as exhausted.
       else if (Exit.isSuccess(waited) || !Cause.hasInterruptsOnly(waited.cause)) this.finish(exit)
     })
     if (!isOver) this.withdraw = () => fiber.interruptUnsafe()

@@ -1,104 +1,104 @@
 /**
- * What becomes of a run that was dispatched, as data: a state, and what each event makes of it.
+ * The state machine of a handle as data: its states, events and actions.
  *
- * `transition` decides and does nothing; `HandleMachine` performs the actions in their order. A listener that `notify` calls may bring about
- * another event: what `park` is about is then over, and it is left out.
+ * `transition` is pure; `HandleMachine` performs the actions in their order. A listener that `notify` calls may cause another event, which
+ * changes the phase again; a `park` for the earlier phase is then skipped.
  */
 import * as Exit from "effect/Exit"
 import type { RunError } from "../../../domain/RunError.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type { HandleError, HandleStatus } from "../../AgentHandle.ts"
 
-/** Instead of a result: another process works on the run. */
+/** Replaces the result of a drive if another process drives the run. */
 export const elsewhere = Symbol("elsewhere")
 
-/** What a drive comes to. */
+/** The result of a drive. */
 export type Driven<Output> = RunResult<Output> | typeof elsewhere
 
-/** What the run came to. */
+/** The outcome of a run, as its handle reports it. */
 export type Ended<Output, E> = Exit.Exit<RunResult<Output>, HandleError | E>
 
-/** Why a run is driven: `goOn` to resume it, `look` to read it, since another process may have done the work. */
+/** Why a run is driven: `goOn` resumes it; `look` first reads it, and resumes it only if it needs a worker. */
 export type DriveIntent = "goOn" | "look"
 
 type Phase =
-  /** It has not been begun. */
+  /** The run has not started. */
   | { readonly _tag: "new" }
-  /** It waits for a slot among the runs of its conductor. */
-  | { readonly _tag: "queued"; readonly urge: DriveIntent }
-  /** It has failed, and waits before it is tried again. */
+  /** The run waits for a slot of its conductor. */
+  | { readonly _tag: "queued"; readonly intent: DriveIntent }
+  /** The run has failed and waits for its next attempt. */
   | { readonly _tag: "backingOff" }
-  /** This process works on it, in a slot of its conductor's or without one. */
-  | { readonly _tag: "driving"; readonly urge: DriveIntent; readonly hasSlot: boolean }
-  /** It waits for a decision. */
+  /** This process drives the run, in a slot of its conductor or without one. */
+  | { readonly _tag: "driving"; readonly intent: DriveIntent; readonly hasSlot: boolean }
+  /** The run waits for a decision. */
   | { readonly _tag: "held" }
-  /** Another process works on it. */
+  /** Another process drives the run. */
   | { readonly _tag: "elsewhere" }
-  /** This handle will see nothing more of it. */
+  /** The handle does not follow the run any more: it has ended, failed to start, or was suspended. */
   | { readonly _tag: "over" }
 
 export interface HandleState<Output, E> {
   readonly phase: Phase
-  /** What it came to when it was held last, or in the end. */
+  /** The outcome of the last hold, or the final one. */
   readonly exit: Ended<Output, E> | undefined
-  /** Why it is to end. */
+  /** The reason of the cancellation, if one was requested. */
   readonly cancelReason: string | undefined
-  /** How many messages are being sent that have several parts. */
+  /** The number of `send` calls in progress. Each may deliver a message and several decisions, which belong together. */
   readonly sending: number
-  /** Whether it is to be gone on with when all of them are sent. */
-  readonly isCalled: boolean
-  /** Whether it works only while it has a slot. */
+  /** Whether the run is resumed when no `send` call is in progress any more. */
+  readonly resumesWhenSent: boolean
+  /** Whether the run has a conductor, and so is driven only in a slot. */
   readonly needsSlot: boolean
-  /** Whether it is tried again after a failure that may pass. */
+  /** Whether the run is resumed after a retryable failure. */
   readonly isRestarted: boolean
 }
 
 export type HandleEvent<Output, E> =
   | { readonly _tag: "begin"; readonly hasSlot: boolean; readonly cancelReason: string | undefined }
-  /** A slot is free for it. */
+  /** The gate has granted a slot. */
   | { readonly _tag: "slotGranted" }
-  /** The work on it here has ended. */
+  /** The drive has ended. */
   | { readonly _tag: "driven"; readonly exit: DriveExit<Output, E>; readonly hasNews: boolean }
-  /** It is known how it stands, without work on it. */
+  /** The result of a stored run was read, without a drive. */
   | {
       readonly _tag: "found"
       readonly result: Driven<Output>
       readonly hasNews: boolean
       readonly cancelReason: string | undefined
     }
-  /** Something has come in, or is to be looked at. */
-  | { readonly _tag: "call"; readonly urge: DriveIntent }
+  /** Mail has arrived, or another process has changed the run. */
+  | { readonly _tag: "call"; readonly intent: DriveIntent }
   | { readonly _tag: "sending" }
   | { readonly _tag: "sent"; readonly hasNews: boolean }
   | { readonly _tag: "cancel"; readonly reason: string }
   | { readonly _tag: "retry" }
   | { readonly _tag: "finish"; readonly exit: Ended<Output, E> }
 
-/** How the work on a run has ended. */
+/** The exit of a drive. */
 type DriveExit<Output, E> = Exit.Exit<Driven<Output>, HandleError | E>
 
 export type HandleAction<Output, E> =
-  /** Says that something has changed. */
+  /** Notifies the listeners of a change. */
   | { readonly _tag: "notify" }
-  /** Waits for a slot. A run that was at work before goes first. */
+  /** Waits for a slot. Runs that were running before precede new ones. */
   | { readonly _tag: "enterGate"; readonly wasAtWork: boolean }
-  /** Gives its slot to another run. */
+  /** Releases the slot. */
   | { readonly _tag: "leaveGate" }
-  /** Stops waiting: for a slot, or before it is tried again. */
+  /** Ends the wait for a slot or for the next attempt. */
   | { readonly _tag: "withdraw" }
   | { readonly _tag: "drive" }
   | { readonly _tag: "cancelDrive"; readonly reason: string }
-  /** Watches for what makes it go on. */
+  /** Starts to watch for changes that resume the run. */
   | { readonly _tag: "park" }
   | { readonly _tag: "unpark" }
-  /** Waits before the run is tried again; gives up with `exit`. */
+  /** Waits for the next attempt. Finishes with `exit` if there is none. */
   | { readonly _tag: "backOff"; readonly error: RunError; readonly exit: Ended<Output, E> }
-  /** Frees everything that it uses. */
+  /** Frees the resources of the handle. */
   | { readonly _tag: "cleanUp" }
 
 export type Transition<Output, E> = readonly [HandleState<Output, E>, ReadonlyArray<HandleAction<Output, E>>]
 
-/** The state of a run that has not been begun. */
+/** The state of the handle of a run that has not started. */
 export const initial = (options: {
   readonly needsSlot: boolean
   readonly isRestarted: boolean
@@ -107,11 +107,11 @@ export const initial = (options: {
   exit: undefined,
   cancelReason: undefined,
   sending: 0,
-  isCalled: false,
+  resumesWhenSent: false,
   ...options
 })
 
-/** How a run in this state stands. */
+/** The status that a handle in this state reports. */
 export const statusIn = ({ exit, phase }: HandleState<unknown, unknown>): HandleStatus => {
   switch (phase._tag) {
     case "new":
@@ -128,7 +128,7 @@ export const statusIn = ({ exit, phase }: HandleState<unknown, unknown>): Handle
   }
 }
 
-/** How a run stands that has come to this. */
+/** The status of a run with this outcome. */
 export const statusOf = (exit: Ended<unknown, unknown>): HandleStatus => {
   if (Exit.isFailure(exit)) {
     const error = Exit.findErrorOption(exit)
@@ -138,13 +138,13 @@ export const statusOf = (exit: Ended<unknown, unknown>): HandleStatus => {
   return exit.value.status === "interrupted" ? "held" : exit.value.status
 }
 
-/** What an event makes of a run, and what is to be done about it, in this order. */
+/** Returns the state after an event, and the actions to perform, in order. */
 export const transition = <Output, E>(
   state: HandleState<Output, E>,
   event: HandleEvent<Output, E>
 ): Transition<Output, E> => {
   const { phase } = state
-  // It was cancelled or finished before it started.
+  // The run was cancelled or finished before it started.
   if (event._tag === "begin" && phase._tag !== "new")
     return [state, event.hasSlot ? [{ _tag: "leaveGate" }] : none]
   if (phase._tag === "over") return [state, none]
@@ -154,7 +154,7 @@ export const transition = <Output, E>(
       return event.hasSlot ? drive(begun, "goOn", true) : enterGate(begun, "goOn", false)
     }
     case "slotGranted":
-      return phase._tag === "queued" ? drive(state, phase.urge, true) : [state, none]
+      return phase._tag === "queued" ? drive(state, phase.intent, true) : [state, none]
     case "driven":
       return leaveGate(
         phase,
@@ -169,12 +169,12 @@ export const transition = <Output, E>(
       return isToEnd ? drive(found, "goOn") : afterDrive(found, event.result, event.hasNews)
     }
     case "call":
-      return call(state, event.urge)
+      return call(state, event.intent)
     case "sending":
       return [{ ...state, sending: state.sending + 1 }, none]
     case "sent": {
       const sent = { ...state, sending: state.sending - 1 }
-      return sent.isCalled || event.hasNews ? call(sent, "goOn") : [sent, none]
+      return sent.resumesWhenSent || event.hasNews ? call(sent, "goOn") : [sent, none]
     }
     case "cancel":
       return cancel(state, event.reason)
@@ -187,26 +187,29 @@ export const transition = <Output, E>(
 
 const none: ReadonlyArray<never> = []
 
-/** Works on it as soon as it may. One that is to end needs no slot for that. */
+/** Drives the run as soon as it has a slot, if it needs one. A run needs no slot to be cancelled. */
 const enterGate = <Output, E>(
   state: HandleState<Output, E>,
-  urge: DriveIntent,
+  intent: DriveIntent,
   wasAtWork: boolean
 ): Transition<Output, E> =>
   state.needsSlot && state.cancelReason === undefined
-    ? [{ ...state, phase: { _tag: "queued", urge } }, [{ _tag: "enterGate", wasAtWork }, { _tag: "notify" }]]
-    : drive(state, urge)
+    ? [
+        { ...state, phase: { _tag: "queued", intent } },
+        [{ _tag: "enterGate", wasAtWork }, { _tag: "notify" }]
+      ]
+    : drive(state, intent)
 
 const drive = <Output, E>(
   state: HandleState<Output, E>,
-  urge: DriveIntent,
+  intent: DriveIntent,
   hasSlot = false
 ): Transition<Output, E> => [
-  { ...state, phase: { _tag: "driving", urge, hasSlot } },
+  { ...state, phase: { _tag: "driving", intent, hasSlot } },
   [{ _tag: "notify" }, { _tag: "drive" }]
 ]
 
-/** Gives its slot back when it has left it, and then says so: what has waited for the slot is at work by then. */
+/** Adds the release of the slot after a drive. It precedes `notify`, so that listeners find the next run already running. */
 const leaveGate = <Output, E>(before: Phase, [next, actions]: Transition<Output, E>): Transition<Output, E> =>
   before._tag === "driving" && before.hasSlot
     ? [next, [...actions.filter(({ _tag }) => _tag !== "notify"), { _tag: "leaveGate" }, { _tag: "notify" }]]
@@ -243,15 +246,15 @@ const afterDrive = <Output, E>(
   return [{ ...state, phase: { _tag: "backingOff" } }, [backOff, { _tag: "notify" }]]
 }
 
-/** Whether the run has failed in a way that may pass. */
+/** Whether the run has failed with a retryable error. */
 const mayPass = (result: RunResult<unknown>): result is Extract<RunResult, { status: "error" }> =>
   result.status === "error" && result.error._tag === "ModelFailed" && result.error.isRetryable
 
-/** Goes on with a run that nothing here works on or waits for; later, while something is being sent to it. */
-const call = <Output, E>(state: HandleState<Output, E>, urge: DriveIntent): Transition<Output, E> => {
+/** Resumes a run that is neither driven nor waiting to be driven. During a `send`, it is resumed when that has ended. */
+const call = <Output, E>(state: HandleState<Output, E>, intent: DriveIntent): Transition<Output, E> => {
   if (state.phase._tag === "driving" || isWaiting(state)) return [state, none]
-  if (state.sending > 0) return [{ ...state, isCalled: true }, none]
-  const [next, actions] = enterGate({ ...state, isCalled: false }, urge, true)
+  if (state.sending > 0) return [{ ...state, resumesWhenSent: true }, none]
+  const [next, actions] = enterGate({ ...state, resumesWhenSent: false }, intent, true)
   return [next, [{ _tag: "unpark" }, ...actions]]
 }
 

@@ -1,6 +1,5 @@
 /**
- * A handle as those see it who look at its run and wait for it: its status, what it came to, and what is shown of it. Nothing is kept for
- * them before the first one listens.
+ * The part of a handle that observes a run: its status, `wait` and `done`. It allocates nothing before the first listener.
  */
 import * as Effect from "effect/Effect"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
@@ -14,10 +13,10 @@ export abstract class ObservedHandle<Output, E> {
   abstract readonly runId: RunId
   abstract readonly sessionId: SessionId
   abstract readonly name: string | undefined
-  /** Whether nothing changes any more. */
+  /** Whether the status is final. */
   abstract readonly over: boolean
   protected abstract readonly currentStatus: HandleStatus
-  /** What the run came to when it was held last, or in the end. */
+  /** The outcome of the last hold, or the final one. */
   protected abstract readonly outcome: Effect.Effect<RunResult<Output>, HandleError | E> | undefined
 
   get status(): Observed<HandleStatus> {
@@ -38,7 +37,7 @@ export abstract class ObservedHandle<Output, E> {
     return Effect.flatten(this.when(() => (this.over ? this.outcome : undefined)))
   }
 
-  /** What is shown of it: none of what the run works with. */
+  /** Shows the ids, the name and the status, and nothing of the runtime and its services. */
   toJSON() {
     const { currentStatus: status, name, runId, sessionId } = this
     return { _id: "AgentHandle", runId, sessionId, ...(name === undefined ? {} : { name }), status }
@@ -48,7 +47,7 @@ export abstract class ObservedHandle<Output, E> {
     return this.toJSON()
   }
 
-  /** Calls `listener` after each change. Returns how to stop. */
+  /** Calls `listener` after each change. Returns a function that removes it. */
   listen(listener: () => void): () => void {
     if (this.over) return () => {}
     const listeners = (this.listeners ??= new Set())
@@ -62,7 +61,7 @@ export abstract class ObservedHandle<Output, E> {
     for (const listener of this.listeners ?? []) listener()
   }
 
-  /** What `take` returns as soon as it is something. */
+  /** Waits until `take` returns a value, which it is asked for now and after each change. */
   protected when<A>(take: () => A | undefined): Effect.Effect<A> {
     return Effect.callback((resume) => {
       const now = take()

@@ -1,16 +1,16 @@
 /**
- * How often a stored run is gone on with because the store says that it needs a worker.
+ * Limits how often a handle resumes a stored run that its store lists as ready.
  */
 
-/** The longest time for which a run that makes no progress is left alone. */
+/** The longest delay between two attempts. */
 const longestMs = 5 * 60_000
 
-/** A run that makes no progress is left alone for longer and longer. */
+/** Delays the attempts to resume a run exponentially as long as it makes no progress. */
 export class ReadyBackoff {
-  /** When the run was gone on with last, how far it was then, and how often it was as far before. */
+  /** The time and revision of the last attempt, and the number of earlier attempts at this revision. */
   private last = { at: -1, revision: -1, times: 0 }
 
-  /** Whether a run with so many events is gone on with now. */
+  /** Whether a run with this revision may be resumed at the time `at`. Counts the attempt if so. */
   allows(revision: number, at: number): boolean {
     const { last } = this
     const times = last.revision === revision ? last.times + 1 : 0

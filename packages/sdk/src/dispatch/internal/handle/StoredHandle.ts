@@ -1,6 +1,6 @@
 /**
- * A dispatched run that is stored. This process works on it, or waits until it is decided, or watches another one that works on it,
- * and takes it up when that has died.
+ * The handle of a stored run. This process drives the run, waits until it is decided, or follows another process that drives it, and drives
+ * it if that process dies.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -52,14 +52,14 @@ import {
 import { type Driven, elsewhere } from "./HandleState.ts"
 import { ReadyBackoff } from "./ReadyBackoff.ts"
 
-/** How a stored run is dispatched, besides its input. */
+/** The options with which a stored run is dispatched. */
 export interface StoredOptions extends HandleOptions {
   readonly store: RunStore["Service"]
-  /** What becomes of the run when its scope closes. */
+  /** What happens to the run when its scope closes. */
   readonly onClose?: StoredDispatchOptions["onClose"] | undefined
 }
 
-/** What is made of an input when the run begins; with a conductor, what its budgets leave. */
+/** Prepares the input when the run starts: a conductor limits it to its budgets. */
 export type PrepareStored = (live: AnyHandle, input: Start) => Effect.Effect<Start, HandleError>
 
 export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implements DrivenRun<Output> {
@@ -68,11 +68,11 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   private readonly prepare: PrepareStored | undefined
   private lastState: RunState | undefined
   private readonly open = new Map<RequestId, Interruption>()
-  /** Events of the run that are known here. */
+  /** The number of events of the run that this handle knows. */
   revision = 0
   private unwatch: (() => void) | undefined
   private readonly backoff = new ReadyBackoff()
-  /** The handle of a sub-agent that this one is there for. */
+  /** The handle of the sub-agent's run for which this one was made, if any. */
   subAgent: { readonly follow: (update: Extract<RunUpdate, { readonly _tag: "event" }>) => void } | undefined
 
   constructor(
@@ -130,7 +130,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   override get cancel() {
     return (reason = "It was cancelled.") =>
       Effect.tap(super.cancel(reason), ({ status }) =>
-        // One that failed may be resumed.
+        // A failed run may be resumed, so the cancellation is stored.
         status === "error" ? this.inStore(cancelRun(this.runId, reason)) : Effect.void
       )
   }
@@ -142,23 +142,23 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   }
 
   deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | StoredFault> {
-    // Before that the store does not know it.
+    // Before its start, the run is not in the store.
     return Effect.andThen(this.hasBegun, this.deliverTo(this.runId, prompt, messageId))
   }
 
   protected forked(prompt: Prompt, given: LimitsAndPolicy): StoredHandle<Output> {
     const { runId, runtime } = this
-    // A conductor sets aside what the fork may spend by its limits: with those that it inherits.
+    // A conductor reserves budgets by the limits of the input, so these include the inherited ones.
     const limits = { ...this.lastState?.startedWith?.limits, ...given.limits }
     const ids = newIds(runtime, {}, this.options)
     const input = { ...given, limits, runId, prompt, newRunId: ids.runId, sessionId: ids.sessionId }
     return new StoredHandle(runtime, ids, this.options, { input, prepare: this.prepare })
   }
 
-  /** Takes over what is known of a run that is in the store. */
+  /** Takes over a run that was loaded from the store, and drives it if it needs a worker. */
   adopt(stored: LoadedRun): Effect.Effect<void, StoredFault> {
     this.begun = true
-    // What was before is not published.
+    // Earlier events are not published.
     this.revision = stored.head.revision
     return Effect.map(restingStatus(this, stored), (stands) => {
       const { lastState } = this
@@ -184,7 +184,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     return Effect.suspend(() => {
       const { input, prepare } = this
       if (this.begun || input === undefined) return driveStored(this, token)
-      // One that is only begun to be cancelled needs nothing.
+      // A run that starts only to be cancelled needs no budget.
       const isPrepared = prepare === undefined || token.reason() !== undefined
       return driveStored(this, token, isPrepared ? Effect.succeed(input) : prepare(this, input))
     })
@@ -239,7 +239,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
       return Effect.map(this.options.store.events(runId, { from, ...limit }), (events) => {
         for (const [index, event] of events.entries()) {
           const revision = from + index + 1
-          // Meanwhile it may have become known otherwise.
+          // The event may have been published during the read.
           if (!this.over && revision > this.revision) this.publish({ _tag: "event", runId, revision, event })
         }
       })
@@ -255,7 +255,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     this.changed()
   }
 
-  /** Looks at what others have made of the run. */
+  /** Compares the run's head with this handle, and reads or resumes the run if another process has changed it. */
   private look(head: RunHead, isElsewhere: boolean): void {
     const isOver = head.status !== "held" && head.status !== "running"
     if (isOver || (head.lease !== undefined) !== isElsewhere) return this.resume("look")
@@ -271,7 +271,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     else if (event._tag === "request.superseded") this.open.delete(event.requestId)
   }
 
-  /** Stops working on it; it stays in the store. */
+  /** Stops following the run, which stays in the store. */
   private leave(): void {
     this.finish(Exit.fail(this.begun ? new RunSuspended({ runId: this.runId }) : new ConductorClosed()))
   }

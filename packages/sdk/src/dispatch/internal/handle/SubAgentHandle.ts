@@ -1,6 +1,6 @@
 /**
- * The handle of a sub-agent's run, found by its own id. The run lies in its root's, which has a handle of its own here: what is asked of
- * this one is done through that one, and what is published there is followed here as far as it is about the sub-agent.
+ * The handle of a sub-agent's run, which is part of its root's run. It performs its operations through a handle of the root, and folds the
+ * events of the root that concern the sub-agent.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -45,7 +45,7 @@ export class SubAgentHandle
   private readonly root: StoredHandle<unknown>
   private readonly path: ReadonlyArray<ToolCallId>
   private child: RunState
-  /** Events of the root's own journal that `child` is folded from. */
+  /** The number of events of the root's journal from which `child` was folded. */
   private revision: number
   protected currentStatus: HandleStatus = "running"
   private readonly unlisten: () => void
@@ -127,7 +127,7 @@ export class SubAgentHandle
     return Effect.fail(new SubAgentNotForked({ runId: this.runId, root: this.root.runId }))
   }
 
-  /** Takes in an event of the root. */
+  /** Folds an event of the root. */
   follow(update: Extract<RunUpdate, { readonly _tag: "event" }>): void {
     if (update.revision !== this.revision + 1) return
     this.revision = update.revision
@@ -137,11 +137,11 @@ export class SubAgentHandle
     this.look()
   }
 
-  /** Sees how it stands now. */
+  /** Updates the status from the states of the sub-agent and of the root. */
   look(): void {
     if (this.over) return
     const { root } = this
-    // Others got further, and it was not published here.
+    // The root has events of another process that were not published here.
     if (root.revision > this.revision) this.root.launch(this.readAgain)
     const open = this.interruptions().length
     this.over = isEnded(this.child) || root.over
@@ -157,12 +157,12 @@ export class SubAgentHandle
     const status = root.status.current()
     if (isEnded(child)) return child.status
     if (root.over) return root.exit === undefined || Exit.isSuccess(root.exit) ? "error" : statusOf(root.exit)
-    // What is decided is gone on with, if not yet.
+    // A hold without open requests was decided, and its run is about to continue.
     if (next(child)._tag === "Hold") return open > 0 ? "held" : "running"
     return status === "held" || status === "queued" ? status : "running"
   }
 
-  /** What it has come to by now. */
+  /** The current result of the sub-agent's run. */
   protected get outcome(): Ended<unknown, StoredFault> | Effect.Effect<RunResult, StoredFailure> {
     const { child } = this
     const { exit, runtime } = this.root
@@ -175,11 +175,14 @@ export class SubAgentHandle
         result.status === "interrupted" ? { ...result, interruptions: this.interruptions() } : result
       )
     }
-    // The run that it lies in has failed, and it stands where it stood.
+    // The root has failed or was suspended. The sub-agent's state stays as it was.
     return Exit.map(exit, (result) => ({ ...result, runId: this.runId, state: child, usage: child.usage }))
   }
 
-  /** The agent that has its conversation, where its output has to be decoded; it may have left the state of the root. */
+  /**
+   * The agent that has the conversation, to decode the run's output; `undefined` without output. The run may have left the root's state, so
+   * the definition is looked up by the root's events.
+   */
   private get definition() {
     return Effect.suspend(() => {
       const { child, path, root } = this
@@ -193,7 +196,7 @@ export class SubAgentHandle
     })
   }
 
-  /** Folds what was not published here. */
+  /** Reads and folds the events that were not published here. */
   private get readAgain(): Effect.Effect<void> {
     return Effect.suspend(() => {
       const { root } = this

@@ -1,5 +1,6 @@
 /**
- * A dispatched run that is not stored: it is the value in here while it is held, and reached through its mailbox.
+ * The handle of a run without a store. While the run is held, it is a state in this object; decisions and messages reach it through its
+ * mailbox.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -36,25 +37,26 @@ import {
   readerRoom
 } from "./BaseHandle.ts"
 
-/** A prompt, or a state to go on with. */
+/** The input of a new run, or a state to resume. */
 export type Input = StartInput | ContinueInput
 
-/** What is made of an input when the run begins; with a conductor, what its budgets leave. */
+/** Prepares the input when the run starts: a conductor limits it to its budgets. */
 export type Prepare = (live: AnyHandle, input: Input) => Effect.Effect<Input, HandleError>
 
 export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   private input: Input | undefined
   private readonly prepare: Prepare | undefined
-  /** While the run is driven, or something is in it. */
+  /** Exists while the run is driven, while mail is delivered to it, and while it contains mail. */
   private mailbox: Mailbox.Mailbox | undefined
-  /** How many are about to put something into the mailbox. */
+  /** The number of deliveries to the mailbox in progress. */
   private using = 0
-  /** How it stood when it was held last, or in the end. */
+  /** The state of the last hold, or the final one. */
   private lastState: RunState | undefined
-  /** Requests that are decided, and that the run does not know yet. */
+  /** The requests whose decision is in the mailbox, and not in the state yet. */
   private decided: Set<RequestId> | undefined
-  /** The latest events, for who comes late. */
+  /** The latest events, for readers that start late. */
   private readonly kept: Array<RunUpdate> = []
+  /** The number of events that are no longer kept. */
   private dropped = 0
   private expiring: Fiber.Fiber<void> | undefined
 
@@ -110,8 +112,8 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   }
 
   /**
-   * The state from which another program goes on with a run that waits: for a decision, or for a slot to act on one. With it, one that is
-   * at work and has still to act on a decision; what it is doing besides is then asked about.
+   * The state with which another program can resume the run, if the run waits for a decision or has not acted on one yet. If the run is
+   * also running other calls, these are in doubt when it is resumed.
    */
   waiting(): RunState | undefined {
     const state = this.state()
@@ -157,8 +159,8 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
           })
         )
       if (lastState !== undefined) return go({ state: lastState })
-      if (input === undefined) return Effect.die(new Error("It was begun already."))
-      // One that is only begun to be cancelled needs nothing.
+      if (input === undefined) return Effect.die(new Error("The run has already started."))
+      // A run that starts only to be cancelled needs no budget.
       return this.prepare === undefined || token.reason() !== undefined
         ? go(input)
         : Effect.flatMap(this.prepare(this, input), go)
@@ -191,7 +193,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
 
   protected ended(): void {
     this.unparked()
-    // Of one that could not be driven to an end: how far it came, so that nothing is done twice by going on from it.
+    // If the drive failed, the mailbox has a later state. Resuming from that one repeats no call.
     this.lastState = this.mailbox?.settled() ?? this.lastState
     this.closeMailbox()
     this.input = undefined
@@ -210,7 +212,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     return super.publish(update)
   }
 
-  /** Keeps the state of a run that is not driven, without what has driven it. */
+  /** Keeps the state of a run whose drive has ended. The mailbox then refers to this state, so that the drive can be freed. */
   private keep(state: RunState): void {
     this.lastState = state
     this.sessionId = state.sessionId
@@ -240,7 +242,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     return mailbox
   }
 
-  /** Most runs that wait have none. */
+  /** Drops the mailbox if it is empty and not in use, so that a waiting run takes less memory. */
   private closeMailbox(): void {
     if (this.using === 0 && !this.hasNews()) this.mailbox = undefined
   }
@@ -253,13 +255,13 @@ const idsOf = (runtime: Runtime, input: Input, options: HandleOptions) => {
   return isNew ? newIds(runtime, { sessionId }, options) : { runId, sessionId }
 }
 
-/** The runtime, for a run after one that has ended: its id is in the handle before it begins. */
+/** Makes the runtime give a new run the id that its handle already has, if the run follows one that has ended. */
 const withRunId = <Output>(runtime: Runtime<Output>, input: Input, runId: RunId): Runtime<Output> =>
   "state" in input && input.state.runId !== runId
     ? (Object.create(runtime, { ids: { value: { ...runtime.ids, runId: () => runId } } }) as Runtime<Output>)
     : runtime
 
-/** A run's state as it was before the model asked for the calls that are open, as the end of a run of another session. */
+/** The state of a run before its open turn, as if it were a completed run of another session. */
 const beforeOpenTurn = (state: RunState, sessionId: SessionId): RunState => {
   const { background: _, failure: __, stop: ___, ...rest } = state
   const messages = History.toArray(state.history)

@@ -1,5 +1,5 @@
 /**
- * One drive of a stored run: it is worked on here, ended, or only looked at where another process may have done what there is to do.
+ * One drive of a stored run by its handle: resumes the run, cancels it, or reads it if another process may have driven it meanwhile.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -24,10 +24,10 @@ import { failWhenRemoved } from "../events/readEvents.ts"
 import { failWhenStuck } from "./BaseHandle.ts"
 import { type Driven, elsewhere, type DriveIntent } from "./HandleState.ts"
 
-/** A prompt; or a prompt to a fork of another run. */
+/** The input of a new run, or of a fork. */
 export type Start = StoredStartInput | (ForkInput & { readonly newRunId: RunId })
 
-/** What a drive needs of the handle of its run. */
+/** The parts of a handle that its drives need. */
 export interface DrivenRun<Output> {
   readonly runId: RunId
   readonly runtime: Runtime<Output>
@@ -38,21 +38,21 @@ export interface DrivenRun<Output> {
   /** Whether the run is in the store. */
   readonly begun: boolean
   readonly cancelReason: string | undefined
-  readonly urge: DriveIntent
-  /** Events of the run that are known here. */
+  readonly intent: DriveIntent
+  /** The number of events of the run that the handle knows. */
   readonly revision: number
   readonly publish: (update: RunUpdate) => void
-  /** Reads and publishes what others have done, up to a revision or up to now. */
+  /** Reads and publishes the events of other processes, up to a revision or up to the last one. */
   readonly missed: (revision?: number) => Effect.Effect<void, StoredFault>
-  /** Takes in what is known of the run, but was not published. */
+  /** Takes over the state and the open requests of the run. */
   readonly knows: (state: RunState, open: ReadonlyArray<Interruption>) => void
   readonly inStore: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Effect.Effect<A, E>
 }
 
-/** Why a stored run that was dispatched came to no result. */
+/** The errors of a dispatched stored run that has no result. */
 export type StoredFailure = HandleError | StoredFault
 
-/** Works on the run until it is held or over; from its `start` where it is not begun. */
+/** Drives the run until it is held or has ended. `start` is the input of a run that has not started. */
 export const driveStored = <Output>(
   run: DrivenRun<Output>,
   token: Cancellation.CancellationToken,
@@ -67,20 +67,20 @@ export const driveStored = <Output>(
       return end(run, run.cancelReason)
     }
     const goOn = work(run, token, { runId })
-    if (run.urge === "goOn") return Effect.andThen(Effect.ignore(run.missed()), goOn)
+    if (run.intent === "goOn") return Effect.andThen(Effect.ignore(run.missed()), goOn)
     return Effect.flatMap(look(run), (stands) => (stands === undefined ? goOn : Effect.succeed(stands)))
   }).pipe(
-    // It was cancelled while it was found out that another process has it: that one has to hear of it.
+    // The run was cancelled while another process was found to own it: request the cancellation through the store.
     Effect.flatMap((driven) =>
       driven === elsewhere && run.cancelReason !== undefined && !isAsked
         ? end(run, run.cancelReason)
         : Effect.succeed(driven)
     ),
     (driving) => failWhenRemoved(driving, runId),
-    // A store that may work again is tried again; before the run is there, its caller does so.
+    // A retryable store error is retried once the run is stored. Before, its caller receives the error.
     Effect.catchTag("RunStoreError", (error) => {
       if (!error.isRetryable || !run.begun) return Effect.fail(error)
-      return Effect.logWarning(`The run ${runId} is tried again: ${error.message}`).pipe(
+      return Effect.logWarning(`The drive of the run ${runId} is retried: ${error.message}`).pipe(
         Effect.andThen(pause(run, token)),
         Effect.andThen(driveStored(run, token))
       )
@@ -88,7 +88,7 @@ export const driveStored = <Output>(
   )
 }
 
-/** The status of a run that needs no worker; `undefined` when it needs one. */
+/** Returns the result of a run that needs no worker; `undefined` if it needs one. */
 export const restingStatus = <Output>(
   run: DrivenRun<Output>,
   stored: LoadedRun
@@ -109,13 +109,13 @@ export const restingStatus = <Output>(
   )
 }
 
-/** The requests of a run without those that are decided and not yet acted on. */
+/** The open requests of a run, without those whose decision is not in the journal yet. */
 export const openRequestsIn = ({ decisions, state }: LoadedRun): ReadonlyArray<Interruption> => {
   const decided = new Set(decisions.map(({ requestId }) => requestId))
   return interruptions(state).filter(({ requestId }) => !decided.has(requestId))
 }
 
-/** Works on the run here. */
+/** Starts or resumes the run in this process. */
 const work = <Output>(
   run: DrivenRun<Output>,
   token: Cancellation.CancellationToken,
@@ -129,11 +129,11 @@ const work = <Output>(
   }
   const working =
     "newRunId" in input
-      ? // Neither can be: it is the last revision of a session that was just made.
+      ? // Neither error can occur: the fork begins at the default revision, in a new session.
         Effect.catchTag(forkRun(runtime, input, options), ["RevisionNotFound", "SessionTaken"], Effect.die)
       : runPromptStored(runtime, input, options)
   return run.inStore(working).pipe(
-    // Others may have got further before it was claimed here.
+    // Another process may have appended events before the claim.
     Effect.tap(({ state }) =>
       state.revision > run.revision ? Effect.ignore(run.missed(state.revision)) : Effect.void
     ),
@@ -144,7 +144,7 @@ const work = <Output>(
   )
 }
 
-/** What keeps the run from going on here is no end of it while there are other requests to decide. */
+/** Reports a run with missing definitions as held while it has open requests; fails with the problem otherwise. */
 const waitFor = <Output>(
   run: DrivenRun<Output>,
   problem: AgentNotFound | ToolUnavailable
@@ -161,7 +161,7 @@ const waitFor = <Output>(
   })
 }
 
-/** Ends the run, in whichever process it is driven. */
+/** Cancels the run, regardless of the process that drives it. */
 const end = <Output>(run: DrivenRun<Output>, reason: string): Effect.Effect<Driven<Output>, StoredFailure> =>
   run.inStore(Effect.flatten(requestEnd(run.runId, reason))).pipe(
     Effect.catchTag(["RunConflict", "LeaseLost"], () => Effect.void),
@@ -172,7 +172,7 @@ const end = <Output>(run: DrivenRun<Output>, reason: string): Effect.Effect<Driv
 const look = <Output>(run: DrivenRun<Output>): Effect.Effect<Driven<Output> | undefined, StoredFault> =>
   Effect.flatMap(loadRun(run.options.store, run.runId), (stored) => restingStatus(run, stored))
 
-/** Waits a moment, unless it is to end or to be suspended. */
+/** Waits for a second, or until the run is cancelled. Fails if it is suspended. */
 const pause = (
   { options, runId }: DrivenRun<unknown>,
   token: Cancellation.CancellationToken

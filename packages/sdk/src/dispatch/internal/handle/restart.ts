@@ -1,5 +1,5 @@
 /**
- * When a run that has failed is tried again: only after a failure that may pass, and only so often.
+ * Schedules the attempts to resume a run that failed with a retryable error.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -8,17 +8,17 @@ import * as Schedule from "effect/Schedule"
 import type { RunError } from "../../../domain/RunError.ts"
 
 /**
- * How often, and after which time, a run that has failed with an error that may pass goes on from where it stood: `times` and a
- * `backoff` that doubles from the second time on, up to a minute; or a schedule.
+ * How often, and after which delays, a run that failed with a retryable error is resumed from its state: at most `times`, after a `backoff`
+ * (default: 1 second) that doubles with each attempt up to a minute; or by a schedule.
  */
 export type Restart =
   | { readonly times: number; readonly backoff?: Duration.Input }
   | { readonly schedule: Schedule.Schedule<unknown, RunError> }
 
-/** Milliseconds until the next attempt; `undefined` to give up. */
+/** Returns the milliseconds until the next attempt; `undefined` if there is none. */
 export type NextAttempt = (error: RunError, now: number) => Effect.Effect<number | undefined>
 
-/** The attempts of one run. */
+/** Makes the counter of the attempts of one run. */
 export const attempts = (restart: Restart): Effect.Effect<NextAttempt> => {
   if ("schedule" in restart) {
     return Effect.map(

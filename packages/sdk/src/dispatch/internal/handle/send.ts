@@ -1,5 +1,5 @@
 /**
- * Saying something to a run, with the meaning that the caller has chosen for the time while something is pending.
+ * Sends a message through a handle, with the meaning that `whenHeld` gives it while requests are open.
  */
 import * as Effect from "effect/Effect"
 import { requireOptions } from "../../../agent/internal/soundOptions.ts"
@@ -16,22 +16,22 @@ import type { AgentHandle, SendError, HandleSendOptions } from "../../AgentHandl
 import { AnswerNotText, NothingToAnswer, SeveralQuestions } from "../../DispatchError.ts"
 import { sendShape } from "../shapes.ts"
 
-/** A run that something can be said to. */
-interface Hearer<Output, E> extends AgentHandle<Output, E> {
-  /** The requests that are open now; of a stored run those in the store, also where this handle has not heard of them yet. */
+/** A handle that can receive messages. */
+interface Receiver<Output, E> extends AgentHandle<Output, E> {
+  /** Reads the open requests, those of a stored run from the store, because the handle may not know all of them yet. */
   readonly openRequests: Effect.Effect<ReadonlyArray<Interruption>, E>
-  /** Queues a message for its next turn. */
+  /** Queues a message for the next turn. */
   readonly deliver: (prompt: Prompt, messageId: string | undefined) => Effect.Effect<void, SendError | E>
-  /** Says something to a new run that begins where the open turn of this one did. */
+  /** Forks the run from the start of its open turn, and sends the prompt to the fork. */
   readonly fork: (
     prompt: Prompt,
     given: LimitsAndPolicy
   ) => Effect.Effect<AgentHandle<Output, E>, SendError | E>
 }
 
-/** Sends a message, and returns the handle of the run that reads it. */
+/** Sends a message. Returns the handle of the run that receives it. */
 export const send = Effect.fnUntraced(function* <Output, E>(
-  live: Hearer<Output, E>,
+  live: Receiver<Output, E>,
   prompt: Prompt,
   given: HandleSendOptions
 ): Effect.fn.Return<AgentHandle<Output, E>, SendError | E> {
@@ -58,13 +58,13 @@ export const send = Effect.fnUntraced(function* <Output, E>(
     const given = { ...(limits === undefined ? {} : { limits }), ...(policy === undefined ? {} : { policy }) }
     return yield* live.fork(parts, given)
   }
-  // First, so that it is there when the last of the calls is settled.
+  // The message is queued before the denials, so that it is there when they settle the last call.
   yield* live.deliver(parts, messageId)
   if (whenHeld !== "supersede") return live
   for (const request of open) {
     const denial = denialOf(request, by, runId)
     if (denial === undefined) continue
-    // It was decided meanwhile, or needs no decision any more.
+    // A request that was decided or superseded meanwhile needs no denial.
     yield* Effect.catch(live.decide(denial), (error) =>
       typeof error === "object" && error !== null && "_tag" in error && isLate(error._tag)
         ? Effect.void
@@ -74,7 +74,7 @@ export const send = Effect.fnUntraced(function* <Output, E>(
   return live
 })
 
-/** What is said to the run itself changes neither its policy nor its limits. */
+/** Refuses limits and a policy for a message that does not fork the run. */
 const requireUnchanged = (options: HandleSendOptions): Effect.Effect<void, OptionsInvalid> => {
   const place = "the options of send"
   const misfits = (["policy", "limits"] as const)
@@ -82,7 +82,7 @@ const requireUnchanged = (options: HandleSendOptions): Effect.Effect<void, Optio
     .map((key) => ({
       place,
       key,
-      problem: `"${key}" in ${place} is for a fork of a run that waits for something, and this is said to the run itself, which keeps its own`
+      problem: `"${key}" in ${place} is for a fork at an open request, and this message is for the run itself, which keeps its own`
     }))
   return misfits.length === 0 ? Effect.void : Effect.fail(new OptionsInvalid({ of: "send", misfits }))
 }
@@ -90,13 +90,13 @@ const requireUnchanged = (options: HandleSendOptions): Effect.Effect<void, Optio
 const isLate = (tag: unknown): boolean =>
   tag === "AlreadyDecided" || tag === "RequestSuperseded" || tag === "RequestNotFound"
 
-/** What puts a request out of the way. More of a budget, and a login, are still needed to read anything. */
+/** The decision that denies a request; `undefined` for budgets and logins, without which the model cannot receive the message. */
 const denialOf = (
   { _tag, requestId, runId }: Interruption,
   by: string | Principal,
   supersedes: RunId
 ): DecisionInput | undefined => {
-  // A sub-agent does not read what was said to the run that it works for.
+  // The message follows in the receiving run only, and not in the runs of its sub-agents.
   const follows = runId === supersedes ? "; it follows" : ""
   const said = `The user has said something else instead${follows}.`
   const given = { requestId, by, supersedes }

@@ -1,5 +1,5 @@
 /**
- * Making a handle of a stored run: of one that begins, or of one that is in the store.
+ * Makes the handles of stored runs: of new ones, and of those that are in the store.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -18,7 +18,7 @@ import { newIds } from "./BaseHandle.ts"
 import { type PrepareStored, StoredHandle, type StoredOptions } from "./StoredHandle.ts"
 import { SubAgentHandle } from "./SubAgentHandle.ts"
 
-/** A handle of a run that is not in the store yet. */
+/** Makes the handle of a run that is not in the store yet. */
 export const newStored = <Output>(
   runtime: Runtime<Output>,
   input: StoredStartInput,
@@ -29,7 +29,7 @@ export const newStored = <Output>(
   return new StoredHandle(runtime, ids, options, { input: { ...input, ...ids }, prepare })
 }
 
-/** Loads the run, and goes on with it or watches it, as it stands. */
+/** Loads a run and makes its handle, which drives the run if it needs a worker, and watches it otherwise. */
 export const attachTo = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
@@ -41,7 +41,7 @@ export const attachTo = Effect.fnUntraced(function* (
   return live
 })
 
-/** The handle of a sub-agent's run, by its own id. What has ended needs no worker, and its root is left alone. */
+/** Makes the handle of a sub-agent's run by its id. If that run has ended, its root is not driven. */
 export const attachToSubAgent = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime>,
   runId: RunId,

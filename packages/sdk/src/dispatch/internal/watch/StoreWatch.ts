@@ -1,6 +1,6 @@
 /**
- * Looks after the stored runs that this process does not work on and has a handle for: those that are held, and those that another
- * process works on; and wakes who reads the events of others. One fiber for all of a store, as long as there are any.
+ * Watches the stored runs that have a handle in this process and are not driven by it: held runs, and runs that another process drives. Also
+ * wakes readers of events. Each store has one watching fiber, as long as it has watched runs or listeners.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -15,27 +15,27 @@ import type { ReadyRun, RunHead } from "../../../store/RunStorePort.ts"
 
 type Store = RunStore["Service"]
 
-/** A run that is looked after. */
+/** A watched run. */
 export interface Watched {
   readonly runId: RunId
   readonly runtime: Runtime
-  /** Whether another process works on it, whose commits send no notification. */
+  /** Whether another process drives it. Most commits of a drive send no notification. */
   readonly isElsewhere: boolean
-  /** It needs a worker. */
+  /** Called when the run is ready. */
   readonly onReady: () => void
-  /** How it stands. */
+  /** Called with the run's head after each look. */
   readonly onHead: (head: RunHead) => void
-  /** It was removed. */
+  /** Called when the run was removed. */
   readonly onRemoved: () => void
 }
 
-/** What is looked after in one store. */
+/** The watch of one store. */
 interface StoreWatch {
   readonly watched: Set<Watched>
   readonly listeners: Set<() => void>
-  /** When the listeners were called last. */
+  /** The time of the last call of the listeners. */
   calledAt: number
-  /** Where the next look begins. */
+  /** The index of the held run at which the next look begins. */
   at: number
   fiber: Fiber.Fiber<unknown, unknown> | undefined
 }
@@ -44,12 +44,13 @@ type Fork = (effect: Effect.Effect<unknown>) => Fiber.Fiber<unknown, unknown>
 
 const watches = new WeakMap<Store, StoreWatch>()
 
-/** Looks after a run from now on. Returns how to stop. */
+/** Watches a run. Returns a function that stops it. */
 export const watch = (store: Store, watched: Watched, fork: Fork): (() => void) =>
   join(store, fork, ({ watched }) => watched, watched)
 
 /**
- * Calls `listener` when the runs of a store may have changed, at most every {@link callEveryMs}, and at each poll. Returns how to stop.
+ * Calls `listener` when the runs of a store may have changed, at most every {@link callEveryMs}, and at each poll. Returns a function that
+ * removes it.
  */
 export const listen = (store: Store, listener: () => void, fork: Fork): (() => void) =>
   join(store, fork, ({ listeners }) => listeners, listener)
@@ -75,7 +76,7 @@ const join = <A>(store: Store, fork: Fork, of: (it: StoreWatch) => Set<A>, one: 
 
 const looking = Effect.fnUntraced(function* (store: Store, it: StoreWatch) {
   const wake = yield* Queue.sliding<void>(1)
-  // A store that stops notifying is still looked at now and then.
+  // If the notifications end or fail, the polls continue.
   const notified = Effect.exit(
     Stream.runForEach(store.changes, () =>
       Effect.andThen(callListeners(it, callEveryMs), Queue.offer(wake, undefined))
@@ -91,7 +92,7 @@ const looking = Effect.fnUntraced(function* (store: Store, it: StoreWatch) {
   return yield* Effect.all([notified, ticks, Effect.forever(look)], { concurrency: "unbounded" })
 })
 
-/** A notification does not say which run has changed: each call costs every listener a read, however few runs it is about. */
+/** The minimal interval of calls. A notification does not name a run, so each call costs every listener a read. */
 const callEveryMs = 250
 
 const callListeners = (it: StoreWatch, afterMs: number): Effect.Effect<void> =>
@@ -101,14 +102,14 @@ const callListeners = (it: StoreWatch, afterMs: number): Effect.Effect<void> =>
     for (const listener of it.listeners) listener()
   })
 
-/** How long until the next look for what sends no notification. */
+/** The poll interval, for changes that send no notification. */
 const pollMs = ({ listeners, watched }: StoreWatch): number => {
   if (listeners.size > 0) return 500
   for (const { isElsewhere } of watched) if (isElsewhere) return 500
   return 2000
 }
 
-/** Heads that are read in one look, at least. All are read within twenty looks. */
+/** The minimal number of heads of held runs that are read in one look. All are read within twenty looks. */
 const headsAtOnce = 100
 
 const lookAt = Effect.fnUntraced(
@@ -131,11 +132,11 @@ const lookAt = Effect.fnUntraced(
       else one.onHead(head)
     }
   },
-  // The next look may find more.
-  Effect.catchCause((cause) => Effect.logWarning("The store cannot be asked how its runs are.", cause))
+  // The next look may succeed.
+  Effect.catchCause((cause) => Effect.logWarning("The watched runs could not be read from the store.", cause))
 )
 
-/** The runs of these agents that need a worker. */
+/** The ready runs of the agents of the watched runs. */
 const ready = Effect.fnUntraced(function* (store: Store, { watched }: StoreWatch) {
   const runtimes = [...new Set([...watched].map(({ runtime }) => runtime))]
   const found = new Set<RunId>()
