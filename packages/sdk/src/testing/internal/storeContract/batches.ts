@@ -1,5 +1,5 @@
 /**
- * The contract of decisions that are taken together: all or none.
+ * The contract of `decideAll`: it records all decisions or none.
  */
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
@@ -19,13 +19,13 @@ const keyed = (decision: DecisionInput, idempotencyKey: string): DecisionInput =
   idempotencyKey
 })
 
-/** The decisions that wait on both runs, as `request by`. */
+/** The unread decisions of both runs, as `request by`. */
 const recorded = (store: Store) =>
   Effect.map(Effect.all([store.decisions(a), store.decisions(b)]), (all) =>
     all.flat().map(({ by, requestId }) => `${requestId} ${by}`)
   )
 
-/** Two held runs with four open requests, one of them about a privileged tool and one inside a sub-agent. */
+/** Creates two held runs with four open requests, one for a privileged tool and one of a sub-agent. */
 const asking = Effect.fnUntraced(function* (store: Store) {
   yield* heldOn(store, a, [approval(a, 1), approval(a, 2, { safety: "privileged" })])
   const events = [inChild(b, opened(approval(b, 1))), opened(approval(b, 2))] as const
@@ -33,7 +33,7 @@ const asking = Effect.fnUntraced(function* (store: Store) {
 })
 
 export const batches = ({ assert, fails, test }: Group): void => {
-  test("takes several decisions together, on requests of one run and of others, and gives them in the order of the call", function* (store) {
+  test("records several decisions on several runs, and returns them in the order of the call", function* (store) {
     yield* asking(store)
     yield* TestClock.adjust("1 second")
     const outcomes = yield* store.decideAll([deny(two), approve(inside), { ...approve(one), note: "fine" }])
@@ -42,7 +42,7 @@ export const batches = ({ assert, fails, test }: Group): void => {
       { runId: b, decision: { ...approve(inside), at: 1000 } },
       { runId: a, decision: { ...approve(one), note: "fine", at: 1000 } }
     ])
-    // Of one moment: in the order of their requests.
+    // Decisions of the same time are in the order of their requests.
     assert.deepStrictEqual(yield* store.decisions(a), [outcomes[2]?.decision, outcomes[0]?.decision])
     assert.deepStrictEqual(yield* store.decisions(b), [outcomes[1]?.decision])
     assert.deepStrictEqual(yield* openIds(store), [three])
@@ -50,7 +50,7 @@ export const batches = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decideAll([]), [])
   })
 
-  test("takes none of several decisions when one is refused, wherever it stands", function* (store) {
+  test("records none of several decisions if one is refused, at any position", function* (store) {
     yield* asking(store)
     yield* store.decide(deny(three))
     const before = [yield* openIds(store), yield* recorded(store)]
@@ -76,12 +76,12 @@ export const batches = ({ assert, fails, test }: Group): void => {
         assert.deepStrictEqual([yield* openIds(store), yield* recorded(store)], before)
       }
     }
-    // What was refused is in no other decision's way.
+    // Refused decisions leave nothing that prevents later ones.
     yield* store.decideAll([approve(one), approve(inside), approve(two)])
     assert.deepStrictEqual(yield* openIds(store), [])
   })
 
-  test("refuses two decisions on one request, unless the second is the first again with its key", function* (store) {
+  test("refuses two decisions on one request, unless the second repeats the first with its idempotency key", function* (store) {
     yield* asking(store)
     for (const second of [deny(one), approve(one), keyed(approve(one), "k")]) {
       const error = yield* Effect.flip(store.decideAll([approve(inside), approve(one), second]))
@@ -95,7 +95,7 @@ export const batches = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
   })
 
-  test("takes a batch that is sent again by its keys once, and what it adds", function* (store) {
+  test("returns the first decisions of a batch that is repeated with its idempotency keys, and records added ones", function* (store) {
     yield* asking(store)
     const batch = [keyed(approve(one), "k1"), keyed(approve(inside), "k2")]
     const outcomes = yield* store.decideAll(batch)
@@ -110,7 +110,7 @@ export const batches = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* openIds(store), [three])
   })
 
-  test("takes none of several decisions when the time of one request is up", function* (store) {
+  test("records none of several decisions if one request has expired", function* (store) {
     const stays = approval(a, 3, { expiresAt: 60_000, onExpiry: "stay" })
     yield* heldOn(store, a, [approval(a, 1), approval(a, 2, { expiresAt: 60_000 }), stays])
     yield* TestClock.adjust("1 minute")
@@ -122,7 +122,7 @@ export const batches = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* openIds(store), [])
   })
 
-  test("lets one of many overlapping batches win whole", function* (store) {
+  test("records one of many concurrent batches on the same requests, as a whole", function* (store) {
     yield* asking(store)
     const requests = [one, two, three, inside]
     const people = Array.from({ length: 8 }, (_, index) => `person ${index}`)
@@ -142,7 +142,7 @@ export const batches = ({ assert, fails, test }: Group): void => {
     )
   })
 
-  test("wakes the workers that wait for work, and finds the runs that were decided about", function* (store) {
+  test("notifies subscribers of a batch, and lists its runs as ready", function* (store) {
     yield* asking(store)
     yield* notified(store, store.decideAll([approve(one), approve(inside)]))
     assert.deepStrictEqual(yield* reasons(store), ["run_a decided", "run_b decided"])

@@ -1,5 +1,5 @@
 /**
- * The contract of checkpoints: kept with what they belong to, found by the runs that build on them, gone with their runs.
+ * The contract of checkpoints: they are stored with their runs, used by the runs that build on these, and deleted with them.
  */
 import * as Effect from "effect/Effect"
 import type { RunId } from "../../../domain/Id.ts"
@@ -11,14 +11,14 @@ import { claimed, heldOn, started } from "./stored.ts"
 
 const sessionId = session("one")
 
-/** A checkpoint with these chunks behind those of another one. */
+/** A checkpoint with these chunks after those of another one. */
 const checkpoint = (
   state: string,
   chunks: ReadonlyArray<string>,
   base?: NewCheckpoint["base"]
 ): NewCheckpoint => ({ version: 1, state, chunks, ...(base === undefined ? {} : { base }) })
 
-/** A run of the session that has ended, with one event, after another one of so many. */
+/** Creates a completed run with one event that builds on this revision of another run of the session. */
 const next = (store: Store, runId: RunId, before: RunId, revision: number, given?: NewCheckpoint) =>
   Effect.flatMap(
     started(store, runId, {
@@ -34,11 +34,11 @@ const next = (store: Store, runId: RunId, before: RunId, revision: number, given
 const first = (store: Store) =>
   Effect.flatMap(started(store, a, { sessionId, events: manySaid(3), status: "completed" }), store.release)
 
-/** What is read of a run from its newest checkpoint on. */
+/** Loads the newest checkpoint of a run and the events after it. */
 const read = (store: Store, runId: RunId, checkpointVersion = 1) =>
   Effect.map(store.load(runId, { checkpointVersion }), ({ checkpoint, events }) => ({ checkpoint, events }))
 
-/** Parks a run at this revision, with one more event. */
+/** Parks a run at this revision with one more event and a checkpoint. */
 const park = (store: Store, runId: RunId, expected: number, given: NewCheckpoint) =>
   Effect.gen(function* () {
     const lease = yield* claimed(store, runId)
@@ -47,7 +47,7 @@ const park = (store: Store, runId: RunId, expected: number, given: NewCheckpoint
   })
 
 export const checkpoints = ({ assert, test }: Group): void => {
-  test("gives the newest checkpoint of the runs that a run builds on, with the events after it", function* (store) {
+  test("loads the newest checkpoint of the runs on which a run builds, and the events after it", function* (store) {
     yield* first(store)
     yield* next(store, b, a, 3, checkpoint("a at 3", ["0", "1"]))
     yield* next(store, c, b, 1)
@@ -64,7 +64,7 @@ export const checkpoints = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* read(store, d, 2), all)
   })
 
-  test("keeps the newest checkpoint of a run that waits again and again, and the chunks of the earlier ones", function* (store) {
+  test("keeps the newest checkpoint of a run that is parked repeatedly, with the chunks of the earlier ones", function* (store) {
     yield* first(store)
     yield* next(store, b, a, 3, checkpoint("a at 3", ["0"]))
     assert.isTrue((yield* park(store, b, 1, checkpoint("b at 2", ["1"], { runId: a, chunks: 1 }))).parked)
@@ -85,7 +85,7 @@ export const checkpoints = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* read(store, c), { checkpoint: ofC, events: [] })
   })
 
-  test("does not use a checkpoint that holds more than the run builds on", function* (store) {
+  test("does not use a checkpoint from after the revision on which a run builds", function* (store) {
     yield* first(store)
     yield* next(store, b, a, 3, checkpoint("a at 3", ["0"]))
     yield* park(store, b, 1, checkpoint("b at 2", ["1"], { runId: a, chunks: 1 }))
@@ -100,7 +100,7 @@ export const checkpoints = ({ assert, test }: Group): void => {
     }
   })
 
-  test("keeps no checkpoint of a run that could not be parked, and none that is older than the one there is", function* (store) {
+  test("stores no checkpoint of a run that was not parked, and none that is older than the stored one", function* (store) {
     yield* heldOn(store, a, [question(a, 1), approval(a, 2)])
     yield* store.decide(approve(approval(a, 2).requestId))
     assert.isTrue(!(yield* park(store, a, 2, checkpoint("a at 3", []))).parked)
@@ -113,13 +113,13 @@ export const checkpoints = ({ assert, test }: Group): void => {
     assert.deepStrictEqual([kept?.state, kept?.chunks, events], ["b at 4", ["0"], []])
   })
 
-  test("gives all events where a part of the checkpoint is missing, also to a run that builds on it", function* (store) {
+  test("loads all events if a part of the checkpoint is missing, even for a run that builds on it", function* (store) {
     yield* first(store)
     yield* next(store, b, a, 3, checkpoint("a at 3", ["1"], { runId: d, chunks: 1 }))
     const all = { checkpoint: undefined, events: [...manySaid(3), said(b)] }
     assert.deepStrictEqual(yield* read(store, b), all)
     assert.deepStrictEqual(yield* read(store, a), { ...all, events: manySaid(3) })
-    // The next one begins anew.
+    // The next checkpoint does not depend on the damaged one.
     yield* next(store, c, b, 1, checkpoint("b at 1", ["0", "1"]))
     const { checkpoint: found, events } = yield* read(store, c)
     assert.deepStrictEqual([found?.state, found?.chunks, events], ["b at 1", ["0", "1"], [said(c)]])

@@ -1,5 +1,5 @@
 /**
- * The contract of copies: runs that another store held, which arrive in archives, in any order, beside what this store does with them.
+ * The contract of copies: runs of another store that arrive in archives, in any order, and that this store may have changed.
  */
 import * as Effect from "effect/Effect"
 import type { Decision } from "../../../domain/Decision.ts"
@@ -19,7 +19,7 @@ export const decision: Decision = { ...approve(asked.requestId), at: 0 }
 export const message = { messageId: "m1", content: [text("hello")], at: 5 }
 const byDecision = decided(decision, 6)
 
-/** The original: it asks, and is held. */
+/** The original: a run that is held on its first request. */
 export const original = {
   runId: a,
   sessionId: one,
@@ -28,19 +28,19 @@ export const original = {
   events: [said("0"), opened(asked)]
 } as const satisfies RestoredRun
 
-/** The same, after the decision was acted on and it has asked again. */
+/** The original later: it has the decision, and is held on its second request. */
 export const further = {
   ...original,
   events: [...original.events, byDecision, opened(later)]
 } as const satisfies RestoredRun
 
-/** A run as one that the next builds on from this revision on. */
+/** A run on whose events up to this revision the next run of an archive builds; the others are its `rest`. */
 export const upTo = (given: RestoredRun, revision: number): RestoredRun => {
   const [first, ...more] = given.events
   return { ...given, events: [first, ...more.slice(0, revision - 1)], rest: more.slice(revision - 1) }
 }
 
-/** Only the part of the original that a fork builds on. */
+/** A partial copy: only the events up to the revision on which a fork builds. */
 export const partOf = (given: RestoredRun, revision: number, by: RunId): RestoredRun => ({
   ...upTo(given, revision),
   rest: [endOfPartialCopy(7, by, [])],
@@ -59,7 +59,7 @@ export const fork = (runId: RunId, revision: number, sessionId = session(`s-${ru
 export const restore = (store: Store, ...runs: readonly [RestoredRun, ...Array<RestoredRun>]) =>
   store.restore(runs, runs.at(-1)?.decisions ?? [], runs.at(-1)?.messages ?? [])
 
-/** What the store has of a run. */
+/** The stored facts about a run. */
 export const known = (store: Store, runId: RunId) =>
   Effect.gen(function* () {
     const { cancelReason, revision, status } = yield* store.head(runId)
@@ -84,18 +84,18 @@ export const held = {
 }
 
 export const copies = ({ assert, fails, test }: Group): void => {
-  test("restores the run that a fork builds on with how it went on, and with all that waits for it", function* (store) {
+  test("restores the run on which a fork builds with its later events, its mail and its cancellation request", function* (store) {
     const mailed = { decisions: [decision], messages: [message], cancelReason: "enough" }
     yield* restore(store, { ...upTo(original, 1), ...mailed }, fork(b, 1))
     assert.deepStrictEqual(yield* known(store, a), { ...held, ...mailed, open: [] })
     assert.deepStrictEqual((yield* store.load(b)).events, [said("0"), said("by run_b")])
     assert.deepStrictEqual(yield* reasons(store), ["run_a cancelled"])
-    // Its own archive has nothing that is new.
+    // The run's own archive contains nothing new.
     yield* restore(store, original)
     assert.deepStrictEqual(yield* known(store, a), { ...held, ...mailed, open: [] })
   })
 
-  test("restores a fork with the part that it builds on, which is over where the fork begins", function* (store) {
+  test("restores a fork with a partial copy of the run on which it builds, which ends where the fork begins", function* (store) {
     const part = partOf(original, 2, b)
     yield* restore(store, part, fork(b, 2))
     assert.deepStrictEqual((yield* store.load(b)).events, [...original.events, said("by run_b")])
@@ -107,14 +107,14 @@ export const copies = ({ assert, fails, test }: Group): void => {
       open: []
     })
     assert.deepStrictEqual([yield* store.pending(), yield* store.ready()], [[], []])
-    // The part is here now, and another fork of it finds it.
+    // Another fork builds on the partial copy that is already stored.
     yield* restore(store, partOf(original, 2, c), fork(c, 2))
     assert.deepStrictEqual(yield* store.events(a), [...original.events, ...part.rest!])
     yield* fails(restore(store, partOf(original, 2, d), fork(d, 2, session("s-run_b"))), "SessionBusy")
     assert.strictEqual((yield* store.list()).length, 3)
   })
 
-  test("takes a run whose part came before with a fork: what it asks can be decided, and is", function* (store) {
+  test("replaces a partial copy by the whole run, whose requests can then be decided", function* (store) {
     yield* restore(store, partOf(further, 1, b), fork(b, 1))
     yield* restore(store, { ...original, messages: [message] })
     assert.deepStrictEqual(yield* known(store, a), { ...held, messages: [message] })
@@ -126,7 +126,7 @@ export const copies = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual((yield* store.load(b)).events, [said("0"), said("by run_b")])
   })
 
-  test("comes to the same whatever the order in which the archives of a run and of its forks arrive", function* (store) {
+  test("restores the same runs in every order in which the archives of a run and of its forks arrive", function* (store) {
     const archives = [
       restore(store, further),
       restore(store, partOf(further, 1, b), fork(b, 1)),
@@ -154,7 +154,7 @@ export const copies = ({ assert, fails, test }: Group): void => {
     }
   })
 
-  test("prefers a whole run to a part of as many events, whichever comes first", function* (store) {
+  test("prefers a whole run to a partial copy with as many events, in either order", function* (store) {
     yield* restore(store, partOf(original, 2, b), fork(b, 2))
     yield* restore(store, original)
     assert.deepStrictEqual(yield* known(store, a), held)
@@ -162,7 +162,7 @@ export const copies = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* known(store, a), held)
   })
 
-  test("lets a copy go on to where it stood in a later archive, with what was decided and sent here", function* (store) {
+  test("continues a copy with the events of a later archive, and keeps the messages and the cancellation request of this store", function* (store) {
     yield* restore(store, { ...upTo(original, 2), decisions: [decision] }, fork(b, 2))
     yield* store.send(a, saying("one", "m2"))
     yield* store.requestCancel(a, "enough")
@@ -175,13 +175,13 @@ export const copies = ({ assert, fails, test }: Group): void => {
       messages: [message, { messageId: "m2", content: [text("one")], at: 0 }],
       open: [later.requestId]
     })
-    // An archive from before is of no further use to the run, but its fork is new.
+    // An earlier archive changes nothing in the run, but its fork is new.
     yield* restore(store, upTo(original, 1), fork(d, 1))
     assert.strictEqual((yield* store.head(a)).revision, 4)
     yield* fails(restore(store, original), "RunExists")
   })
 
-  test("lets a copy that nothing builds on go on to where it stood in a later archive, and changes nothing by the same one", function* (store) {
+  test("continues a copy on which no run builds with the events of a later archive, and ignores the same archive", function* (store) {
     yield* restore(store, original)
     yield* store.send(a, saying("one", "m2"))
     const before = yield* known(store, a)
@@ -195,11 +195,11 @@ export const copies = ({ assert, fails, test }: Group): void => {
       events: further.events,
       open: [later.requestId]
     })
-    // What was asked in the copy of before can no more be decided in another way.
+    // The request of the earlier copy has the decision of the later archive.
     yield* fails(store.decide(deny(asked.requestId)), "AlreadyDecided")
   })
 
-  test("forgets the checkpoint of a part that it replaces by the run", function* (store) {
+  test("deletes the checkpoint of a partial copy when the whole run replaces it", function* (store) {
     yield* restore(store, partOf(original, 1, b), fork(b, 1))
     const checkpoint = { version: 1, chunks: ["said"], state: "cancelled" }
     yield* started(store, d, {
@@ -215,14 +215,14 @@ export const copies = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual([left, events], [undefined, original.events])
   })
 
-  test("keeps the decision on a run that ended before it was acted on", function* (store) {
+  test("restores the unread decision of a cancelled run", function* (store) {
     const ended = { ...original, status: "cancelled", decisions: [decision] } as const
     yield* restore(store, ended)
     assert.deepStrictEqual((yield* known(store, a)).decisions, [decision])
     yield* fails(store.decide(deny(asked.requestId)), "AlreadyDecided")
   })
 
-  test("keeps a request to cancel a part of a run when the whole of it comes", function* (store) {
+  test("keeps the cancellation request of a partial copy when the whole run replaces it", function* (store) {
     yield* restore(store, partOf(original, 2, b), fork(b, 2))
     yield* store.requestCancel(a, "enough")
     yield* restore(store, original)
@@ -230,7 +230,7 @@ export const copies = ({ assert, fails, test }: Group): void => {
   })
 }
 
-/** All orders of some things. */
+/** All permutations of the items. */
 const orders = <A>(items: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> =>
   items.length < 2
     ? [items]

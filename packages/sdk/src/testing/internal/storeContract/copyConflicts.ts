@@ -1,5 +1,5 @@
 /**
- * The contract of copies that meet what the store does by itself: which are refused, and what happens beside their arrival.
+ * The contract of copies that conflict with the store's own runs: which ones are refused, and concurrent changes while they arrive.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -33,7 +33,7 @@ const over = {
 } as const satisfies RestoredRun
 
 export const copyConflicts = ({ assert, fails, test }: Group): void => {
-  test("says how a copy that it refuses stands to the run that is here", function* (store) {
+  test("returns whether a refused copy is older or newer than the stored run, diverges from it, or is another run", function* (store) {
     const refusal = (given: RestoredRun) =>
       Effect.map(factsOf(restore(store, given)), ({ archive }) => archive)
     const aside = { ...original, events: [...original.events, said("aside")] } as const
@@ -54,11 +54,11 @@ export const copyConflicts = ({ assert, fails, test }: Group): void => {
     assert.strictEqual(yield* refusal({ ...further, decisions: [approved] }), "older")
   })
 
-  test("refuses a later copy that would drop what was decided here or sent here", function* (store) {
+  test("refuses a later copy that would drop a decision or a message of this store", function* (store) {
     const refused = Effect.fnUntraced(function* (later: RestoredRun) {
       const before = yield* known(store, a)
       yield* fails(restore(store, later), "RunExists")
-      // The fork can be built on what is there.
+      // The fork can build on the stored events.
       yield* restore(store, upTo(later, 2), fork(c, 2))
       assert.deepStrictEqual(yield* known(store, a), before)
       for (const runId of [b, c, a]) yield* store.remove(runId)
@@ -80,12 +80,12 @@ export const copyConflicts = ({ assert, fails, test }: Group): void => {
     yield* refused(over)
   })
 
-  test("leaves a run alone that was claimed here, and one on whose end another run builds", function* (store) {
+  test("does not replace a run that was claimed here, or one on whose end another run builds", function* (store) {
     yield* restore(store, upTo(original, 2), fork(b, 2))
     yield* touched(store, a)
     const exists = { _tag: "RunExists", runId: a, status: "held", archive: "newer", revoked: [] }
     yield* fails(restore(store, further), exists)
-    // The fork needs more of it than is here.
+    // The fork builds on an event that is not stored.
     yield* fails(restore(store, upTo(further, 3), fork(c, 3)), "RunExists")
     yield* restore(store, upTo(further, 2), fork(c, 2))
     assert.deepStrictEqual(yield* known(store, a), held)
@@ -97,7 +97,7 @@ export const copyConflicts = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* store.latest(one))?.runId, d)
   })
 
-  test("refuses a run of the same id that is another one: of other events, another session, or another parent", function* (store) {
+  test("refuses a run with a stored id and other events, another session, another agent or another parent", function* (store) {
     yield* restore(store, partOf(original, 1, b), fork(b, 1))
     const [, ...more] = original.events
     for (const other of [
@@ -111,7 +111,7 @@ export const copyConflicts = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* store.head(a)).status, "cancelled")
   })
 
-  test("starts no run on a copy that was replaced since it was read, nor on another run of the same id", function* (store) {
+  test("refuses to start a run on a copy that was replaced since it was read, or on another run with its id", function* (store) {
     const start = (revision: number, createdAt: number) =>
       started(store, d, {
         sessionId: session("of-d"),
@@ -132,7 +132,7 @@ export const copyConflicts = ({ assert, fails, test }: Group): void => {
     yield* fails(start(2, replaced.createdAt), removed)
   })
 
-  test("restores a run beside the removal of the one that it builds on, and its journal is whole", function* (store) {
+  test("restores a run with a whole journal while the run on which it builds is removed", function* (store) {
     const first = { ...original, status: "completed", events: manySaid(3) } as const
     const second = { ...fork(b, 3, one), status: "completed" } as const
     for (let round = 0; round < 12; round++) {
@@ -147,7 +147,7 @@ export const copyConflicts = ({ assert, fails, test }: Group): void => {
         }
       )
       assert.isTrue(Exit.isSuccess(restored))
-      // It may have been pruned itself by now.
+      // The restored run may have been pruned, too.
       const stored = yield* Effect.option(store.load(b))
       if (stored._tag === "Some") {
         assert.deepStrictEqual(stored.value.events, [...manySaid(3), ...second.events])
@@ -157,7 +157,7 @@ export const copyConflicts = ({ assert, fails, test }: Group): void => {
     }
   })
 
-  test("starts a run beside the removal of the one that it builds on: one of the two is refused", function* (store) {
+  test("refuses either the start of a run or the concurrent removal of the run on which it builds", function* (store) {
     for (let round = 0; round < 12; round++) {
       yield* started(store, a, { sessionId: one, status: "completed", ttl: 0 })
       const parent = { runId: a, revision: rev(1) }
@@ -180,7 +180,7 @@ export const copyConflicts = ({ assert, fails, test }: Group): void => {
     }
   })
 
-  test("restores many archives that share runs at once", function* (store) {
+  test("restores many concurrent archives that share runs", function* (store) {
     const forks = Array.from({ length: 12 }, (_, index) =>
       restore(
         store,

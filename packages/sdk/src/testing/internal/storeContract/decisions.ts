@@ -1,5 +1,5 @@
 /**
- * The contract of decisions.
+ * The contract of decisions on requests.
  */
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
@@ -14,7 +14,7 @@ export const decisions = ({ assert, fails, test }: Group): void => {
   const request = approval(a, 1)
   const { requestId } = request
 
-  test("takes a decision without a lease and keeps it for the next owner of the run's lease", function* (store) {
+  test("records a decision without a lease and keeps it for the next owner of the run's lease", function* (store) {
     yield* heldOn(store, a, [request])
     yield* TestClock.adjust("1 second")
     const input = { ...approve(requestId), note: "fine", arguments: { index: 2 } } as const
@@ -26,7 +26,7 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.pending(), [])
   })
 
-  test("refuses the second decision and tells which one counts", function* (store) {
+  test("refuses a second decision and returns the first one", function* (store) {
     yield* heldOn(store, a, [request])
     const { decision } = yield* store.decide(approve(requestId))
     yield* fails(store.decide(deny(requestId)), {
@@ -40,7 +40,7 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
   })
 
-  test("lets one of many who decide at once win", function* (store) {
+  test("records one of many concurrent decisions on a request", function* (store) {
     yield* heldOn(store, a, [request])
     const attempts = Array.from({ length: 8 }, (_, index) =>
       store.decide((index % 2 === 0 ? approve : deny)(requestId, `person ${index}`))
@@ -69,14 +69,14 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     [question(a, 1), { _tag: "answer", requestId, by: "ada", at: 5, answer: "this one" }]
   ]
   for (const [asked, decision] of answers) {
-    test(`keeps a decision to ${decision._tag} as it was given`, function* (store) {
+    test(`returns a decision to ${decision._tag} as it was stored`, function* (store) {
       yield* heldOn(store, a, [asked])
       yield* store.decide(decision)
       assert.deepStrictEqual(yield* store.decisions(a), [decision])
     })
   }
 
-  test("refuses what cannot answer the request and leaves it open", function* (store) {
+  test("refuses a malformed or inapplicable decision, and leaves the request open", function* (store) {
     yield* heldOn(store, a, [approval(a, 1, { safety: "privileged" })])
     const refused: ReadonlyArray<readonly [string, unknown]> = [
       ["RequestNotFound", approve(approval(a, 2).requestId)],
@@ -96,7 +96,7 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decisions(a), [])
   })
 
-  test("keeps requests whose times are no whole milliseconds", function* (store) {
+  test("keeps requests with fractional milliseconds in their times", function* (store) {
     const asked = approval(a, 1, { at: 0.25, expiresAt: 60_000.75, onExpiry: "deny" })
     yield* heldOn(store, a, [asked])
     assert.deepStrictEqual(yield* openRequests(store), [asked])
@@ -104,7 +104,7 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.damaged, [])
   })
 
-  test("denies by expiry a request whose time is up", function* (store) {
+  test("denies an expired request by expiry", function* (store) {
     yield* heldOn(store, a, [approval(a, 1, { expiresAt: 60_000, onExpiry: "deny" })])
     yield* TestClock.adjust("59 seconds")
     assert.deepStrictEqual(yield* store.decisions(a), [])
@@ -127,7 +127,7 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.pending({ expiresBefore: 60_001 }), [])
   })
 
-  test("lets a request that stays be decided after its time", function* (store) {
+  test("accepts a decision on an expired request whose `onExpiry` is `stay`", function* (store) {
     yield* heldOn(store, a, [approval(a, 1, { expiresAt: 60_000, onExpiry: "stay" })])
     yield* TestClock.adjust("2 minutes")
     assert.strictEqual((yield* store.pending()).length, 1)
@@ -135,7 +135,7 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     yield* store.decide(approve(requestId))
   })
 
-  test("gives decisions oldest first, until they are in the journal", function* (store) {
+  test("returns decisions oldest first, until the journal contains them", function* (store) {
     yield* heldOn(store, a, [approval(a, 1), approval(a, 2), approval(a, 3)])
     const [one, two, three] = [approval(a, 1).requestId, approval(a, 2).requestId, approval(a, 3).requestId]
     for (const id of [three, one]) {
@@ -151,7 +151,7 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     yield* fails(store.decide(deny(three)), "AlreadyDecided")
   })
 
-  test("lets the owner of the run's lease decide inline", function* (store) {
+  test("accepts a decision that the owner of the run's lease appends", function* (store) {
     yield* heldOn(store, a, [request])
     const decision: Decision = { ...approve(requestId, "callback"), at: 7 }
     yield* journalDecision(store, decision, 1)
@@ -159,7 +159,7 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual((yield* store.request(requestId)).decision, decision)
   })
 
-  test("refuses an append that decides a request otherwise than it was decided", function* (store) {
+  test("refuses an append with another decision than the recorded one", function* (store) {
     yield* heldOn(store, a, [request])
     const { decision } = yield* store.decide(approve(requestId))
     const other: Decision = { ...deny(requestId, "callback"), at: 7 }
@@ -168,7 +168,7 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
   })
 
-  test("closes what is still open when a run ends", function* (store) {
+  test("closes the open requests of a run when it ends", function* (store) {
     yield* heldOn(store, a, [request, approval(a, 2)])
     yield* store.decide(approve(requestId))
     const lease = yield* claimed(store, a)
@@ -180,7 +180,7 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     yield* fails(store.decide(deny(requestId)), "AlreadyDecided")
   })
 
-  test("points from a superseded request to the one that asks again", function* (store) {
+  test("returns the id of the new request when it refuses a decision on the superseded one", function* (store) {
     yield* heldOn(store, a, [request])
     yield* store.decide(approve(requestId))
     const next = approval(a, 2)

@@ -1,5 +1,5 @@
 /**
- * The contract of decisions beside the end of their run: which of the two counts.
+ * The contract of decisions on a run that ends: which of the two takes effect.
  */
 import * as TestClock from "effect/testing/TestClock"
 import * as Id from "../../../domain/Id.ts"
@@ -30,7 +30,7 @@ export const endings = ({ assert, fails, test }: Group): void => {
   })
   const passedOver = "it was decided when it no longer waited"
 
-  test("refuses decisions on a run once its cancellation was acknowledged", function* (store) {
+  test("refuses decisions on a run after its cancellation request was acknowledged", function* (store) {
     const lease = yield* started(store, a, { events: [opened(own)] })
     yield* store.requestCancel(a, "enough")
     yield* fails(
@@ -43,7 +43,7 @@ export const endings = ({ assert, fails, test }: Group): void => {
     yield* fails(store.decide(approve(own.requestId)), "RequestSuperseded")
   })
 
-  test("refuses decisions on a sub-agent once its end was asked for, on what is under it too, and on no other", function* (store) {
+  test("refuses decisions on a sub-agent and those under it after its end was requested, and accepts those on others", function* (store) {
     const below = approval(Id.childRunId(Id.toolCallId(child, 1, 1)), 1)
     yield* heldOn(store, a, [own, childs, siblings, below])
     yield* store.send(a, { ...saying("no"), to: child, ends: true })
@@ -64,7 +64,7 @@ export const endings = ({ assert, fails, test }: Group): void => {
     )
   })
 
-  test("keeps a decision that came before the end was asked for, and says so again", function* (store) {
+  test("keeps a decision from before the end was requested, and returns it again when it is repeated", function* (store) {
     yield* heldOn(store, a, [childs])
     const input = { ...approve(childs.requestId), idempotencyKey: "once" }
     const { decision } = yield* store.decide(input)
@@ -74,7 +74,7 @@ export const endings = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
   })
 
-  test("does not let a withdrawal pass over a decision that was taken meanwhile", function* (store) {
+  test("refuses an append that supersedes a request with an unread decision", function* (store) {
     const lease = yield* started(store, a, { events: [opened(own), opened(siblings)] })
     const { decision } = yield* store.decide(approve(own.requestId))
     const append = { lease, expected: rev(2), status: "running" } as const
@@ -85,7 +85,7 @@ export const endings = ({ assert, fails, test }: Group): void => {
     yield* fails(store.decide(approve(siblings.requestId)), "RequestSuperseded")
   })
 
-  test("lets the end of a sub-agent's run pass over a decision that was taken meanwhile", function* (store) {
+  test("accepts an append that ends a sub-agent with an unread decision", function* (store) {
     const lease = yield* started(store, a, { events: [opened(childs)] })
     yield* store.decide(approve(childs.requestId))
     const events = [inChild(a, withdrawn(childs.requestId)), inChild(a, ended)] as const
@@ -94,7 +94,7 @@ export const endings = ({ assert, fails, test }: Group): void => {
     yield* fails(store.decide(approve(childs.requestId)), "RequestSuperseded")
   })
 
-  test("lets a run put on record that a decision that it has read applies to nothing", function* (store) {
+  test("accepts an append that records that a decision no longer applies", function* (store) {
     const lease = yield* started(store, a, { events: [opened(own)] })
     yield* store.decide(approve(own.requestId))
     const events = [withdrawn(own.requestId, passedOver)] as const
@@ -102,7 +102,7 @@ export const endings = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decisions(a), [])
   })
 
-  test("takes no decision on a run that failed, and shows its requests again once it is resumed", function* (store) {
+  test("refuses decisions on a failed run, and opens its requests again when it is resumed", function* (store) {
     const gone = approval(a, 2)
     const lease = yield* started(store, a, { events: [opened(own), opened(childs), opened(gone)] })
     yield* store.append({ lease, expected: rev(3), events: [withdrawn(gone.requestId)], status: "running" })
@@ -120,7 +120,7 @@ export const endings = ({ assert, fails, test }: Group): void => {
     yield* fails(store.decide(approve(gone.requestId)), "RequestSuperseded")
     const { decision } = yield* store.decide(approve(own.requestId))
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
-    // It may fail again.
+    // The run fails and is resumed a second time.
     yield* store.append({ lease, expected: rev(6), events: [decided(decision), failed], status: "error" })
     yield* store.append({ lease, expected: rev(8), events: [resumed], status: "running" })
     yield* fails(store.decide(deny(own.requestId)), "AlreadyDecided")
@@ -131,7 +131,7 @@ export const endings = ({ assert, fails, test }: Group): void => {
     [ended, "cancelled"],
     [failed, "error"]
   ] as const) {
-    test(`appends no end of a run that is ${status} without a decision that was taken, on its own request or a sub-agent's`, function* (store) {
+    test(`refuses an end with status ${status} that does not record a decision on the run's own or a sub-agent's request`, function* (store) {
       const lease = yield* started(store, a, { events: [opened(own), opened(childs)] })
       const append = { lease, expected: rev(2), status }
       const { decision } = yield* store.decide(approve(own.requestId))
@@ -151,9 +151,9 @@ export const endings = ({ assert, fails, test }: Group): void => {
     })
   }
 
-  test("keeps a decision that was taken before its run failed for the run that is resumed", function* (store) {
+  test("keeps an unread decision of a failed run until the run is resumed", function* (store) {
     const decision = { ...deny(childs.requestId), at: 5 }
-    // An earlier version did not read it before it wrote the failure.
+    // An earlier version did not read decisions before it appended a failure.
     const stored = { runId: a, sessionId: session("s1"), agent: "root", status: "error" } as const
     yield* store.restore([{ ...stored, events: [opened(childs), failed] }], [decision], [])
     const lease = yield* claimed(store, a)
@@ -164,14 +164,14 @@ export const endings = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decisions(a), [])
   })
 
-  test("opens no request again of a run that was resumed without having failed", function* (store) {
+  test("opens no request again when a run that had not failed is resumed", function* (store) {
     const lease = yield* started(store, a, { events: [opened(own), opened(childs)] })
     yield* store.append({ lease, expected: rev(2), events: [withdrawn(own.requestId)], status: "held" })
     yield* store.append({ lease, expected: rev(3), events: [resumed], status: "running" })
     assert.deepStrictEqual(yield* openRequests(store), [childs])
   })
 
-  test("records that a request expired when a decision of any kind comes too late, and no such decision itself", function* (store) {
+  test("records the expiry of a request, and not the decision, when a decision of any kind comes too late", function* (store) {
     const expiring = approval(a, 1, { expiresAt: 1000, onExpiry: "deny" })
     const { requestId } = expiring
     yield* heldOn(store, a, [expiring])
@@ -181,7 +181,7 @@ export const endings = ({ assert, fails, test }: Group): void => {
     yield* TestClock.adjust(1000)
     yield* fails(store.decide(unfit), "AlreadyDecided")
     yield* TestClock.setTime(999)
-    // By a clock that is behind it is decided all the same.
+    // The recorded expiry also counts for a clock that is behind.
     yield* fails(store.decide(approve(requestId)), "AlreadyDecided")
     assert.deepStrictEqual(
       (yield* store.decisions(a)).map(({ _tag, at, by }) => ({ _tag, at, by })),

@@ -1,5 +1,5 @@
 /**
- * Runs, events and messages of no particular conversation.
+ * Fixtures of the contract suite: ids, events and messages.
  */
 import type * as Arr from "effect/Array"
 import * as Id from "../../../domain/Id.ts"
@@ -24,7 +24,7 @@ export const said = (text: string): RunEvent => ({
   content: [{ _tag: "text", text }]
 })
 
-/** The start of a run that this agent answers. */
+/** The event that starts a run of this agent. */
 export const begun = (agent: string): RunEvent => ({
   _tag: "run.started",
   at: 0,
@@ -39,7 +39,7 @@ export const begun = (agent: string): RunEvent => ({
   structured: false
 })
 
-/** The event with which this agent takes the conversation over. */
+/** The event of a handoff to this agent. */
 export const handedTo = (agent: string): RunEvent => ({
   _tag: "agent.changed",
   at: 1,
@@ -56,7 +56,7 @@ export const failed: RunEvent = {
 }
 export const resumed: RunEvent = { _tag: "run.resumed", at: 10 }
 
-/** `count` such events, numbered from `from`. */
+/** `count` events of {@link said}, numbered from `from`. */
 export const manySaid = (count: number, from = 0): Arr.NonEmptyReadonlyArray<RunEvent> => [
   said(String(from)),
   ...Array.from({ length: count - 1 }, (_, index) => said(String(from + index + 1)))
@@ -76,7 +76,7 @@ export const saying = (words: string, messageId?: string) => ({
   ...(messageId === undefined ? {} : { messageId })
 })
 
-/** The event that takes a message. */
+/** The event with which a journal contains a message. */
 export const taking = (messageId: string, words = "hello"): RunEvent => ({
   _tag: "message.queued",
   at: 9,

@@ -1,5 +1,5 @@
 /**
- * The contract of grants: kept from the decision that gives them, revoked once and for all, looked at by the commit that starts a call.
+ * The contract of grants: a decision creates them, a revocation is final, and the commit that starts a call checks them.
  */
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -21,7 +21,7 @@ export const grantOf = (runId: Id.RunId, index = 1): StoredGrant => ({
   sessionId: session(`s-${runId}`)
 })
 
-/** A run whose approval has created a grant, in the hands of `me`. */
+/** Creates a run whose approval has created a grant, and claims it for `me`. */
 const granted = Effect.fnUntraced(function* (store: Store, runId: Id.RunId) {
   yield* heldOn(store, runId, [approval(runId, 1)])
   yield* store.decide({ ...approve(Id.requestId(runId, 1)), grant: scope })
@@ -32,7 +32,7 @@ export const start = (store: Store, lease: Lease, grants: ReadonlyArray<StoredGr
   store.append({ lease, expected: rev(expected), events: [said("start")], status: "running", grants })
 
 export const grants = ({ assert, fails, test }: Group): void => {
-  test("keeps a grant from the decision that gives it, whether a person took it or the run recorded it", function* (store) {
+  test("stores the grant of a decision that is recorded with `decide`, `decideAll` or `append`", function* (store) {
     yield* granted(store, a)
     assert.deepStrictEqual(yield* store.grants({ runId: a }), [grantOf(a)])
     yield* heldOn(store, c, [approval(c, 1)])
@@ -49,7 +49,7 @@ export const grants = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.grants(), [grantOf(a), grantOf(b), grantOf(c)])
   })
 
-  test("keeps no grant of an approval without one, of a denial, or of a decision that came second", function* (store) {
+  test("stores no grant for an approval without one, for a denial, or for a refused decision", function* (store) {
     yield* heldOn(store, a, [approval(a, 1), approval(a, 2)])
     yield* store.decide(approve(Id.requestId(a, 1)))
     yield* store.decide(deny(Id.requestId(a, 2)))
@@ -58,7 +58,7 @@ export const grants = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.grants(), [])
   })
 
-  test("refuses a grant for the session on a sub-agent's request, and takes one for the run", function* (store) {
+  test("refuses a session grant on the request of a sub-agent, and accepts a run grant", function* (store) {
     yield* heldOn(store, a, [approval(a, 1, { agentPath: ["root", "helper"] })])
     const decision = approve(Id.requestId(a, 1))
     const error = yield* Effect.flip(store.decide({ ...decision, grant: scope }))
@@ -71,7 +71,7 @@ export const grants = ({ assert, fails, test }: Group): void => {
     )
   })
 
-  test("writes nothing that relies on a grant that was revoked, and says who revoked it", function* (store) {
+  test("writes nothing that relies on a revoked grant, and returns the revocation", function* (store) {
     const lease = yield* granted(store, a)
     const given = grantOf(a)
     yield* start(store, lease, [given])
@@ -82,11 +82,11 @@ export const grants = ({ assert, fails, test }: Group): void => {
       revoked: [{ grantId: given.grant.id, revocation }]
     })
     assert.strictEqual((yield* store.events(a)).length, 2)
-    // The run goes on without it.
+    // The run continues without the grant.
     yield* start(store, lease, [], 2)
   })
 
-  test("looks at a grant in other runs too, and keeps one that it does not have when it is first relied on", function* (store) {
+  test("stores an unknown grant when a run first relies on it, and checks it in other runs too", function* (store) {
     const given = grantOf(a)
     const lease = yield* started(store, b)
     yield* start(store, lease, [given])
@@ -95,7 +95,7 @@ export const grants = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* start(store, lease, [given], 2)).revoked?.length, 1)
   })
 
-  test("lets the first revocation stand, and refuses one of a grant that it does not have", function* (store) {
+  test("keeps the first revocation of a grant, and refuses to revoke an unknown grant", function* (store) {
     yield* granted(store, a)
     const given = grantOf(a)
     const { id: grantId } = given.grant
@@ -126,7 +126,7 @@ export const grants = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* ids({ after: first! }), [second])
   })
 
-  test("deletes the grants of a run with it, but not that one was revoked: a copy of the run cannot bring it back", function* (store) {
+  test("deletes the grants of a run with the run, but keeps their revocations", function* (store) {
     const lease = yield* granted(store, a)
     const given = grantOf(a)
     yield* store.revokeGrant({ grantId: given.grant.id, revocation })
@@ -143,7 +143,7 @@ export const grants = ({ assert, fails, test }: Group): void => {
     yield* fails(store.revokeGrant(again), "GrantNotFound")
   })
 
-  test("lets a start come before a revocation or see it, whichever are at work at once", function* (store) {
+  test("starts a call under a grant before a concurrent revocation, or refuses the start", function* (store) {
     for (let round = 0; round < 10; round += 1) {
       const runId = run(`run_${round}`)
       const lease = yield* granted(store, runId)

@@ -1,5 +1,5 @@
 /**
- * The groups of sentences that the contract of the run store consists of, and what runs them.
+ * The contract suite is a list of groups of tests. This module defines a group and runs it over a layer.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -7,7 +7,7 @@ import type * as Scope from "effect/Scope"
 import { RunStore } from "../../../store/RunStore.ts"
 import type { RunStoreError } from "../../../store/RunStoreError.ts"
 
-/** What the suites need of a test runner; `@effect/vitest` fits. */
+/** The functions of a test runner that the suite calls. `@effect/vitest` provides them. */
 export interface TestRunner {
   readonly describe: (name: string, body: () => void) => void
   readonly it: {
@@ -22,36 +22,33 @@ export interface TestRunner {
 
 export type Store = RunStore["Service"]
 
-/** What the suite cannot do by itself; the sentences that need it are left out without it. */
+/** Functions that a store's own tests provide. A test that needs an absent one is not declared. */
 export interface StoreHooks {
-  /**
-   * Sets the clock by which leases are judged back, or does what is the same to the leases that are there: moves the end of each so
-   * much later.
-   */
+  /** Sets the clock that measures leases back, or, equivalently, moves the end of each existing lease later by this time. */
   readonly setBack?: (milliseconds: number) => Effect.Effect<unknown, unknown>
 }
 
-/** One group of the contract's sentences. */
+/** The tools with which a group declares its tests. */
 export interface Group {
   readonly assert: TestRunner["assert"]
   readonly hooks: StoreHooks
-  /** Expects that an effect fails: with an error of this tag, or with one that carries these facts. */
+  /** Asserts that an effect fails with an error of this tag, or with exactly these fields. */
   readonly fails: (
     effect: Effect.Effect<unknown, unknown>,
     expected: string | object
   ) => Effect.Effect<void, unknown>
-  /** Tests one sentence with a fresh store. */
+  /** Declares a test that receives a fresh store. */
   readonly test: (title: string, body: (store: Store) => Effect.fn.Return<unknown, unknown>) => void
 }
 
-/** The facts that an error carries. */
+/** The fields of an error, except `isRetryable`. */
 export const fields = (error: unknown): { readonly [key: string]: unknown } =>
   JSON.parse(JSON.stringify({ ...(error as object), isRetryable: undefined }))
 
-/** The facts of an effect's error. */
+/** The fields of the error with which an effect fails. */
 export const factsOf = (effect: Effect.Effect<unknown, unknown>) => Effect.map(Effect.flip(effect), fields)
 
-/** Runs groups of tests over a layer; each test builds its own. */
+/** Makes the function that declares groups of tests for a layer. Each test builds the layer anew. */
 export const runGroups =
   ({ assert, describe, it }: TestRunner, groups: ReadonlyArray<(group: Group) => void>) =>
   (name: string, layer: Layer.Layer<RunStore, RunStoreError>, hooks: StoreHooks = {}): void =>

@@ -1,5 +1,5 @@
 /**
- * The contract of requests: how they are found and listed.
+ * The contract of the inbox: reading requests by id, run and filter.
  */
 import * as Effect from "effect/Effect"
 import type { PendingFilter } from "../../../store/RunStore.ts"
@@ -9,7 +9,7 @@ import { approval, approve, decided, opened, question } from "./requests.ts"
 import { claimed, heldOn, openIds, started } from "./stored.ts"
 
 export const inbox = ({ assert, fails, test }: Group): void => {
-  test("finds a request of a sub-agent by the root run", function* (store) {
+  test("lists a request of a sub-agent under the root run", function* (store) {
     const child = run("run_a.t1.1")
     const request = approval(child, 1, { agentPath: ["root", "writer"] })
     const open = inChild(a, inChild(child, opened(request)))
@@ -26,7 +26,7 @@ export const inbox = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decisions(a), [])
   })
 
-  test("knows no request that was not opened", function* (store) {
+  test("fails with RequestNotFound for a request that was not opened", function* (store) {
     const { requestId } = approval(a, 1)
     yield* fails(store.request(requestId), { _tag: "RequestNotFound", requestId })
   })
@@ -43,26 +43,26 @@ export const inbox = ({ assert, fails, test }: Group): void => {
   })
 
   const filters: ReadonlyArray<readonly [string, PendingFilter, ReadonlyArray<string>]> = [
-    ["everything, oldest first", {}, ["run_b.r1", "run_a.r1", "run_b.r2", "run_a.r2"]],
-    ["one run's", { runId: a }, ["run_a.r1", "run_a.r2"]],
-    ["one session's", { sessionId: session("other") }, ["run_b.r1", "run_b.r2"]],
-    ["one kind", { kind: "question" }, ["run_b.r1"]],
-    ["one tool's", { tool: "drop" }, ["run_a.r2"]],
-    ["one agent's, anywhere in the path", { agent: "dba" }, ["run_a.r2"]],
-    ["those of no agent whose name is only a part", { agent: "db" }, []],
-    ["those asked before a time", { askedBefore: 20 }, ["run_b.r1", "run_a.r1"]],
-    ["those expiring before a time", { expiresBefore: 900 }, ["run_a.r2"]],
+    ["all, oldest first", {}, ["run_b.r1", "run_a.r1", "run_b.r2", "run_a.r2"]],
+    ["of a run", { runId: a }, ["run_a.r1", "run_a.r2"]],
+    ["of a session", { sessionId: session("other") }, ["run_b.r1", "run_b.r2"]],
+    ["of a kind", { kind: "question" }, ["run_b.r1"]],
+    ["of a tool", { tool: "drop" }, ["run_a.r2"]],
+    ["of an agent, at any place in the agent path", { agent: "dba" }, ["run_a.r2"]],
+    ["none for a part of an agent's name", { agent: "db" }, []],
+    ["opened before a time", { askedBefore: 20 }, ["run_b.r1", "run_a.r1"]],
+    ["expiring before a time", { expiresBefore: 900 }, ["run_a.r2"]],
     [
-      "those that meet all conditions",
+      "that meet all conditions",
       { agent: "root", kind: "approval", askedBefore: 25 },
       ["run_a.r1", "run_b.r2"]
     ],
-    ["at most so many", { limit: 2 }, ["run_b.r1", "run_a.r1"]],
-    ["none when none are wanted", { limit: 0 }, []],
+    ["at most `limit`", { limit: 2 }, ["run_b.r1", "run_a.r1"]],
+    ["none with the limit 0", { limit: 0 }, []],
     ["the next page", { limit: 2, after: approval(a, 1).requestId }, ["run_b.r2", "run_a.r2"]],
-    ["nothing for a hostile tool", { tool: "' OR '1'='1\0" }, []],
-    ["nothing for a hostile agent", { agent: '","root' }, []],
-    ["nothing for a huge name", { agent: "x".repeat(1e6) }, []]
+    ["none for a tool name with SQL", { tool: "' OR '1'='1\0" }, []],
+    ["none for an agent name with JSON", { agent: '","root' }, []],
+    ["none for an agent name of a million characters", { agent: "x".repeat(1e6) }, []]
   ]
   for (const [title, filter, expected] of filters) {
     test(`lists open requests: ${title}`, function* (store) {
@@ -71,14 +71,14 @@ export const inbox = ({ assert, fails, test }: Group): void => {
     })
   }
 
-  test("goes on after a request that was decided since", function* (store) {
+  test("lists the page after a request that has been decided", function* (store) {
     yield* asked(store)
     const after = approval(a, 1).requestId
     yield* store.decide(approve(after))
     assert.deepStrictEqual(yield* openIds(store, { after }), ["run_b.r2", "run_a.r2"])
   })
 
-  test("finds an agent whatever its name holds, and no other", function* (store) {
+  test("lists the requests of exactly the agent with the given name, even with special characters", function* (store) {
     const names = ['x"b', "b", "b\\", "a\0b", 'x,"b', "日本語", "%", "_"]
     for (const [index, name] of names.entries()) {
       const runId = run(`run_${index}`)

@@ -1,5 +1,5 @@
 /**
- * The contract of journals: creating, appending, reading back.
+ * The contract of journals: creating a run, appending and reading events, listing runs.
  */
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
@@ -13,7 +13,7 @@ const listed = (store: Store, filter?: Parameters<Store["list"]>[0]) =>
   Effect.map(store.list(filter), (heads) => heads.map(({ runId }) => runId))
 
 export const journal = ({ assert, fails, test }: Group): void => {
-  test("stores a new run with its first events and claims it", function* (store) {
+  test("creates a run with its first events and a lease", function* (store) {
     yield* TestClock.adjust("1 minute")
     const lease = yield* started(store, a, { events: [said("one"), said("two")], sessionId: session("s1") })
     assert.deepStrictEqual({ ...lease, until: 0 }, { runId: a, owner: "me", epoch: 1, until: 0 })
@@ -33,7 +33,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.head(a), head)
   })
 
-  test("says which agent has the conversation when that is not the one the run was started under", function* (store) {
+  test("returns in `answeredBy` the agent that has the conversation, if the run was started with another one", function* (store) {
     const lease = yield* started(store, a, { events: [begun("root")] })
     const append = (expected: number, ...events: [RunEvent, ...Array<RunEvent>]) =>
       store.append({ lease, expected: rev(expected), events, status: "running" })
@@ -60,7 +60,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual((yield* store.load(a)).events, [said("0")])
   })
 
-  test("refuses a run that builds on what is not there", function* (store) {
+  test("refuses a run that builds on a missing run or revision", function* (store) {
     yield* started(store, a)
     for (const parent of [
       { runId: a, revision: rev(2) },
@@ -89,7 +89,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual((yield* store.load(a)).events, manySaid(4))
   })
 
-  test("rejects an append at a stale revision and writes nothing", function* (store) {
+  test("refuses an append at a stale revision and writes nothing", function* (store) {
     const lease = yield* started(store, a)
     yield* store.append({ lease, expected: rev(1), events: [said("1")], status: "running" })
     for (const expected of [rev(1), rev(3)]) {
@@ -108,7 +108,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.pending(), [])
   })
 
-  test("lets one of two appends at the same revision through", function* (store) {
+  test("accepts one of two concurrent appends at the same revision", function* (store) {
     const lease = yield* started(store, a)
     const appends = ["x", "y"].map((text) =>
       store.append({ lease, expected: rev(1), events: [said(text)], status: "running" })
@@ -117,7 +117,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* store.load(a)).events.length, 2)
   })
 
-  test("gives back what was stored, whatever the texts hold", function* (store) {
+  test("returns every text as it was stored", function* (store) {
     const texts = [
       "naïve 日本語 🎼",
       `"quoted" 'twice' \`\``,
@@ -135,7 +135,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual((yield* store.pending({ tool: request.tool }))[0]?.request, request)
   })
 
-  test("keeps a run of 2,000 events in order", function* (store) {
+  test("keeps the order of 2,000 events", function* (store) {
     const lease = yield* started(store, a)
     let revision = rev(1)
     while (revision < 2000) {
@@ -162,7 +162,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
     yield* fails(store.events(run("none")), "RunNotFound")
   })
 
-  test("loads the earlier runs of a session before a run's own events", function* (store) {
+  test("loads the events of the earlier runs of a session before a run's own events", function* (store) {
     yield* started(store, a, { events: manySaid(2) })
     yield* started(store, b, { events: manySaid(3, 2), parent: { runId: a, revision: rev(2) } })
     const lease = yield* started(store, c, {
@@ -176,7 +176,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.events(c), manySaid(3, 5))
   })
 
-  test("loads a fork at an earlier revision, and later events of its parent do not reach it", function* (store) {
+  test("loads a fork without the later events of the run that it builds on", function* (store) {
     const lease = yield* started(store, a, { events: manySaid(4) })
     yield* started(store, b, { events: [said("fork")], parent: { runId: a, revision: rev(3) } })
     yield* store.append({ lease, expected: rev(4), events: manySaid(2, 4), status: "running" })
@@ -184,7 +184,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual((yield* store.load(a)).events, manySaid(6))
   })
 
-  test("knows no run that was not stored", function* (store) {
+  test("fails with RunNotFound for a run that was not stored", function* (store) {
     yield* fails(store.load(a), "RunNotFound")
     yield* fails(store.head(a), "RunNotFound")
     assert.deepStrictEqual(yield* store.decisions(a), [])
@@ -193,7 +193,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
   test("lists runs newest first, page by page", function* (store) {
     const names = ["r1", "r2", "r3", "r4", "r5"].map(run)
     for (const name of names) {
-      // Two runs of the same moment differ by their ids.
+      // r2 and r3 start at the same time, so their ids decide their order.
       if (name !== "r3") yield* TestClock.adjust("1 second")
       yield* started(store, name)
     }
@@ -204,7 +204,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* listed(store, { limit: 0 }), [])
   })
 
-  test("lists the runs of a session, an agent and a status", function* (store) {
+  test("lists runs by session, agent and status", function* (store) {
     yield* started(store, a, { sessionId: session("one"), status: "held" })
     yield* started(store, b, { sessionId: session("two"), agent: "other" })
     assert.deepStrictEqual(yield* listed(store, { sessionId: session("one") }), ["run_a"])
@@ -214,7 +214,7 @@ export const journal = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* listed(store, { agent: "' OR 1=1 --\0" }), [])
   })
 
-  test("keeps an event of a sub-agent inside its wrapping", function* (store) {
+  test("returns an event of a nested sub-agent as it was stored", function* (store) {
     const event = inChild(a, inChild(run("child"), said("deep")))
     yield* started(store, a, { events: [event] })
     assert.deepStrictEqual((yield* store.load(a)).events, [event])

@@ -1,5 +1,5 @@
 /**
- * The contract of leases, also where the clock by which they are judged is set back, and of cancellation.
+ * The contract of leases, including a clock that is set back, and of cancellation requests.
  */
 import * as TestClock from "effect/testing/TestClock"
 import { a, b, rev, said } from "./events.ts"
@@ -10,7 +10,7 @@ import { claimed, started, successesOf } from "./stored.ts"
 const minutes = 60_000
 
 export const leases = ({ assert, fails, test }: Group): void => {
-  test("refuses to claim a run whose lease is owned, even for the same owner", function* (store) {
+  test("refuses to claim a run whose lease is in force, even for its owner", function* (store) {
     const lease = yield* started(store, a)
     for (const owner of ["you", "me"]) {
       yield* fails(store.claim({ runId: a, owner, ttl: "1 hour" }), {
@@ -23,7 +23,7 @@ export const leases = ({ assert, fails, test }: Group): void => {
     yield* fails(store.claim({ runId: b, owner: "me", ttl: 1 }), "RunNotFound")
   })
 
-  test("lets a run be claimed that was given back, under a higher epoch", function* (store) {
+  test("claims a released run under a higher epoch", function* (store) {
     yield* store.release(yield* started(store, a))
     assert.strictEqual((yield* store.head(a)).lease, undefined)
     const lease = yield* claimed(store, a, "you")
@@ -31,7 +31,7 @@ export const leases = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* store.head(a)).lease?.owner, "you")
   })
 
-  test("lets a run be claimed whose lease ran out, and refuses every write of the old one", function* (store) {
+  test("claims a run whose lease has expired, and refuses every write under the expired lease", function* (store) {
     const old = yield* started(store, a, { ttl: 0 })
     assert.strictEqual((yield* store.head(a)).lease, undefined)
     const lease = yield* claimed(store, a, "you")
@@ -45,7 +45,7 @@ export const leases = ({ assert, fails, test }: Group): void => {
     yield* store.append({ lease, expected: rev(1), events: [said("1")], status: "running" })
   })
 
-  test("refuses a write under a lease that ran out, even when no other owner has claimed the run", function* (store) {
+  test("refuses a write under an expired lease, even if no other owner has claimed the run", function* (store) {
     const lease = yield* started(store, a, { ttl: 0 })
     const late = { lease, expected: rev(1), events: [said("late")], status: "running" } as const
     yield* fails(store.append(late), { _tag: "LeaseLost", runId: a, owner: "me" })
@@ -65,7 +65,7 @@ export const leases = ({ assert, fails, test }: Group): void => {
     }
   })
 
-  test("extends a lease that is in force", function* (store) {
+  test("renews a lease that is in force", function* (store) {
     const lease = yield* started(store, a)
     const renewed = yield* store.renew(lease, "2 hours")
     assert.isTrue(renewed.lease.until > lease.until)
@@ -74,13 +74,13 @@ export const leases = ({ assert, fails, test }: Group): void => {
     yield* store.append({ lease: renewed.lease, expected: rev(1), events: [said("1")], status: "running" })
   })
 
-  test("gives the run to one of many that claim it at once", function* (store) {
+  test("lets one of many concurrent claims of a run succeed", function* (store) {
     yield* store.release(yield* started(store, a))
     const claims = Array.from({ length: 8 }, (_, index) => claimed(store, a, `owner ${index}`))
     assert.strictEqual((yield* successesOf(claims)).length, 1)
   })
 
-  test("parks a run: appends and gives the lease back", function* (store) {
+  test("parks a run: appends the events and releases the lease", function* (store) {
     const lease = yield* started(store, a)
     const events = [opened(approval(a, 1)), said("held")] as const
     const parked = yield* store.park({ lease, expected: rev(1), events, status: "held" })
@@ -91,7 +91,7 @@ export const leases = ({ assert, fails, test }: Group): void => {
     yield* claimed(store, a, "you")
   })
 
-  test("does not park, and writes nothing, while a decision waits", function* (store) {
+  test("does not park a run with an unread decision, and writes nothing", function* (store) {
     const request = approval(a, 1)
     const lease = yield* started(store, a, { events: [opened(request)] })
     yield* store.decide(approve(request.requestId))
@@ -111,7 +111,7 @@ export const leases = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(again, { parked: true, revision: rev(3) })
   })
 
-  test("does not park on a request whose time is up", function* (store) {
+  test("does not park a run on an expired request", function* (store) {
     const lease = yield* started(store, a)
     yield* TestClock.adjust("1 second")
     const events = [opened(approval(a, 1, { expiresAt: 1000 }))] as const
@@ -120,14 +120,14 @@ export const leases = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.pending({ expiresBefore: 1e9 }), [])
   })
 
-  test("rejects a park at a stale revision", function* (store) {
+  test("refuses to park a run at a stale revision", function* (store) {
     const lease = yield* started(store, a)
     const stale = { lease, expected: rev(0), events: [said("held")], status: "held" } as const
     yield* fails(store.park(stale), "RunConflict")
     assert.strictEqual((yield* store.head(a)).lease?.owner, "me")
   })
 
-  test("reports a requested cancellation to the owner of the run's lease, and the first reason stays", function* (store) {
+  test("reports a cancellation request to the owner of the run's lease, with the first reason", function* (store) {
     const lease = yield* started(store, a)
     yield* store.requestCancel(a, "changed my mind")
     yield* store.requestCancel(a, "too late")
@@ -141,7 +141,7 @@ export const leases = ({ assert, fails, test }: Group): void => {
     yield* fails(store.requestCancel(b, "why not"), "RunNotFound")
   })
 
-  test("shows a request to cancel until the run is completed or cancelled, also where it failed", function* (store) {
+  test("returns the reason of a cancellation request until the run is completed or cancelled, even after it failed", function* (store) {
     const lease = yield* started(store, a)
     yield* store.requestCancel(a, "first")
     yield* store.requestCancel(a, "second")
@@ -152,7 +152,7 @@ export const leases = ({ assert, fails, test }: Group): void => {
     for (const head of [yield* store.head(a), (yield* store.load(a)).head, ...(yield* store.list())]) {
       assert.deepStrictEqual([head.status, head.cancelReason], ["error", "first"])
     }
-    // A worker has nothing to do with a run that failed.
+    // A failed run is not ready.
     yield* store.release(lease)
     assert.deepStrictEqual(yield* store.ready(), [])
     const again = yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" })
@@ -162,7 +162,7 @@ export const leases = ({ assert, fails, test }: Group): void => {
 }
 
 export const clockSetBack = ({ assert, fails, hooks: { setBack }, test }: Group): void => {
-  test("keeps a lease in force whatever the length of the one before", function* (store) {
+  test("keeps a lease in force independently of the length of the previous one", function* (store) {
     const lease = yield* started(store, a, { ttl: "1 minute" })
     const longer = yield* store.renew(lease, "2 hours")
     yield* store.append({ lease: longer.lease, expected: rev(1), events: [said("1")], status: "running" })
@@ -176,7 +176,7 @@ export const clockSetBack = ({ assert, fails, hooks: { setBack }, test }: Group)
 
   if (setBack === undefined) return
 
-  test("gives a run to the next who claims it when the clock was set back after its lease was given", function* (store) {
+  test("claims a run whose lease was taken before the clock was set back", function* (store) {
     const old = yield* started(store, a, { ttl: "15 seconds" })
     assert.deepStrictEqual(yield* store.ready(), [])
     yield* setBack(37 * minutes)
@@ -188,7 +188,7 @@ export const clockSetBack = ({ assert, fails, hooks: { setBack }, test }: Group)
     const late = { lease: old, expected: rev(1), events: [said("late")], status: "running" } as const
     yield* fails(store.append(late), "LeaseLost")
     yield* store.release(old)
-    // One that was given after that is like any other.
+    // A lease that was taken after the clock was set back is in force.
     assert.strictEqual((yield* store.head(a)).lease?.owner, "you")
     assert.deepStrictEqual(yield* store.ready(), [])
     yield* fails(store.claim({ runId: a, owner: "me", ttl: 1 }), "RunBusy")
@@ -196,7 +196,7 @@ export const clockSetBack = ({ assert, fails, hooks: { setBack }, test }: Group)
     yield* store.append({ lease: renewed.lease, expected: rev(1), events: [said("1")], status: "running" })
   })
 
-  test("keeps every write of an owner that lives while the clock is set back, until another owner claims its run", function* (store) {
+  test("accepts every write of an owner after the clock was set back, until another owner claims its run", function* (store) {
     const lease = yield* started(store, a, { ttl: "15 seconds" })
     yield* setBack(37 * minutes)
     yield* store.append({ lease, expected: rev(1), events: [said("1")], status: "running" })
@@ -215,7 +215,7 @@ export const clockSetBack = ({ assert, fails, hooks: { setBack }, test }: Group)
     assert.deepStrictEqual(parked, { parked: true, revision: rev(3) })
   })
 
-  test("leaves a run to its owner when the clock is set back by less than the length of its lease", function* (store) {
+  test("keeps a lease in force when the clock is set back by less than its length", function* (store) {
     const lease = yield* started(store, a, { ttl: "15 minutes" })
     yield* setBack(10 * minutes)
     assert.strictEqual((yield* store.head(a)).lease?.owner, lease.owner)
@@ -227,7 +227,7 @@ export const clockSetBack = ({ assert, fails, hooks: { setBack }, test }: Group)
     assert.deepStrictEqual(yield* store.ready(), [{ runId: a, agent: "root", reason: "orphaned" }])
   })
 
-  test("judges a lease that was renewed or claimed again by its last length", function* (store) {
+  test("measures a lease by the length of its last renewal or claim", function* (store) {
     const lease = yield* started(store, a, { ttl: "2 hours" })
     yield* store.renew(lease, "15 seconds")
     yield* store.release(yield* started(store, b, { ttl: "2 hours" }))
@@ -237,7 +237,7 @@ export const clockSetBack = ({ assert, fails, hooks: { setBack }, test }: Group)
     for (const runId of [a, b]) yield* store.claim({ runId, owner: "you", ttl: "15 seconds" })
   })
 
-  test("removes and prunes a run whose lease was given before the clock was set back", function* (store) {
+  test("removes and prunes a run whose lease was taken before the clock was set back", function* (store) {
     yield* started(store, a, { ttl: "15 seconds" })
     yield* started(store, b, { ttl: "15 seconds", status: "completed" })
     yield* fails(store.remove(a), "RunBusy")

@@ -1,5 +1,5 @@
 /**
- * The contract of messages to a run: kept until the journal has them, once.
+ * The contract of messages to a run: the store keeps each one once, until the journal contains it.
  */
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
@@ -12,7 +12,7 @@ import { heldOn, mail, started } from "./stored.ts"
 const request = approval(a, 1)
 
 export const messages = ({ assert, fails, test }: Group): void => {
-  test("keeps a message to a run, at work or held and without a lease, until its journal has it", function* (store) {
+  test("keeps a message to a running or held run until its journal contains it", function* (store) {
     const lease = yield* started(store, a)
     yield* heldOn(store, b, [approval(b, 1)])
     yield* TestClock.adjust("1 second")
@@ -28,7 +28,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual((yield* store.load(a)).messages, [])
   })
 
-  test("makes an id for a message that has none", function* (store) {
+  test("generates an id for a message without one", function* (store) {
     yield* started(store, a)
     const one = yield* store.send(a, saying("same"))
     const two = yield* store.send(a, saying("same"))
@@ -36,7 +36,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* mail(store, a), [`${one.messageId}: same`, `${two.messageId}: same`])
   })
 
-  test("takes a message that is sent again for the one that was sent first, also when the journal has it or the run is over", function* (store) {
+  test("returns the first receipt when a message is sent again, even after the journal contains it or the run has ended", function* (store) {
     const lease = yield* started(store, a)
     const first = yield* store.send(a, saying("first", "m1"))
     yield* TestClock.adjust("1 minute")
@@ -50,7 +50,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* mail(store, a), [])
   })
 
-  test("keeps messages in the order in which they were sent, also those of one moment", function* (store) {
+  test("keeps messages in the order in which they were sent, even at the same time", function* (store) {
     const lease = yield* started(store, a)
     for (const id of ["z", "m", "a", "k"]) yield* store.send(a, saying(id, id))
     yield* TestClock.adjust("1 second")
@@ -61,7 +61,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* mail(store, a), ["z: z", "k: k", "b: b", "0: a2"])
   })
 
-  test("refuses a message to a run that is not there or has ended, and what is not a message", function* (store) {
+  test("refuses a message to a missing or ended run, and an invalid message", function* (store) {
     yield* fails(store.send(a, saying("hello")), "RunNotFound")
     for (const status of ["completed", "cancelled", "error"] as const) {
       yield* started(store, run(status), { status, ttl: 0 })
@@ -98,7 +98,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.messages(b), [])
   })
 
-  test("gives a message back as it was sent, whatever it holds", function* (store) {
+  test("returns a message as it was sent, with every text and file", function* (store) {
     yield* started(store, a)
     const content = [
       text(`naïve 日本語 🎼 nul \0 "quoted" 'twice' \u2028 \\ \n`),
@@ -115,7 +115,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.messages(a), [{ messageId, content, at: 0 }])
   })
 
-  test("knows a message in the journal of a sub-agent, by the root run", function* (store) {
+  test("removes a message from the mail of the root run when an event of a sub-agent contains it", function* (store) {
     const lease = yield* started(store, a)
     yield* store.send(a, saying("hello", "m1"))
     const child = run("run_a.t1.1")
@@ -125,7 +125,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* mail(store, a), [])
   })
 
-  test("has a message in the journal once: an append that takes it again is refused, and nothing of it is written", function* (store) {
+  test("refuses an append with a message that the journal already contains, and writes nothing", function* (store) {
     const lease = yield* started(store, a)
     yield* store.send(a, saying("hello", "m1"))
     yield* store.send(a, saying("hello", "m2"))
@@ -142,7 +142,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* mail(store, a), ["m2: hello"])
   })
 
-  test("takes a message that the journal has and that was not sent for sent", function* (store) {
+  test("returns a receipt for a message that the journal contains without its having been sent", function* (store) {
     const lease = yield* started(store, a, { events: [said("0"), taking("m1")] })
     yield* store.append({ lease, expected: rev(2), events: [taking("m2")], status: "running" })
     for (const id of ["m1", "m2"]) {
@@ -151,7 +151,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.messages(a), [])
   })
 
-  test("deletes a run's messages with the run", function* (store) {
+  test("deletes the messages of a run with the run", function* (store) {
     yield* heldOn(store, a, [request])
     yield* store.send(a, saying("hello", "m1"))
     yield* store.remove(a)
@@ -172,7 +172,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     }
   })
 
-  test("restores the messages that a run had not taken, and no message that its journal has", function* (store) {
+  test("restores the unread messages of a run, and no message that its journal contains", function* (store) {
     const held = {
       runId: a,
       sessionId: session("s"),
@@ -192,7 +192,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.send(a, saying("again", "m2")), { messageId: "m2", at: 7 })
   })
 
-  test("keeps the end of a sub-agent of a run that failed until it is resumed, and of no run that ended otherwise", function* (store) {
+  test("keeps a request to end a sub-agent of a failed run, and refuses one for a completed or cancelled run", function* (store) {
     const ending = { ...saying("enough", "m1"), to: run("run_a.t1.1"), ends: true } as const
     yield* started(store, a, { status: "error", ttl: 0 })
     const receipt = yield* store.send(a, ending)
@@ -206,7 +206,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     }
   })
 
-  test("keeps whom a message is for, and takes no message for another one because of its id", function* (store) {
+  test("keeps the addressee of a message, and refuses a message with the id of one to another addressee", function* (store) {
     const lease = yield* started(store, a)
     const to = run("run_a.t1.1")
     yield* store.send(a, { ...saying("for the sub-agent", "m1"), to })
@@ -233,7 +233,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     yield* fails(store.send(a, wrong), "MessageInvalid")
   })
 
-  test("keeps each of many messages that are sent at once, and one of those with the same id", function* (store) {
+  test("keeps each of many messages that are sent concurrently, and one of those with the same id", function* (store) {
     yield* started(store, a)
     const many = Array.from({ length: 20 }, (_, index) =>
       Effect.all([

@@ -1,12 +1,12 @@
 /**
- * Requests, and decisions on them.
+ * Fixtures of the contract suite: requests and decisions.
  */
 import type { Decision } from "../../../domain/Decision.ts"
 import * as Id from "../../../domain/Id.ts"
 import type { ToolApprovalItem, Interruption } from "../../../domain/Interruption.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
 
-/** Asks for an approval. */
+/** An approval request. */
 export const approval = (
   runId: Id.RunId,
   index: number,
@@ -25,7 +25,7 @@ export const approval = (
   ...fields
 })
 
-/** Asks the user. */
+/** A question. */
 export const question = (runId: Id.RunId, index: number): Interruption => ({
   _tag: "question",
   requestId: Id.requestId(runId, index),

@@ -1,5 +1,5 @@
 /**
- * The contract of the grants of runs that another store held: what an archive brings with it, and what is left of a run that was deleted.
+ * The contract of the grants of restored runs: the revocations in an archive, and those that remain of a deleted run.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -13,7 +13,7 @@ import { fields, type Group } from "./group.ts"
 import { approval, approve, decided, opened } from "./requests.ts"
 import { started, touched } from "./stored.ts"
 
-/** A copy of a run that has given a grant, at this time. */
+/** A copy of a run with a grant from this time. */
 const copyAt = (runId: Id.RunId, at: number, more: ReadonlyArray<RunEvent> = []): RestoredRun => {
   const decision = { ...approve(Id.requestId(runId, 1)), grant: scope, at } as const
   return {
@@ -25,7 +25,7 @@ const copyAt = (runId: Id.RunId, at: number, more: ReadonlyArray<RunEvent> = [])
   }
 }
 
-/** The grant that it gave. */
+/** The grant of such a copy. */
 const grantAt = (runId: Id.RunId, at: number): StoredGrant => {
   const given = grantOf(runId)
   return { ...given, grant: { ...given.grant, at } }
@@ -36,11 +36,11 @@ const revokedBy = (stored: StoredGrant, by: string, at: number): StoredGrant => 
   grant: { ...stored.grant, revoked: { by, at } }
 })
 
-/** The id of the grant that the first request of `run_a` gives. */
+/** The id of the grant that the decision on the first request of `run_a` creates. */
 const { id: grantId } = grantOf(a).grant
 
 export const restoredGrants = ({ assert, fails, test }: Group): void => {
-  test("keeps the grant of a restored run revoked when it was revoked here before the run was deleted", function* (store) {
+  test("restores a grant as revoked if it was revoked here before its run was deleted", function* (store) {
     yield* store.restore([copyAt(a, 0)], [], [])
     yield* store.revokeGrant({ grantId: grantId, revocation })
     for (let round = 0; round < 2; round += 1) {
@@ -51,7 +51,7 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
     }
   })
 
-  test("does not take the grant of a new run for that of a deleted one of the same id, nor the other way round", function* (store) {
+  test("distinguishes the grants of a new run and of a deleted run with the same id", function* (store) {
     const other = yield* started(store, b)
     for (const at of [1, 2, 3]) {
       yield* store.restore([copyAt(a, at)], [], [])
@@ -62,7 +62,7 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
       yield* store.remove(a)
     }
     yield* store.restore([copyAt(a, 4)], [], [])
-    // What was left of all three is still there.
+    // The revocations of all three deleted runs are still stored.
     for (const at of [1, 2, 3]) {
       const refused = yield* start(store, other, [grantAt(a, at)], 4)
       assert.deepStrictEqual(refused.revoked?.length, 1)
@@ -74,7 +74,7 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.grants(), [back])
   })
 
-  test("keeps a grant that a run gave after another of its id was deleted, also when it is first relied on", function* (store) {
+  test("stores a grant of a new run when it is first relied on, even if a deleted run had one with the same id", function* (store) {
     yield* store.restore([copyAt(a, 1)], [], [])
     yield* store.revokeGrant({ grantId: grantId, revocation })
     yield* store.remove(a)
@@ -84,7 +84,7 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* start(store, other, [grantAt(a, 1)], 2)).revoked?.length, 1)
   })
 
-  test("revokes the grants of restored runs that their journals say were revoked, in sub-agents too", function* (store) {
+  test("revokes the grants of restored runs that are revoked in their journals, even by an event of a sub-agent", function* (store) {
     const principal = { id: "ben", kind: "service" } as const
     const event = { _tag: "grant.revoked", at: 8, grantId, by: "ben", principal } as const
     yield* store.restore([{ ...copyAt(a, 0), rest: [event] }], [], [])
@@ -97,7 +97,7 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(other?.grant.revoked?.at, 9)
   })
 
-  test("revokes what another store says of the grants of restored runs, and no grant of another run", function* (store) {
+  test("applies the revocations in an archive to the grants of its runs, and to no grant of another run", function* (store) {
     yield* store.restore([copyAt(a, 0)], [], [])
     const foreign = { _tag: "grant.revoked", at: 8, grantId, by: "eve" } as const
     const claims = [revokedBy(grantOf(a), "eve", 8), revokedBy({ ...grantOf(a), runId: b }, "eve", 8)]
@@ -105,9 +105,9 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.grants(), [grantOf(a), revokedBy(grantOf(b), "ben", 8)])
   })
 
-  test("takes in what another archive of a run says was revoked, whatever else becomes of it", function* (store) {
+  test("applies the revocations in another archive of a run, even if the archive is refused", function* (store) {
     interface Case {
-      /** The copy that is here, and the one that comes. Each case has a grant of its own time: what is left of one stays. */
+      /** The stored copy and the arriving one. The grant of each case has its own time, because revocations stay stored. */
       readonly copies: (
         copy: RestoredRun,
         up: (to: number, ...more: ReadonlyArray<RunEvent>) => RestoredRun
@@ -154,7 +154,7 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
     }
   })
 
-  test("takes in the revocations of the runs that are here when another run is in the place of the last one, and none of a run of another beginning", function* (store) {
+  test("applies the revocations of a refused archive to the runs that are stored, and to no run with other first events", function* (store) {
     const claims = [revokedBy(grantOf(a), "ben", 8)]
     const next = (runId: Id.RunId): RestoredRun => ({
       runId,
@@ -186,13 +186,13 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* store.list()).length, 2)
   })
 
-  test("takes in, of a run that went on by itself here, the revocation of a grant that it gave, and of no grant that it will give", function* (store) {
+  test("applies a revocation in a refused archive to the existing grants of a claimed run, and to no later grant", function* (store) {
     const held: RestoredRun = {
       ...copyAt(a, 0),
       status: "held",
       events: [opened(approval(a, 1)), opened(approval(a, 2))]
     }
-    // What is left of a run of this id that was deleted is no grant of this one.
+    // The revocations that remain of a deleted run with this id do not concern this run.
     const second = { ...approve(Id.requestId(a, 2)), grant: scope, at: 5 } as const
     const given = decided(second, 5)
     yield* store.restore([{ ...held, events: [opened(approval(a, 2)), given] }], [], [])
@@ -211,7 +211,7 @@ export const restoredGrants = ({ assert, fails, test }: Group): void => {
     )
   })
 
-  test("keeps what an archive says was revoked for the later archive of the run that gave it", function* (store) {
+  test("keeps the revocation of a grant for the later archive that contains the grant", function* (store) {
     const held = { ...copyAt(a, 0), status: "held", events: [opened(approval(a, 1))] } as const
     const claims = [revokedBy(grantOf(a), "ben", 8)]
     yield* store.restore([held], [], [])

@@ -1,5 +1,5 @@
 /**
- * The contract of runs that build on other runs: those that follow in a session, forks, and what may be deleted under them.
+ * The contract of runs that build on other runs: the next run of a session, forks, and the deletion of runs.
  */
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
@@ -12,16 +12,16 @@ import { claimed, heldOn, started, successesOf } from "./stored.ts"
 
 const sessionId = session("one")
 
-/** A run that failed after two events, and is worked on. */
+/** Creates a failed run with two events and a lease. */
 const failing = (store: Store, runId: RunId, of = sessionId) =>
   started(store, runId, { sessionId: of, events: [said("0"), failed], status: "error" })
 
 const next = (store: Store, runId: RunId, revision: number, from = a, of = sessionId) =>
   started(store, runId, { sessionId: of, parent: { runId: from, revision: rev(revision) } })
 
-/** Sessions that go on after a run that failed: with that run, or with the next one, never with both. */
+/** A session continues after a failed run with that run or with the next one, never with both. */
 export const successors = ({ assert, fails, test }: Group): void => {
-  test("does not take up a run that failed once the next one of its session builds on its end", function* (store) {
+  test("does not resume a failed run once the next run of its session builds on its end", function* (store) {
     const lease = yield* failing(store, a)
     yield* next(store, b, 2)
     const busy = { _tag: "SessionBusy", sessionId, runId: b, status: "running" }
@@ -31,13 +31,13 @@ export const successors = ({ assert, fails, test }: Group): void => {
       yield* fails(store.park(taken), busy)
     }
     assert.deepStrictEqual((yield* store.load(a)).events, [said("0"), failed])
-    // It can still be put on record what became of it.
+    // Its cancellation can still be appended.
     const cancelled: RunEvent = { _tag: "run.cancelled", at: 11, reason: "no longer needed", calls: [] }
     yield* store.append({ lease, expected: rev(2), events: [resumed, cancelled], status: "cancelled" })
     assert.strictEqual((yield* store.latest(sessionId))?.runId, b)
   })
 
-  test("takes up a run that failed though forks build on it, and one that went on before a next one was begun", function* (store) {
+  test("resumes a failed run on which only forks build, and the next run of its session builds on its new end", function* (store) {
     const lease = yield* failing(store, a)
     yield* next(store, b, 2, a, session("two"))
     yield* store.append({ lease, expected: rev(2), events: [resumed, failed], status: "error" })
@@ -46,8 +46,8 @@ export const successors = ({ assert, fails, test }: Group): void => {
     yield* next(store, c, 6)
   })
 
-  test("takes up a run that had gone on further than where the next one of its session builds on it", function* (store) {
-    // An earlier version let both go on.
+  test("resumes a run that already has events after the revision on which the next run of its session builds", function* (store) {
+    // An earlier version allowed both to continue.
     const later = { runId: b, sessionId, agent: "root", status: "completed", events: [said("b")] } as const
     yield* store.restore(
       [
@@ -68,7 +68,7 @@ export const successors = ({ assert, fails, test }: Group): void => {
     yield* store.append({ lease, expected: rev(4), events: [resumed], status: "running" })
   })
 
-  test("begins the next run of a session only on what the last one came to", function* (store) {
+  test("starts the next run of a session only at the end of its last run", function* (store) {
     const lease = yield* failing(store, a)
     const refused = (status: string) => ({ _tag: "SessionBusy", sessionId, runId: a, status })
     yield* fails(next(store, b, 1), refused("error"))
@@ -82,7 +82,7 @@ export const successors = ({ assert, fails, test }: Group): void => {
     yield* next(store, b, 5)
   })
 
-  test("goes on with a run that failed or with the next one when both are asked for at once", function* (store) {
+  test("accepts either the resumption of a failed run or a concurrent start of the next run, not both", function* (store) {
     for (let round = 0; round < 10; round++) {
       const [first, second] = [run(`first_${round}`), run(`second_${round}`)]
       const of = session(`s-${round}`)
@@ -98,7 +98,7 @@ export const successors = ({ assert, fails, test }: Group): void => {
 
 const [one, two] = [session("one"), session("two")]
 
-/** A run of another session that builds on the first events of a run. */
+/** Creates a run in another session that builds on the first events of a run. */
 const forked = (
   store: Store,
   runId: RunId,
@@ -113,9 +113,9 @@ const forked = (
     ttl: 0
   })
 
-/** Runs of a session of their own that build on a part of another session's run. */
+/** A fork is the first run of its own session and builds on a part of another session's run. */
 export const forks = ({ assert, fails, test }: Group): void => {
-  test("lets a fork build on any part of a run, of a fork, and of a run whose lease is owned", function* (store) {
+  test("accepts a fork at any revision of a run, of a fork, and of a run whose lease is in force", function* (store) {
     const lease = yield* started(store, a, { events: manySaid(4), sessionId: one })
     yield* forked(store, b, a, 3)
     yield* forked(store, c, a, 3)
@@ -131,7 +131,7 @@ export const forks = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* store.latest(session("s-run_b")))?.runId, b)
   })
 
-  test("keeps a fork as the first run of its session, which is one line of runs like any other", function* (store) {
+  test("keeps a fork as the first run of its session, which accepts one next run like any other", function* (store) {
     yield* started(store, a, { events: manySaid(4), sessionId: one, status: "completed", ttl: 0 })
     yield* forked(store, b, a, 2, two)
     const taken = { _tag: "SessionBusy", sessionId: two, runId: b, status: "running" }
@@ -148,7 +148,7 @@ export const forks = ({ assert, fails, test }: Group): void => {
     yield* forked(store, d, b, 1, session("three"))
   })
 
-  test("starts one of many that begin a session at once, forks or not", function* (store) {
+  test("starts one of many concurrent first runs of a session, whether new runs or forks", function* (store) {
     yield* started(store, a, { events: manySaid(4), sessionId: one })
     yield* started(store, b, { events: manySaid(4) })
     const starts = Array.from({ length: 18 }, (_, index) => {
@@ -161,7 +161,7 @@ export const forks = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* store.list({ sessionId: two })).length, 1)
   })
 
-  test("does not delete a run that a fork builds on", function* (store) {
+  test("does not delete a run on which a fork builds", function* (store) {
     yield* started(store, a, { events: manySaid(2), sessionId: one, status: "completed", ttl: 0 })
     yield* forked(store, b, a, 1)
     yield* fails(store.remove(a), {
@@ -176,7 +176,7 @@ export const forks = ({ assert, fails, test }: Group): void => {
 }
 
 export const deletion = ({ assert, fails, test }: Group): void => {
-  test("deletes a run with everything that belongs to it", function* (store) {
+  test("deletes a run with its journal and its requests", function* (store) {
     const request = approval(a, 1)
     yield* heldOn(store, a, [request])
     yield* store.remove(a)
@@ -189,14 +189,14 @@ export const deletion = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* store.load(a)).events.length, 1)
   })
 
-  test("does not delete a run whose lease is owned", function* (store) {
+  test("does not delete a run whose lease is in force", function* (store) {
     const lease = yield* started(store, a)
     yield* fails(store.remove(a), "RunBusy")
     yield* store.release(lease)
     yield* store.remove(a)
   })
 
-  test("does not delete a run that a later one builds on", function* (store) {
+  test("does not delete a run on which a later run builds", function* (store) {
     yield* started(store, a, { ttl: 0 })
     yield* started(store, b, { ttl: 0, parent: { runId: a, revision: rev(1) } })
     yield* fails(store.remove(a), { _tag: "RunContinued", runId: a, by: b })
@@ -220,7 +220,7 @@ export const deletion = ({ assert, fails, test }: Group): void => {
     assert.strictEqual(yield* store.prune({ endedBefore: 3_600_000 }), 0)
   })
 
-  test("keeps an ended run that a later run builds on, and prunes a session that ended as a whole", function* (store) {
+  test("does not prune a run on which an active run builds, and prunes a session whose runs have all ended", function* (store) {
     const ended = { status: "completed", ttl: 0 } as const
     yield* started(store, a, ended)
     yield* TestClock.adjust("1 second")

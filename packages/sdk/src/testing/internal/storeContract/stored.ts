@@ -1,5 +1,5 @@
 /**
- * Runs in the store under test: starting them, and reading what the store has of them.
+ * Helpers of the contract suite that write and read runs in the store under test.
  */
 import type * as Arr from "effect/Array"
 import * as Deferred from "effect/Deferred"
@@ -13,7 +13,7 @@ import { said, session } from "./events.ts"
 import type { Store } from "./group.ts"
 import { opened } from "./requests.ts"
 
-/** What waits, as `id: text`. */
+/** The unread messages of a run, as `id: text`. */
 export const mail = (store: Store, runId: Id.RunId) =>
   Effect.map(store.messages(runId), (messages) =>
     messages.map(
@@ -26,15 +26,15 @@ export const mail = (store: Store, runId: Id.RunId) =>
 export const openRequests = (store: Store, filter?: PendingFilter) =>
   Effect.map(store.pending(filter), (pending) => pending.map(({ request }) => request))
 
-/** Their ids. */
+/** The ids of the open requests, oldest first. */
 export const openIds = (store: Store, filter?: PendingFilter) =>
   Effect.map(openRequests(store, filter), (requests) => requests.map(({ requestId }) => requestId))
 
-/** The runs that have work, as `id reason`. */
+/** The ready runs, as `id reason`, sorted. */
 export const reasons = (store: Store) =>
   Effect.map(store.ready(), (ready) => ready.map(({ reason, runId }) => `${runId} ${reason}`).toSorted())
 
-/** Waits for a notification of this act. */
+/** Performs an act and waits for its notification. */
 export const notified = Effect.fnUntraced(function* (store: Store, act: Effect.Effect<unknown, unknown>) {
   const listening = yield* Deferred.make<void>()
   const changes = Stream.tap(store.changes, () => Deferred.succeed(listening, undefined))
@@ -44,7 +44,7 @@ export const notified = Effect.fnUntraced(function* (store: Store, act: Effect.E
   yield* Fiber.join(heard)
 })
 
-/** Stores a run that is held for an hour by `me`, the first of a session of its own. */
+/** Creates a run in its own session, with a lease of an hour for `me`. */
 export const started = (
   store: Store,
   runId: Id.RunId,
@@ -61,7 +61,7 @@ export const started = (
     ...options
   })
 
-/** Stores a run whose first events ask for decisions, and whose lease is released. */
+/** Creates a held run with these open requests and without a lease. */
 export const heldOn = Effect.fnUntraced(function* (
   store: Store,
   runId: Id.RunId,
@@ -73,14 +73,14 @@ export const heldOn = Effect.fnUntraced(function* (
   yield* store.release(yield* started(store, runId, { events, status: "held", ...options }))
 })
 
-/** A lease of an hour on a run. */
+/** Claims a run for an hour. */
 export const claimed = (store: Store, runId: Id.RunId, owner = "me") =>
   store.claim({ runId, owner, ttl: "1 hour" })
 
-/** Has a process claim a run and give it back: from then on the run is the store's own. */
+/** Claims a run and releases it. A copy that was claimed once is not replaced by an archive. */
 export const touched = (store: Store, runId: Id.RunId) => Effect.flatMap(claimed(store, runId), store.release)
 
-/** Runs all attempts at once, and gives what the successful ones brought. */
+/** Runs all attempts concurrently. Returns the results of those that succeed. */
 export const successesOf = <A, E>(attempts: ReadonlyArray<Effect.Effect<A, E>>) =>
   Effect.map(Effect.all(attempts.map(Effect.exit), { concurrency: "unbounded" }), (exits) =>
     exits.flatMap((exit) => (exit._tag === "Success" ? [exit.value] : []))

@@ -1,5 +1,5 @@
 /**
- * The contract of messages to a run, towards the workers: none misses one, and none is woken without need.
+ * The contract of messages for workers: no message is missed, and no worker is woken without need.
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -15,7 +15,7 @@ import { claimed, heldOn, mail, notified, reasons, started } from "./stored.ts"
 const request = approval(a, 1)
 
 export const wakeUps = ({ assert, test }: Group): void => {
-  test("does not park, and writes nothing, while a message waits that the events do not take", function* (store) {
+  test("does not park a run with an unread message that the events do not contain, and writes nothing", function* (store) {
     const lease = yield* started(store, a)
     yield* store.send(a, saying("one", "m1"))
     yield* store.send(a, saying("two", "m2"))
@@ -31,7 +31,7 @@ export const wakeUps = ({ assert, test }: Group): void => {
     assert.deepStrictEqual([yield* mail(store, a), yield* store.ready()], [[], []])
   })
 
-  test("reports a message or a decision to the owner of the run's lease, with the next append and with the lease", function* (store) {
+  test("reports unread mail to the owner of the run's lease with each append and renewal", function* (store) {
     const lease = yield* started(store, a, { events: [opened(request)] })
     let expected = 1
     const news = (...events: readonly [RunEvent, ...ReadonlyArray<RunEvent>]) =>
@@ -59,7 +59,7 @@ export const wakeUps = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* news(decided(decision)), { cancelReason: "enough" })
   })
 
-  test("finds a held run that has a message, until the journal has it", function* (store) {
+  test("lists a held run with a message as ready, until the journal contains the message", function* (store) {
     yield* heldOn(store, a, [request])
     yield* started(store, b)
     yield* store.send(b, saying("at work"))
@@ -84,7 +84,7 @@ export const wakeUps = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* mail(store, a), [])
   })
 
-  test("says that a run has a message before it says that time is up", function* (store) {
+  test("lists a run that has a message and an expired request with the reason `message`", function* (store) {
     yield* heldOn(store, a, [approval(a, 1, { at: 0, expiresAt: 60_000 })])
     yield* TestClock.adjust("1 hour")
     assert.deepStrictEqual(yield* reasons(store), ["run_a expired"])
@@ -94,26 +94,26 @@ export const wakeUps = ({ assert, test }: Group): void => {
     assert.strictEqual((yield* store.ready()).length, 1)
   })
 
-  const tells = (
-    what: string,
+  const notifies = (
+    change: string,
     before: (store: Store) => Effect.Effect<Effect.Effect<unknown, unknown>, unknown>
   ) =>
-    test(`notifies its listeners that ${what}`, function* (store) {
+    test(`notifies subscribers of ${change}`, function* (store) {
       yield* notified(store, yield* before(store))
       assert.isTrue(true)
     })
 
-  tells("a message was sent", (store) =>
+  notifies("a sent message", (store) =>
     Effect.as(heldOn(store, a, [request]), store.send(a, saying("hello")))
   )
 
-  tells("a run was parked: its lease is not released after that", (store) =>
+  notifies("a parked run, whose lease is not released separately", (store) =>
     Effect.map(started(store, a), (lease) =>
       store.park({ lease, expected: rev(1), events: [said("held")], status: "held" })
     )
   )
 
-  test("keeps a message that was not taken before the run ended: it wakes no worker, and waits again when the run goes on", function* (store) {
+  test("keeps the unread message of a failed run, which is not ready, and does not park the resumed run without it", function* (store) {
     const lease = yield* started(store, a)
     yield* store.send(a, saying("hello", "m1"))
     yield* store.append({ lease, expected: rev(1), events: [said("failed")], status: "error" })
@@ -126,7 +126,7 @@ export const wakeUps = ({ assert, test }: Group): void => {
     assert.strictEqual((yield* store.park({ ...parking, events: [taking("m1")] })).parked, true)
   })
 
-  test("lets no message fall between a run and its being parked: who listens finds the run, or it is not parked", function* (store) {
+  test("parks a run and lists it as ready, or does not park it, when a message is sent concurrently", function* (store) {
     const found = new Set<string>()
     const listening = yield* Deferred.make<void>()
     const woken = yield* Queue.unbounded<void>()

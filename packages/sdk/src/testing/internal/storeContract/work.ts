@@ -1,5 +1,5 @@
 /**
- * What a run store promises to processes that look for work: which runs need a worker, and how the workers are notified.
+ * The contract for workers: which runs are ready, and which changes notify workers. Also of sessions and of restored runs.
  */
 import * as TestClock from "effect/testing/TestClock"
 import { a, b, manySaid, rev, run, said, session } from "./events.ts"
@@ -11,7 +11,7 @@ const request = approval(a, 1)
 const hour = 3_600_000
 
 export const work = ({ assert, fails, test }: Group): void => {
-  test("says that a run at work whose lease ran out, or was given back, is orphaned", function* (store) {
+  test("lists a running run whose lease has expired or was released as orphaned", function* (store) {
     yield* started(store, a, { ttl: 0 })
     const lease = yield* started(store, b)
     assert.deepStrictEqual(yield* store.ready(), [{ runId: a, agent: "root", reason: "orphaned" }])
@@ -19,7 +19,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* reasons(store), ["run_a orphaned", "run_b orphaned"])
   })
 
-  test("finds nothing to do among runs that wait for people, run, or have ended", function* (store) {
+  test("does not list held, leased or ended runs as ready", function* (store) {
     yield* heldOn(store, a, [request])
     yield* started(store, b)
     yield* started(store, run("completed"), { status: "completed", ttl: 0 })
@@ -27,7 +27,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.ready(), [])
   })
 
-  test("finds a held run that has a decision, until the journal holds it", function* (store) {
+  test("lists a held run with a decision as ready, until the journal contains the decision", function* (store) {
     yield* heldOn(store, a, [request])
     const { decision } = yield* store.decide(approve(request.requestId))
     assert.deepStrictEqual(yield* reasons(store), ["run_a decided"])
@@ -37,7 +37,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.ready(), [])
   })
 
-  test("finds a held run when one of its requests is about to expire, until that is recorded, and when it has expired", function* (store) {
+  test("lists a held run as expiring until its journal contains the warning, and as expired when its request has expired", function* (store) {
     const expiring = approval(a, 1, { at: 0, expiresAt: 8 * hour })
     yield* heldOn(store, a, [expiring])
     yield* heldOn(store, b, [approval(b, 1, { at: 0, expiresAt: 8 * hour, onExpiry: "stay" })])
@@ -52,14 +52,14 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* reasons(store), ["run_a expired"])
   })
 
-  test("finds a held run whose cancellation was requested", function* (store) {
+  test("lists a held run with a cancellation request as ready", function* (store) {
     yield* heldOn(store, a, [request])
     yield* store.decide(approve(request.requestId))
     yield* store.requestCancel(a, "enough")
     assert.deepStrictEqual(yield* reasons(store), ["run_a cancelled"])
   })
 
-  test("lists ready runs of the named agents only, and no more than asked for", function* (store) {
+  test("lists ready runs of the named agents only, and at most `limit`", function* (store) {
     yield* started(store, a, { ttl: 0, agent: "ops" })
     yield* TestClock.adjust("1 second")
     yield* started(store, b, { ttl: 0, agent: "sales" })
@@ -69,7 +69,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(ids(yield* store.ready({ limit: 1 })), [a])
   })
 
-  test("notifies its listeners of a decision, of a cancellation, and of a lease that is released", function* (store) {
+  test("notifies subscribers of a decision, of a cancellation request, and of a released lease", function* (store) {
     yield* heldOn(store, a, [request])
     const lease = yield* started(store, b)
     yield* notified(store, store.decide(approve(request.requestId)))
@@ -78,7 +78,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.isTrue(true)
   })
 
-  test("lets one run follow another once: the second start hears which run was first", function* (store) {
+  test("refuses a second next run of a session, and names the first one", function* (store) {
     const sessionId = session("line")
     yield* started(store, a, { sessionId, status: "completed", ttl: 0 })
     yield* fails(started(store, run("other"), { sessionId }), {
@@ -98,7 +98,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual((yield* store.list({ sessionId })).length, 2)
   })
 
-  test("starts one of twenty runs that begin in one session at once", function* (store) {
+  test("starts one of twenty concurrent first runs of a session", function* (store) {
     const starts = Array.from({ length: 20 }, (_, index) =>
       started(store, run(`run_${index}`), { sessionId: session("crowd"), events: manySaid(3) })
     )
@@ -106,7 +106,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* store.list({ sessionId: session("crowd") })).length, 1)
   })
 
-  test("answers a decision that is sent again with its key as it answered the first one", function* (store) {
+  test("returns the first decision when it is repeated with its idempotency key", function* (store) {
     yield* heldOn(store, a, [request])
     const decision = { ...approve(request.requestId), idempotencyKey: "click-1" }
     const first = yield* store.decide(decision)
@@ -124,7 +124,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     }
   })
 
-  test("lists each ready run once and page by page, however many of its requests are decided", function* (store) {
+  test("lists each ready run once and page by page, even with many decided requests", function* (store) {
     const busy = Array.from({ length: 12 }, (_, index) => approval(a, index + 1))
     yield* heldOn(store, a, [busy[0]!, ...busy.slice(1)])
     for (const { requestId } of busy) yield* store.decide(approve(requestId))
@@ -137,7 +137,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.ready({ limit: 1, after: b }), [])
   })
 
-  test("knows the run of a session that no other follows, whatever the clocks said", function* (store) {
+  test("returns the last run of a session, even if the clock was set back", function* (store) {
     const sessionId = session("line")
     assert.isTrue((yield* store.latest(sessionId)) === undefined)
     yield* TestClock.adjust("1 hour")
@@ -152,7 +152,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.strictEqual((yield* store.latest(sessionId))?.runId, b)
   })
 
-  test("restores runs of another store with their inbox and decisions, all of it or nothing", function* (store) {
+  test("restores runs of another store with their requests and decisions, all or none", function* (store) {
     const sessionId = session("moved")
     const one = { runId: a, sessionId, agent: "root", status: "completed", events: manySaid(2) } as const
     const asked = approval(b, 1, { at: 0, expiresAt: 1 })
@@ -173,7 +173,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual([head.status, head.lease, head.revision], ["held", undefined, 2])
     assert.deepStrictEqual(yield* reasons(store), ["run_b decided"])
 
-    // The same again, without what it has got since: nothing changes.
+    // An archive without the decision does not remove it.
     yield* store.restore([one, two], [], [])
     assert.deepStrictEqual((yield* store.load(b)).decisions, [decision])
     const three = {
@@ -195,7 +195,7 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual((yield* store.list({ sessionId })).length, 3)
   })
 
-  test("keeps what an event says of a request that it does not know", function* (store) {
+  test("accepts an event about a request that was not opened", function* (store) {
     const lease = yield* started(store, a)
     const warning = { _tag: "request.expiring", at: 5, requestId: request.requestId } as const
     yield* store.append({ lease, expected: rev(1), events: [warning, said("1")], status: "running" })
