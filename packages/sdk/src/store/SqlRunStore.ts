@@ -5,7 +5,7 @@
  * fenced compare-and-set of the run's head, and the insertion of one journal row that contains the whole batch.
  *
  * Do not call an operation inside a transaction of the same `SqlClient`. Each operation begins its own transactions, and SQLite's
- * client has one connection, so the operation would wait for ever.
+ * client has one connection, so the operation would wait forever.
  *
  * @since 0.1.0
  */

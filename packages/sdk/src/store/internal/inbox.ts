@@ -72,7 +72,7 @@ export const closed = (inbox: Inbox, reason: string): Inbox =>
     ])
   )
 
-/** The decisions that count at `now` and that the journal does not contain yet. */
+/** The decisions in force at `now` that the journal does not contain yet, including denials by expiry. */
 export const undelivered = (inbox: Inbox, now: Timestamp): ReadonlyArray<Decision> =>
   oldestFirst(
     Array.from(inbox.values()).flatMap((entry) => {

@@ -52,7 +52,7 @@ export const recordGrantsOfRun = (grants: Grants, run: Run): void => {
     if (decision !== undefined) recordGrant(grants, run, decision)
 }
 
-/** The revocations of those of the grants that were revoked. Grants that the store does not have are added first. */
+/** The revocations among the given grants. Grants that the store does not have are added first. */
 export const revokedOf = (grants: Grants, used: ReadonlyArray<StoredGrant>): ReadonlyArray<Revoked> =>
   used.flatMap((given) => {
     const { id: grantId } = given.grant
@@ -97,7 +97,7 @@ export const revokeWith = (
   for (const one of revoked) revokeIn(grants, one)
 }
 
-/** The sorted ids of those of the grants that are revoked in this store. */
+/** The sorted ids of the given grants that are revoked in this store. */
 export const revokedAmong = ({ kept }: Grants, given: ReadonlyArray<Revoked>): ReadonlyArray<GrantId> => {
   const ids = new Set(given.map(({ grantId }) => grantId))
   return [...ids].filter((grantId) => kept.get(grantId)?.grant.revoked !== undefined).toSorted()

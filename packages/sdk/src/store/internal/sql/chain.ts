@@ -80,7 +80,10 @@ export const startOf = (rows: ReadonlyArray<ChainRow>): Start | undefined => {
   return undefined
 }
 
-/** The rows that were found, oldest first, if they leave nothing out; from `start` on, where they begin after a checkpoint. */
+/**
+ * Decodes the rows of a chain and sorts them, oldest first. Fails if a row is missing or cannot be read. With `start`, the rows begin after
+ * that checkpoint.
+ */
 export const whole = Effect.fnUntraced(function* (
   head: RunHead,
   found: ReadonlyArray<RawBatch>,
@@ -108,7 +111,7 @@ export const isWhole = (
   return (next ?? 0) <= end && (Math.min(to, end) <= from || (next ?? 0) >= Math.min(to, end))
 }
 
-/** Sorts rows in the order of their events. It is done here because a database would copy all texts through its sort. */
+/** Sorts rows in the order of their events. The statement does not sort them, because a database would copy all texts through its sort. */
 const oldestFirst = (rows: ReadonlyArray<BatchRow>): ReadonlyArray<BatchRow> => {
   const runs: Array<Array<BatchRow>> = []
   for (const row of rows) (runs[row.depth] ??= []).push(row)

@@ -11,7 +11,7 @@ import type { Checkpoint, NewCheckpoint } from "../../RunStorePort.ts"
 import type { SqlAccess } from "./access.ts"
 import type { Start } from "./chain.ts"
 
-/** Makes the part of the store that deals with checkpoints. */
+/** Makes the operations on checkpoints. */
 export const makeCheckpoints = ({ run, sql }: SqlAccess) => {
   /** Reads a checkpoint with all its chunks; `undefined` if one is missing. */
   const read = Effect.fnUntraced(function* ({ revision, runId }: Start, version: number) {

@@ -18,7 +18,7 @@ import { readAll, sort } from "./damage.ts"
 import { grantColumns, grantKind } from "./grantRows.ts"
 import { equalTo, afterCursor, makePages } from "./pages.ts"
 
-/** Makes the part of the store that deals with grants. */
+/** Makes the operations on grants. */
 export const makeGrants = (access: SqlAccess) => {
   const { contains, forUpdate, journalOf, query, sql, write } = access
   const columns = grantColumns(access)
@@ -148,7 +148,7 @@ export const makeGrants = (access: SqlAccess) => {
       sql`UPDATE fermata_grants SET revoked_at = ${revocation.at}, revocation = ${JSON.stringify(revocation)}
         WHERE grant_id = ${grantId} AND data IS NOT NULL AND revoked_at IS NULL AND revocation IS NULL`,
 
-    /** The ids of those of the grants that are stored: the revoked ones, and the ones in force. */
+    /** The ids of the given grants that are stored, in two lists: revoked, and in force. */
     standing: Effect.fnUntraced(function* (
       given: ReadonlyArray<Revoked>
     ): Effect.fn.Return<
@@ -168,8 +168,8 @@ export const makeGrants = (access: SqlAccess) => {
     }),
 
     /**
-     * The revocations of those of the grants that were revoked; the others cannot be revoked before the transaction ends. A grant whose
-     * row cannot be read, or was lost, counts as revoked, so that its calls need approval.
+     * The revocations among the given grants. The other grants cannot be revoked before the transaction ends. A grant whose row cannot be
+     * read, or was lost, counts as revoked, so that its calls need approval.
      */
     revokedOf: Effect.fnUntraced(function* (used: ReadonlyArray<StoredGrant>, at: Timestamp) {
       const ids = used.flatMap(({ grant: { at, id } }) => [id, deletedId(id, at)])

@@ -60,7 +60,7 @@ const sorts = {
   grants: (rows: ReadonlyArray<unknown>) => sort(grantKind, rows)
 }
 
-/** A sentence for each row that the store cannot read. The rows must have all columns of their table. */
+/** Returns a sentence for each row that the store cannot read. The rows must have all columns of their table. */
 export const rowProblems = (
   table: keyof typeof sorts,
   rows: ReadonlyArray<Readonly<Record<string, unknown>>>

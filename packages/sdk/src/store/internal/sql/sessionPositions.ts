@@ -48,8 +48,8 @@ export const makeSessionPositions = (access: SqlAccess) => {
     }),
 
     /**
-     * Determines why a run could not be inserted: its id exists, or another run has its position. `TransactionConflict` if neither is so any
-     * more.
+     * Determines why a run could not be inserted: its id exists, or another run has its position. `TransactionConflict` if neither is the
+     * case any more.
      */
     insertRefusal: Effect.fnUntraced(function* (
       operation: string,
