@@ -291,7 +291,10 @@ describe("createRuntime", () => {
           extensions: [{ name: "early", tools: (context) => [context.runtime() && safe("x").tool] }]
         })
       )
-      assert.include(error.message, "The runtime is still being made: ask for it in a handler")
+      assert.include(
+        error.message,
+        "The runtime does not exist yet: call runtime() in a handler or in onStart"
+      )
     }).pipe(Effect.provide(models))
   )
 })

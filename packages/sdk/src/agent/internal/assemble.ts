@@ -43,7 +43,8 @@ export const assemble = <R, Output>(
     })
     let made: Runtime<Output> | undefined
     const runtime = () => {
-      if (made === undefined) throw new Error("The runtime is still being made: ask for it in a handler.")
+      if (made === undefined)
+        throw new Error("The runtime does not exist yet: call runtime() in a handler or in onStart.")
       return made
     }
     const configured = yield* configure(
