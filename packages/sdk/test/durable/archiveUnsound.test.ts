@@ -111,12 +111,12 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
   [
     "a pending decision of the wrong kind",
     ({ decisions: [one] }) => Object.assign(one!, { _tag: "answer", answer: "yes" }),
-    "the decision of run.r2 does not fit it"
+    "the decision on run.r2 does not fit it"
   ],
   [
     "a pending decision with a digest of other arguments",
     ({ decisions: [one] }) => Object.assign(one!, { digest: "other" }),
-    "the decision of run.r2 does not fit it"
+    "the decision on run.r2 does not fit it"
   ],
   [
     "an approval by expiry",
@@ -137,7 +137,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
   [
     "a decision by a reserved name",
     ({ decisions: [one] }) => Object.assign(one!, { by: "Policy" }),
-    "the decision of run.r2 is of no caller"
+    "the decision on run.r2 was made by no caller"
   ],
   [
     "a pending message twice",
@@ -157,7 +157,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
   [
     "a journal with a decision that does not fit its request",
     (archive) => Object.assign(decidedIn(archive), { _tag: "retry" }),
-    "the decision of run.r1 does not fit it"
+    "the decision on run.r1 does not fit it"
   ],
   [
     "a journal with an approval by expiry",
@@ -221,7 +221,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
       const place = placeOf(run!.events, "request.decided")
       run!.events.splice(place, 0, { _tag: "request.superseded", at: 0, requestId, reason: "it is over" })
     },
-    "the request run.r1 did not wait any more"
+    "the request run.r1 was no longer open"
   ],
   [
     "a journal with a request about a call that is not open",
@@ -252,7 +252,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
       Object.assign(event.request, { agentPath: ["lead", "helper"] })
       Object.assign(one!, { grant: { scope: "session" } })
     },
-    "the decision of run.r2 does not fit it"
+    "the decision on run.r2 does not fit it"
   ],
   [
     "a journal with a second start of a finished call",
@@ -396,7 +396,7 @@ describe("an impossible archive is refused, and nothing is written:", () => {
       ]) {
         const given = changed(text, ({ decisions }) => decisions.splice(0, 1, wrong))
         const error = yield* Effect.flip(inOneStore(importRun(given)))
-        assert.include(error.message, "with the denial that time takes and no other")
+        assert.include(error.message, "and can only be denied then")
       }
       yield* inOneStore(importRun(changed(text, ({ decisions }) => decisions.splice(0, 1, denied))))
     })

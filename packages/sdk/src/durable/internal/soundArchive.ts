@@ -159,7 +159,7 @@ const decisionProblem = (
   const record = run?.requests.find(({ request }) => request.requestId === requestId)
   if (record === undefined) return sentence`${runName(run)} has not asked the request ${requestId}`
   if (record.decision !== undefined) return sentence`the request ${requestId} was decided before`
-  if (!isOpen(record)) return sentence`the request ${requestId} did not wait any more`
+  if (!isOpen(record)) return sentence`the request ${requestId} was no longer open`
   return misfit(record.request, decision, now, isJournaled)
 }
 
@@ -183,7 +183,7 @@ const misfit = (
     }
   } else if (!isJournaled) {
     const problem = misattribution(decision)
-    if (problem !== undefined) return sentence`the decision of ${requestId} is of no caller: ${problem}`
+    if (problem !== undefined) return sentence`the decision on ${requestId} was made by no caller: ${problem}`
   }
   const checked = check(request, decision)
   if (Result.isSuccess(checked)) return undefined
@@ -194,13 +194,13 @@ const misfit = (
     (failure._tag === "DecisionNotApplicable" && request._tag === "limit" && decision._tag === "topUp")
   return isJournaled && wasTaken
     ? undefined
-    : sentence`the decision of ${requestId} does not fit it: ${lines(failure.message)}`
+    : sentence`the decision on ${requestId} does not fit it: ${lines(failure.message)}`
 }
 
 const whenExpired = ({ expiresAt, onExpiry }: Interruption): string =>
   expiresAt === undefined || onExpiry === "stay"
     ? "it does not expire"
-    : sentence`it expires at ${instant(expiresAt)}, with the denial that time takes and no other`
+    : sentence`it expires at ${instant(expiresAt)}, and can only be denied then`
 
 /** Why a run cannot continue from this state. */
 export const stateProblem = (state: RunState): string | undefined => {
