@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import type * as Duration from "effect/Duration"
+import type * as Agent from "../agent/Agent.ts"
 import type { RunOptions } from "../run/runInput.ts"
 import type { SharedLimits } from "./internal/conductor/Ledger.ts"
 import type { Restart } from "./internal/handle/restart.ts"
@@ -18,13 +19,19 @@ export interface DispatchOptions extends Pick<RunOptions, "onUpdate" | "cancella
   readonly keepEvents?: number
 }
 
-/** The options of `dispatchPromptStored` and `attach`. */
+/** The options of `dispatchPromptStored`. */
 export interface StoredDispatchOptions extends Omit<DispatchOptions, "keepEvents"> {
   /**
    * What happens to the run when the scope closes. `suspend` (the default; `letGo` is its deprecated name): another process can resume the
    * run; its running operations may finish within 2 seconds. `cancel`: the run is cancelled.
    */
   readonly onClose?: "suspend" | "cancel" | "letGo"
+}
+
+/** The options of `attach`. */
+export interface AttachOptions<Output = unknown> extends StoredDispatchOptions {
+  /** The agent with which the run was started, which types the output. */
+  readonly agent?: string | Agent.Agent<any, Output>
 }
 
 /** The options of a conductor. */

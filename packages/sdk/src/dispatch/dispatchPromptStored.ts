@@ -16,11 +16,11 @@ import { checkLimitsAndPolicy, checkIds } from "../run/internal/staging.ts"
 import { notARun } from "../store/internal/soundInput.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
-import type { StoredDispatchOptions } from "./dispatchOptions.ts"
+import type { AttachOptions, StoredDispatchOptions } from "./dispatchOptions.ts"
 import { inCallerContext } from "./internal/handle/BaseHandle.ts"
 import { attachTo, attachToSubAgent, newStored } from "./internal/handle/storedHandles.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
-import { storedDispatchShape } from "./internal/shapes.ts"
+import { attachShape, storedDispatchShape } from "./internal/shapes.ts"
 
 /**
  * Runs a prompt in the background with every step in the store, and returns its handle as soon as the run is stored.
@@ -77,31 +77,32 @@ export const dispatchPromptStored: <Output>(
  *
  * - `RunNotFound` — check the id.
  * - `OptionsInvalid` — an option is unknown; the error names the nearest one.
- * - `AgentNotFound` — pass the runtime of the run's agent, or add its name to the aliases of another agent.
+ * - `AgentNotFound` — pass the runtime of the run's agent, or add its name to the aliases of another agent. Also if the run was started
+ *   with another agent than `agent`.
  * - `RunStoreError` — retry.
  *
  * @category running
  * @since 0.1.0
  */
-export const attach: (
+export const attach: <Output = unknown>(
   runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
-  options?: StoredDispatchOptions
+  options?: AttachOptions<Output>
 ) => Effect.Effect<
-  AgentHandle<unknown, StoredFault>,
+  AgentHandle<Output, StoredFault>,
   AgentNotFound | OptionsInvalid | StoredFault,
   Scope.Scope | RunStore
-> = Effect.fnUntraced(function* (
+> = Effect.fnUntraced(function* <Output>(
   runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
-  options: StoredDispatchOptions = {}
+  options: AttachOptions<Output> = {}
 ) {
-  yield* requireOptions("attach", options, storedDispatchShape)
+  yield* requireOptions("attach", options, attachShape)
   if (typeof runId !== "string") return yield* notARun(runId)
-  const given = yield* optionsOf(options)
-  return lineOf(runId).path.length === 0
-    ? yield* attachTo(runtimes, runId, given)
-    : yield* attachToSubAgent(runtimes, runId, given)
+  const { agent, ...others } = options
+  const given = { agent, ...(yield* optionsOf(others)) }
+  const attaching = lineOf(runId).path.length === 0 ? attachTo : attachToSubAgent
+  return (yield* attaching(runtimes, runId, given)) as AgentHandle<Output, StoredFault>
 })
 
 const optionsOf = Effect.fnUntraced(function* (options: StoredDispatchOptions) {

@@ -27,6 +27,7 @@ import { explain, type Explanation } from "../durable/explain.ts"
 import { forkRun, rewindPoints, type RewindPoint } from "../durable/forkRun.ts"
 import { recoverShape } from "../durable/internal/shapes.ts"
 import { loadState } from "../durable/loadState.ts"
+import type { StoredResult } from "../durable/readResult.ts"
 import { recover, type Recovered } from "../durable/recover.ts"
 import { revokeGrant } from "../durable/revokeGrant.ts"
 import { runPromptStored } from "../durable/runPromptStored.ts"
@@ -53,11 +54,13 @@ import type {
   EventsOptions,
   FermataOptions,
   ForkOptions,
+  OfAgent,
   PlainIds,
   PromptOptions,
   ResumeOptions,
   WorkOptions
 } from "./internal/options.ts"
+import { makeReading } from "./internal/reading.ts"
 import {
   decideShape,
   dispatchShape,
@@ -96,15 +99,29 @@ export interface Fermata extends AsyncDisposable {
     prompt: Prompt,
     options?: PromptOptions & Pick<ConductorDispatchOptions, "name">
   ) => Promise<RunHandle<Output>>
-  /** Creates a handle for a stored run by its id, for example after a restart or in another process. Accepts a sub-agent's run, too. */
-  readonly attach: (runId: string) => Promise<RunHandle>
+  /**
+   * Creates a handle for a stored run by its id, for example after a restart or in another process. Accepts a sub-agent's run, too. An
+   * `agent` types the output.
+   */
+  readonly attach: <Output = unknown>(runId: string, options?: OfAgent<Output>) => Promise<RunHandle<Output>>
   /**
    * Makes a conductor, which runs many prompts under one concurrency limit, one budget and one inbox. Dispose of it after use; closing the
    * Fermata does so, too.
    */
   readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
-  /** Resumes a run by its id, and drives it until it is held again or has ended. */
-  readonly resume: (runId: string, options?: ResumeOptions) => Promise<RunResult>
+  /** Resumes a run by its id, and drives it until it is held again or has ended. An `agent` types the output. */
+  readonly resume: <Output = unknown>(
+    runId: string,
+    options?: ResumeOptions<Output>
+  ) => Promise<RunResult<Output>>
+  /**
+   * Reads how a run or a sub-agent's run has ended, or stands, and drives nothing: `completed`, `interrupted`, `cancelled`, `error`, or
+   * `running`. An `agent` types the output.
+   */
+  readonly result: <Output = unknown>(
+    run: string | RunHandle<Output>,
+    options?: OfAgent<Output>
+  ) => Promise<StoredResult<Output>>
   /**
    * Sends a message to a run or to a sub-agent's run, regardless of the process that drives it. Resolves when the message is stored. The
    * model receives it before the run's next turn. A repeated call with the same `messageId` sends it once.
@@ -114,7 +131,11 @@ export interface Fermata extends AsyncDisposable {
    * Starts a run in a session of its own from an earlier revision of another run, and drives it until it is held or has ended. Side
    * effects of tools are not undone.
    */
-  readonly fork: (runId: string, prompt: Prompt, options?: ForkOptions) => Promise<RunResult>
+  readonly fork: <Output = unknown>(
+    runId: string,
+    prompt: Prompt,
+    options?: ForkOptions<Output>
+  ) => Promise<RunResult<Output>>
   /** Returns the rewind points of a run, from which it can be forked, oldest first. */
   readonly rewindPoints: (runId: string) => Promise<ReadonlyArray<RewindPoint>>
   /** Lists the open requests of all runs of the store, oldest first. A page has 100 unless `limit` is given, and starts behind `after`. */
@@ -238,6 +259,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const work = makeWork({ managed, runtimes, suspension, drainTimeout, publish: watching.publish })
   const { run, runOptions } = work
   const background = makeBackground({ ...work, agents, by, drainTimeout })
+  const reading = makeReading({ run, agents })
   const agentOf = async (runId: string) => (await run(store.head(runId as RunId))).agent
 
   const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {
@@ -251,17 +273,25 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     attach: background.attach,
     conductor: background.conductor,
-    resume: async (runId, given = {}) => {
+    resume: async <Output>(runId: string, given: ResumeOptions<Output> = {}) => {
       requireKnown("resume", given, resumeShape)
-      // With a single agent there is nothing to choose: `runPromptStored` refuses a run of another agent.
+      // `runPromptStored` refuses a run of another agent, so that with a single one there is nothing to choose.
       const [only, ...others] = runtimes
-      const runtime = only !== undefined && others.length === 0 ? only : agents.named(await agentOf(runId))
-      return run(runPromptStored(runtime, continueOf(runId, given), runOptions(given)))
+      const isOnly = only !== undefined && others.length === 0
+      const agent = given.agent === undefined ? (isOnly ? only.agent : await agentOf(runId)) : given.agent
+      return run(
+        runPromptStored<Output>(
+          agents.of(agent as string | Agent<never, Output>),
+          continueOf(runId, given),
+          runOptions(given)
+        )
+      )
     },
+    result: reading.result,
     send: (runId, prompt, given) => run(sendMessage(runId as RunId, prompt, given)),
     fork: async (runId, prompt, given = {}) => {
       requireKnown("fork", given, forkShape)
-      const runtime = agents.named(given.agent ?? (await agentOf(runId)))
+      const runtime = agents.of(given.agent === undefined ? await agentOf(runId) : given.agent)
       return run(forkRun(runtime, forkOf(runId, prompt, given), runOptions(given)))
     },
     rewindPoints: (runId) => run(rewindPoints(runId as RunId)),

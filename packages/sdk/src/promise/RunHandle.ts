@@ -8,6 +8,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
+import type { Agent } from "../agent/AgentDefinition.ts"
 import type { AgentHandle, HandleStatus, HandleUpdate, HandleSendOptions } from "../dispatch/AgentHandle.ts"
 import type * as Conductor_ from "../dispatch/Conductor.ts"
 import * as Joins from "../dispatch/Conductor.ts"
@@ -70,9 +71,9 @@ export interface RunHandle<Output = unknown> {
  * @since 0.1.0
  */
 export interface RunConductor extends AsyncDisposable {
-  /** Runs a prompt in the background, in the store, as soon as there is a slot. `agent` is the name or an alias of an agent. */
+  /** Runs a prompt in the background, in the store, as soon as there is a slot. `agent` is an agent, or its name or alias. */
   readonly dispatch: <Output = unknown>(
-    agent: string,
+    agent: string | Agent<never, Output>,
     prompt: Prompt,
     options?: ConductorDispatchOptions
   ) => Promise<RunHandle<Output>>

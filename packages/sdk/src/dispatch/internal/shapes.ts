@@ -4,6 +4,7 @@
 import { callable, keysOf, oneOf, shapeOf, type Shape } from "../../domain/internal/misfits.ts"
 import type { HandleSendOptions } from "../AgentHandle.ts"
 import type {
+  AttachOptions,
   ConductOptions,
   ConductorOptions,
   DispatchOptions,
@@ -24,6 +25,12 @@ export const dispatchShape = shapeOf<DispatchOptions>({ ...stored, keepEvents: "
 export const storedDispatchShape = shapeOf<StoredDispatchOptions>({
   ...stored,
   onClose: oneOf("suspend", "cancel", "letGo")
+})
+
+export const attachShape = shapeOf<AttachOptions>({
+  ...stored,
+  onClose: oneOf("suspend", "cancel", "letGo"),
+  agent: "anything"
 })
 
 export const conductShape = shapeOf<ConductOptions>({ ...stored, keepEvents: "anything" })

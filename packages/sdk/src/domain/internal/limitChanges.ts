@@ -7,7 +7,7 @@ import { text } from "../Message.ts"
 import type { RunState } from "../RunState.ts"
 import { appendUser, closeCalls, closeRequest, deliverQueued, deliverMessage, type Event } from "./turn.ts"
 
-/** Records that a sub-agent has used a budget up. Work in progress ends first; then its model is asked to summarize. */
+/** Records that a sub-agent has used a budget up. Work in progress ends first; then its model is asked to summarise. */
 export const exhausted = (state: RunState, { budget, limit }: Event<"budget.exhausted">): RunState =>
   state.wrappingUp === undefined ? { ...state, wrappingUp: { budget, limit, due: true } } : state
 
@@ -30,7 +30,7 @@ const unasked = (state: RunState): RunState => ({
 const wrapUpText = (budget: Limits.Budget): string =>
   `The ${budget} budget is used up. No tool can be called any more. Say what has been achieved, what is left to do, and what whoever goes on should know.`
 
-/** Lets a run continue whose budget was raised after its model was asked to summarize. */
+/** Lets a run continue whose budget was raised after its model was asked to summarise. */
 const unwrapUp = (state: RunState, at: number): RunState => {
   const { wrappingUp, ...rest } = state
   if (wrappingUp === undefined) return state

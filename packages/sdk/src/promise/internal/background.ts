@@ -8,7 +8,6 @@ import * as Scope from "effect/Scope"
 import { checkOptions } from "../../agent/internal/soundOptions.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
-import type { AgentHandle } from "../../dispatch/AgentHandle.ts"
 import * as Conductor from "../../dispatch/Conductor.ts"
 import { attach, dispatchPromptStored } from "../../dispatch/dispatchPromptStored.ts"
 import { DrainTimeout } from "../../dispatch/internal/Owner.ts"
@@ -25,15 +24,16 @@ import {
   type RunConductor,
   type RunHandle
 } from "../RunHandle.ts"
+import type { Agents } from "./bindAgents.ts"
 import { startOf } from "./inputs.ts"
-import type { ConductorDispatchOptions, PromptOptions } from "./options.ts"
-import { conductedShape, requireKnown } from "./shapes.ts"
+import type { ConductorDispatchOptions, OfAgent, PromptOptions } from "./options.ts"
+import { conductedShape, ofAgentShape, requireKnown } from "./shapes.ts"
 
 /** The parts of a Fermata that background runs need. */
 interface Owned extends Owner {
   readonly run: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Promise<A>
   readonly drainTimeout: Duration.Input
-  readonly agents: { readonly all: ReadonlyArray<Runtime>; readonly named: (agent: string) => Runtime }
+  readonly agents: Agents
   readonly runOptions: (given: PromptOptions) => Required<Pick<StoredRunOptions, "cancellation" | "onUpdate">>
   readonly publishing: () => (update: RunUpdate) => void
 }
@@ -66,11 +66,11 @@ export const makeBackground = (owner: Owned) => {
     // A conductor lets running operations finish for half of its timeout. Doubled, that is as long as everything else has.
     const ownDrain = Duration.times(Duration.fromInputUnsafe(drainTimeout), 2)
     const made = await run(inScope(Conductor.make({ drainTimeout: ownDrain, ...given }), own))
-    const start = async <Output>(agent: string, prompt: Prompt, options: ConductorDispatchOptions = {}) => {
+    const start: RunConductor["dispatch"] = async (agent, prompt, options = {}) => {
       requireKnown("dispatch", options, conductedShape)
       const { name, ...given } = options
-      const handle: AgentHandle<Output, unknown> = await run(
-        made.dispatchStored(agents.named(agent) as Runtime<Output>, startOf(prompt, given), {
+      const handle = await run(
+        made.dispatchStored(agents.of(agent), startOf(prompt, given), {
           onUpdate: publishing(),
           ...named(name)
         })
@@ -83,8 +83,11 @@ export const makeBackground = (owner: Owned) => {
 
   return {
     dispatch,
-    attach: async (runId: string): Promise<RunHandle> =>
-      fromHandle(await run(inScope(attach(agents.all, runId as RunId, { onUpdate: publishing() }))), owner),
+    attach: async <Output>(runId: string, given: OfAgent<Output> = {}): Promise<RunHandle<Output>> => {
+      requireKnown("attach", given, ofAgentShape)
+      const options = { ...agents.given(given), onUpdate: publishing() }
+      return fromHandle(await run(inScope(attach(agents.all, runId as RunId, options))), owner)
+    },
     conductor,
     close: () => runWhileClosing(Scope.close(scope, Exit.void))
   }

@@ -8,7 +8,7 @@ import * as Runtime from "../../agent/Runtime.ts"
 import { kindOf } from "../../domain/internal/untyped.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import { AgentDefinitionError } from "../../tool/ToolError.ts"
-import type { FermataOptions } from "./options.ts"
+import type { FermataOptions, OfAgent } from "./options.ts"
 
 /** Throws `AgentDefinitionError` if two agents have the same name or alias. */
 export const requireDistinct = (agents: FermataOptions["agents"]): void => {
@@ -53,9 +53,17 @@ export const bindAgents = Effect.fnUntraced(function* (
     of: <Output>(agent: string | Agent<never, Output>): Runtime.Runtime<Output> =>
       (typeof agent === "string"
         ? named(agent)
-        : (runtimes.get(agent) ?? named(nameOf(agent)))) as Runtime.Runtime<Output>
+        : (runtimes.get(agent) ?? named(nameOf(agent)))) as Runtime.Runtime<Output>,
+    /** Returns the agent of a stored run that a caller named, if any, by its definition. Throws `AgentNotFound`. */
+    given: <Output>({ agent }: OfAgent<Output>): { readonly agent?: Agent<never, Output> } =>
+      agent === undefined
+        ? {}
+        : { agent: (typeof agent === "string" ? named(agent).agent : agent) as Agent<never, Output> }
   }
 })
+
+/** The agents of a Fermata, bound. */
+export type Agents = Effect.Success<ReturnType<typeof bindAgents>>
 
 /** The name of an agent. In a program without types, the value may be no agent; its kind is returned then, for the error. */
 const nameOf = (agent: Any | null | undefined): string =>

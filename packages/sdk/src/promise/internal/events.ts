@@ -42,13 +42,10 @@ export const makeWatch = ({ closed, fork, store }: Watched) => {
     reader.poke()
     const ofRun = readers.get(runId) ?? new Set()
     readers.set(runId, ofRun.add(reader))
-    const listener = { runId, isWaiting: () => reader.isWaiting, onChange: () => reader.poke() }
-    const listening = listen(store, listener, fork)
-    reader.onWait = listening.resume
+    const unlisten = listen(store, () => reader.poke(), fork)
     const stop = () => {
       unlink()
-      reader.onWait = undefined
-      listening.stop()
+      unlisten()
       ofRun.delete(reader)
       if (ofRun.size === 0) readers.delete(runId)
     }

@@ -47,21 +47,31 @@ export interface PromptOptions extends PlainIds<Omit<StoredStartInput, "prompt" 
 }
 
 /** The options of `fork`. Limits and a policy that are left out are inherited from the original's caller. */
-export interface ForkOptions
+export interface ForkOptions<Output = unknown>
   extends
     Pick<PromptOptions, "signal" | "onUpdate">,
     PlainIds<Omit<ForkInput, "runId" | "prompt" | "~allotted">> {
-  /** The name of the agent that runs the fork. Default: the run's agent. */
-  readonly agent?: string
+  /** The agent that runs the fork, which types the output, or its name or alias. Default: the run's agent. */
+  readonly agent?: string | Agent<never, Output>
 }
 
 /** The options of `resume`. */
-export interface ResumeOptions
+export interface ResumeOptions<Output = unknown>
   extends
     Pick<PromptOptions, "signal" | "onUpdate">,
+    OfAgent<Output>,
     Omit<StoredContinueInput, "runId" | "message" | "~allotted"> {
   /** A message of the user. A held run receives it when its calls are settled; after a run that has ended, it starts the session's next run. */
   readonly prompt?: Prompt
+}
+
+/** The options of functions that take the agent of a stored run. */
+export interface OfAgent<Output = unknown> {
+  /**
+   * The agent with which the run was started, which types the output, or its name. With the id of a sub-agent's run, the sub-agent. If the
+   * run was started with another agent, the call rejects with `AgentNotFound`.
+   */
+  readonly agent?: string | Agent<never, Output>
 }
 
 /** The options of a decision. */
@@ -93,12 +103,7 @@ export interface EventsOptions {
 /** A type with its ids as plain strings instead of brands. */
 export type PlainIds<Filter> = { readonly [Key in keyof Filter]: Unbranded<Filter[Key]> }
 
-type Unbranded<Value> =
-  Value extends Brand<string>
-    ? string
-    : Value extends ReadonlyArray<Brand<string>>
-      ? ReadonlyArray<string>
-      : Value
+type Unbranded<Value> = Value extends Brand<string> ? string : Value
 
 /** The options of a conductor's `dispatch`. */
 export interface ConductorDispatchOptions extends Pick<

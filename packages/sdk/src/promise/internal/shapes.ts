@@ -18,6 +18,7 @@ import type {
   EventsOptions,
   FermataOptions,
   ForkOptions,
+  OfAgent,
   PromptOptions,
   ResumeOptions,
   WorkOptions
@@ -78,7 +79,14 @@ export const forkShape = shapeOf<ForkOptions>({
   agent: "anything"
 })
 
-export const resumeShape = shapeOf<ResumeOptions>({ ...run, decisions: "anything", prompt: "anything" })
+export const resumeShape = shapeOf<ResumeOptions>({
+  ...run,
+  decisions: "anything",
+  prompt: "anything",
+  agent: "anything"
+})
+
+export const ofAgentShape = shapeOf<OfAgent>({ agent: "anything" })
 
 const decide = { by: "anything", note: "anything", idempotencyKey: "anything" } as const
 

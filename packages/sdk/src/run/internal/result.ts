@@ -18,16 +18,18 @@ export const toResult = <Output>(
   { bound }: Pick<Runtime<Output>, "bound">,
   state: RunState
 ): Effect.Effect<RunResult<Output>> =>
+  Effect.flatMap(obstaclesOf(bound, state), (obstacles) =>
+    resultOf<Output>(state, holderOf(bound, state.agent), obstacles)
+  )
+
+/** What the run needs to continue and the program does not have. */
+export const obstaclesOf = (bound: BoundAgent, state: RunState): Effect.Effect<ReadonlyArray<Obstacle>> =>
   Effect.suspend(() => {
-    const holder = holderOf(bound, state.agent)
     const missing = isEnded(state) ? [] : missingIn(bound, state)
-    if (isEnded(state) || missing.length > 0 || next(state)._tag === "Hold") {
-      return resultOf<Output>(state, holder, missing)
-    }
-    // `next` has a step and nothing is missing: the run waits for a tool whose schema has changed.
-    return Effect.flatMap(inspect(state, bound), ({ obstacles }) =>
-      resultOf<Output>(state, holder, obstacles)
-    )
+    return isEnded(state) || missing.length > 0 || next(state)._tag === "Hold"
+      ? Effect.succeed(missing)
+      : // `next` has a step and nothing is missing: the run waits for a tool whose schema has changed.
+        Effect.map(inspect(state, bound), ({ obstacles }) => obstacles)
   })
 
 /** The result of a run whose current agent and missing definitions are known. */

@@ -3,12 +3,14 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type { Any } from "../../../agent/AgentDefinition.ts"
 import { answersTo } from "../../../agent/BoundAgent.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunId } from "../../../domain/Id.ts"
-import { AgentNotFound, RunSuspended } from "../../../domain/RunError.ts"
+import { type AgentNotFound, RunSuspended } from "../../../domain/RunError.ts"
 import { isEnded } from "../../../domain/RunState.ts"
 import { loadRun } from "../../../durable/internal/loadRun.ts"
+import { notAmong, requireAgent, startedAs } from "../../../durable/internal/requireAgent.ts"
 import { findSubRun } from "../../../durable/internal/subRun.ts"
 import type { StoredStartInput } from "../../../durable/storedInput.ts"
 import { RunNotFound } from "../../../store/RunStoreError.ts"
@@ -29,13 +31,19 @@ export const newStored = <Output>(
   return new StoredHandle(runtime, ids, options, { input: { ...input, ...ids }, prepare })
 }
 
+/** What an attachment is given: also the agent with which the run has to have been started. */
+interface Attachment extends StoredOptions {
+  readonly agent?: string | Any | undefined
+}
+
 /** Loads a run and makes its handle, which drives the run if it needs a worker, and watches it otherwise. */
 export const attachTo = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
-  options: StoredOptions
+  { agent, ...options }: Attachment
 ): Effect.fn.Return<StoredHandle<unknown>, AgentNotFound | StoredFault> {
   const stored = yield* loadRun(options.store, runId)
+  if (agent !== undefined) yield* requireAgent(agent, stored.head.agent)
   const live = yield* liveOf(runtimes, runId, stored, options)
   yield* Effect.onError(live.adopt(stored), () => live.close("It could not be attached to."))
   return live
@@ -45,11 +53,12 @@ export const attachTo = Effect.fnUntraced(function* (
 export const attachToSubAgent = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
-  options: StoredOptions
+  { agent, ...options }: Attachment
 ): Effect.fn.Return<SubAgentHandle, AgentNotFound | StoredFault> {
   const found = yield* findSubRun(options.store, runId)
   if (found === undefined) return yield* new RunNotFound({ runId })
   const { path, root, state, stored } = found
+  if (agent !== undefined) yield* requireAgent(agent, startedAs(state))
   const live = yield* liveOf(runtimes, root.runId, stored, options)
   const handle = new SubAgentHandle(live, path, { state, revision: stored.head.revision })
   live.subAgent = handle
@@ -72,8 +81,6 @@ const liveOf = Effect.fnUntraced(function* (
   options: StoredOptions
 ) {
   const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, agent))
-  if (runtime === undefined) {
-    return yield* new AgentNotFound({ agent, known: runtimes.map(({ agent }) => agent.name) })
-  }
+  if (runtime === undefined) return yield* notAmong(runtimes, agent)
   return new StoredHandle<unknown>(runtime, { runId, sessionId }, options)
 })

@@ -21,7 +21,6 @@ import {
 import type {
   Checkpoint,
   Lease,
-  ListFilter,
   NewCheckpoint,
   PendingRequest,
   ReadyRun,
@@ -158,11 +157,6 @@ export const makeMemory = (): RunStorePort => {
     }
     return Result.fail(new RequestNotFound({ requestId }))
   }
-
-  const selectedRuns = (runIds: ListFilter["runIds"]): ReadonlyArray<Run> =>
-    runIds === undefined
-      ? Array.from(runs.values())
-      : Array.from(new Set(runIds)).flatMap((runId) => runs.get(runId) ?? [])
 
   const allPending = (): Array<PendingRequest> =>
     Array.from(runs.values()).flatMap((run) =>
@@ -373,7 +367,7 @@ export const makeMemory = (): RunStorePort => {
     list: (filter = {}) =>
       atomically((now) => {
         const after = filter.after === undefined ? undefined : runs.get(filter.after)
-        const found = selectedRuns(filter.runIds).filter(
+        const found = Array.from(runs.values()).filter(
           ({ agent, sessionId, status }) =>
             (filter.sessionId ?? sessionId) === sessionId &&
             (filter.agent ?? agent) === agent &&

@@ -1,0 +1,192 @@
+/**
+ * Reads how a stored run has ended or stands, without driving it.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type * as Agent from "../agent/Agent.ts"
+import { answersTo, holderOf } from "../agent/BoundAgent.ts"
+import type { BoundAgent } from "../agent/Entry.ts"
+import { definitionInLine, type Obstacle } from "../agent/internal/definitions.ts"
+import { requireOptions } from "../agent/internal/soundOptions.ts"
+import type { Runtime } from "../agent/Runtime.ts"
+import { isWithin, type RunId } from "../domain/Id.ts"
+import { list, shapeOf } from "../domain/internal/misfits.ts"
+import { childState } from "../domain/internal/subAgents.ts"
+import type { Interruption } from "../domain/Interruption.ts"
+import { next } from "../domain/next.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
+import type { AgentNotFound } from "../domain/RunError.ts"
+import { answerable, isEnded, type RunState } from "../domain/RunState.ts"
+import { withDecisions } from "../run/internal/mailEvents.ts"
+import { obstaclesOf, resultOf } from "../run/internal/result.ts"
+import type { Interrupted, RunResult } from "../run/RunResult.ts"
+import { RunStore } from "../store/RunStore.ts"
+import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import type { StoredRun } from "../store/RunStorePort.ts"
+import { loadRun } from "./internal/loadRun.ts"
+import { notAmong, requireAgent, startedAs } from "./internal/requireAgent.ts"
+import { findSubRun, type SubRun } from "./internal/subRun.ts"
+
+/** The run has not ended and waits for no decision: a process drives it, or the next one that is free will. */
+export interface Running extends Pick<Interrupted, "runId" | "sessionId" | "state" | "usage"> {
+  readonly status: "running"
+  /** The open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */
+  readonly interruptions: ReadonlyArray<Interruption>
+  /** The owner of the lease in force, and the earliest time at which the lease can end. */
+  readonly workedOnBy?: NonNullable<StoredRun["head"]["lease"]>
+}
+
+/** How a stored run has ended or stands. */
+export type StoredResult<Output = unknown> = RunResult<Output> | Running
+
+/** Options of {@link readResult}. */
+export interface ReadResultOptions<Output = unknown> {
+  /** The program's runtimes, with whose definitions the output is decoded. Without the run's agent, it is the stored JSON value. */
+  readonly runtimes?: ReadonlyArray<Runtime>
+  /** The agent with which the run was started, which types the output. */
+  readonly agent?: string | Agent.Agent<any, Output>
+}
+
+const readResultShape = shapeOf<ReadResultOptions>({ runtimes: list, agent: "anything" })
+
+/**
+ * Reads how a stored run, or a sub-agent's run by its own id, has ended or stands. It claims no lease and drives nothing.
+ *
+ * **Details**
+ *
+ * The result of a run that has ended is the one that `runPromptStored` returned. A held run is `interrupted`, with the requests that have
+ * no decision yet. A run is `running` if a process drives it, or if it can continue without a decision: it is orphaned, its requests are
+ * decided, or its cancellation was requested. A sub-agent's run is also `interrupted` while its root is held, without requests if only
+ * the root has some; if its root has ended before it, it has the root's result.
+ *
+ * **Errors**
+ *
+ * - `OptionsInvalid` — an option is unknown; the error names the nearest one.
+ * - `RunNotFound` — check the id.
+ * - `AgentNotFound` — the run was started with another agent than `agent`, or `runtimes` do not have it.
+ * - `RunStoreError` — retry.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const readResult: <Output = unknown>(
+  runId: RunId,
+  options?: ReadResultOptions<Output>
+) => Effect.Effect<
+  StoredResult<Output>,
+  AgentNotFound | OptionsInvalid | RunNotFound | RunStoreError,
+  RunStore
+> = Effect.fn("fermata.readResult")(function* <Output>(
+  runId: RunId,
+  given: ReadResultOptions<Output> = {}
+): Effect.fn.Return<
+  StoredResult<Output>,
+  AgentNotFound | OptionsInvalid | RunNotFound | RunStoreError,
+  RunStore
+> {
+  const { agent, runtimes = [] } = yield* requireOptions("readResult", given, readResultShape)
+  const store = yield* RunStore
+  const sub = yield* findSubRun(store, runId)
+  const loaded = sub === undefined ? yield* loadRun(store, runId) : { ...sub.stored, state: sub.root }
+  const bound = runtimes.find(({ bound }) => answersTo(bound.agent, loaded.head.agent))?.bound
+  if (agent !== undefined) {
+    yield* requireAgent(agent, sub === undefined ? loaded.head.agent : startedAs(sub.state))
+    if (bound === undefined) return yield* notAmong(runtimes, loaded.head.agent)
+  }
+  const run = { ...loaded, bound }
+  return yield* sub === undefined ? resultOfRoot<Output>(run) : resultOfSubRun<Output>(sub, run)
+})
+
+interface Loaded extends Pick<StoredRun, "decisions" | "head" | "messages"> {
+  readonly state: RunState
+  readonly bound: BoundAgent | undefined
+}
+
+const resultOfRoot = Effect.fnUntraced(function* <Output>(
+  run: Loaded
+): Effect.fn.Return<StoredResult<Output>> {
+  const { bound, state } = run
+  if (isEnded(state)) {
+    return yield* ended<Output>(state, bound === undefined ? undefined : holderOf(bound, state.agent))
+  }
+  const { isHeld, ...waits } = yield* standing(run)
+  return isHeld ? yield* interrupted<Output>(state, waits) : running(run, state, waits)
+})
+
+const resultOfSubRun = Effect.fnUntraced(function* <Output>(
+  sub: SubRun,
+  run: Loaded
+): Effect.fn.Return<StoredResult<Output>> {
+  const { state } = sub
+  if (isEnded(state)) return yield* ended<Output>(state, definitionOf(sub, run.bound))
+  if (isEnded(run.state)) {
+    const { runId, sessionId, usage } = state
+    return { ...(yield* ended<Output>(run.state, undefined)), runId, sessionId, state, usage }
+  }
+  const root = yield* standing(run)
+  const isCancelled = run.messages.some(
+    ({ ends, to }) => ends === true && to !== undefined && isWithin(state.runId, to)
+  )
+  const open = isCancelled ? [] : root.open.filter(({ runId }) => isWithin(runId, state.runId))
+  const obstacles = root.obstacles.filter(({ id }) => isWithin(id, state.runId))
+  const isHeld = !isCancelled && (root.isHeld || (open.length > 0 && next(state)._tag === "Hold"))
+  return isHeld
+    ? yield* interrupted<Output>(state, { open, obstacles })
+    : running(run, state, { open, obstacles })
+})
+
+interface Waits {
+  /** The requests without a decision. */
+  readonly open: ReadonlyArray<Interruption>
+  readonly obstacles: ReadonlyArray<Obstacle>
+}
+
+/** What the root waits for, and whether it is held by it. A decision that no process has acted on counts. */
+const standing = Effect.fnUntraced(function* ({
+  bound,
+  decisions,
+  head,
+  state
+}: Loaded): Effect.fn.Return<Waits & { readonly isHeld: boolean }> {
+  if (head.cancelReason !== undefined) return { open: [], obstacles: [], isHeld: false }
+  const after = withDecisions(state, decisions)
+  const open = answerable(after)
+  const obstacles = bound === undefined || head.lease !== undefined ? [] : yield* obstaclesOf(bound, after)
+  return { open, obstacles, isHeld: obstacles.length > 0 || (state.status === "held" && open.length > 0) }
+})
+
+/** The result of a run that has ended. Without a definition, the output is the stored JSON value. */
+const ended = <Output>(state: RunState, holder: BoundAgent | undefined): Effect.Effect<RunResult<Output>> =>
+  Effect.map(resultOf<Output>(state, holder, []), (result) =>
+    result.status === "completed" && holder === undefined
+      ? { ...result, output: state.output as Output }
+      : result
+  )
+
+const interrupted = <Output>(
+  state: RunState,
+  { obstacles, open }: Waits
+): Effect.Effect<StoredResult<Output>> =>
+  Effect.map(resultOf<Output>(state, undefined, obstacles), (result) =>
+    result.status === "interrupted" ? { ...result, interruptions: open } : result
+  )
+
+const running = ({ head: { lease } }: Loaded, state: RunState, { open }: Waits): Running => ({
+  status: "running",
+  runId: state.runId,
+  sessionId: state.sessionId,
+  state,
+  usage: state.usage,
+  interruptions: open,
+  ...(lease === undefined ? {} : { workedOnBy: lease })
+})
+
+/** The agent that has the conversation of a sub-agent's run, if the program has it. */
+const definitionOf = ({ path, stored }: SubRun, root: BoundAgent | undefined): BoundAgent | undefined =>
+  root === undefined
+    ? undefined
+    : definitionInLine(
+        root,
+        path.flatMap((_, index) => childState(stored.events, path.slice(0, index + 1)) ?? [])
+      )

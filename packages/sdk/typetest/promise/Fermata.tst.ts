@@ -1,0 +1,32 @@
+import type { Agent } from "@fermata/sdk/agent"
+import { type Fermata, type RunHandle } from "@fermata/sdk/promise"
+import type { RunResult } from "@fermata/sdk/run"
+import { describe, expect, it } from "tstyche"
+
+interface Answer {
+  readonly ok: boolean
+}
+declare const fermata: Fermata.Fermata
+declare const conductor: RunHandle.RunConductor
+declare const agent: Agent.Agent<never, Answer>
+declare const handle: RunHandle.RunHandle<Answer>
+
+describe("the agent of a stored run", () => {
+  it("types the result of resuming, forking and reading the run", () => {
+    expect(fermata.resume("run", { agent })).type.toBe<Promise<RunResult.RunResult<Answer>>>()
+    expect(fermata.fork("run", "go", { agent })).type.toBe<Promise<RunResult.RunResult<Answer>>>()
+    const read = fermata.result("run", { agent })
+    expect<Extract<Awaited<typeof read>, { status: "completed" }>["output"]>().type.toBe<Answer>()
+    const ofHandle = fermata.result(handle)
+    expect<Extract<Awaited<typeof ofHandle>, { status: "completed" }>["output"]>().type.toBe<Answer>()
+  })
+  it("types the handles of attach and of a conductor's dispatch", () => {
+    expect(fermata.attach("run", { agent })).type.toBe<Promise<RunHandle.RunHandle<Answer>>>()
+    expect(conductor.dispatch(agent, "go")).type.toBe<Promise<RunHandle.RunHandle<Answer>>>()
+  })
+  it("leaves the output unknown if it is left out or given by its name", () => {
+    expect(fermata.resume("run")).type.toBe<Promise<RunResult.RunResult>>()
+    expect(fermata.attach("run", { agent: "clerk" })).type.toBe<Promise<RunHandle.RunHandle>>()
+    expect(conductor.dispatch("clerk", "go")).type.toBe<Promise<RunHandle.RunHandle>>()
+  })
+})
