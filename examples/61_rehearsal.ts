@@ -64,7 +64,7 @@ export const main = async () => {
     }
   )
 
-  // A bank that recognises the idempotency key makes the declaration true.
+  // A bank that recognizes the idempotency key makes the declaration true.
   const careful: RehearsalSetup = (effects) => ({
     agents: [cashier(async (_, key) => void (await effects.once("money moved", key)), true)],
     model: model()

@@ -7,7 +7,7 @@ import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
 
-/** The folders of `packages/sdk/src`; a folder imports from the ranks before its own, never from a neighbour in its rank. */
+/** The folders of `packages/sdk/src`; a folder imports from the ranks before its own, never from a neighbor in its rank. */
 const ranks = [
   ["domain"],
   ["model", "store", "sandbox"],

@@ -57,7 +57,7 @@ const { values } = parseArgs({
 })
 const isCi = values.ci
 
-/** A campaign with options that it cannot honour must not look like one that found nothing. */
+/** A campaign with options that it cannot honor must not look like one that found nothing. */
 const refuse = (why: string): never => {
   console.error(why)
   process.exit(2)

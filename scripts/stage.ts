@@ -1,5 +1,5 @@
 /**
- * Runs around `npm pack` in a package's folder: `add` copies the licence, AGENTS.md and the examples beside the package's own
+ * Runs around `npm pack` in a package's folder: `add` copies the license, AGENTS.md and the examples beside the package's own
  * files, so that they are in the tarball; `remove` deletes the copies. The originals are at the root.
  */
 import * as Fs from "node:fs"

@@ -53,7 +53,7 @@ const inMemory = async (script: Script) => {
   return () => loop(script, tools, [{ role: "user", text: script.prompt }], () => {})
 }
 
-/** Room for the revisions of one run: its rows are neighbours in the one table of all journals. */
+/** Room for the revisions of one run: its rows are neighbors in the one table of all journals. */
 const room = 2 ** 24
 
 /**

@@ -1,5 +1,5 @@
 /**
- * The behaviour of a held run under faults.
+ * The behavior of a held run under faults.
  */
 import * as Path from "node:path"
 import type { Workload } from "../harness/Workload.ts"
@@ -26,7 +26,7 @@ const modules: Readonly<Record<string, string | { readonly cannot: string }>> = 
 export const semantics: Workload = {
   name: "semantics",
   title: "Semantics",
-  what: `The behaviour of a run that is held on an approval, with real processes on a real store. The tool takes 300 ms and appends a line to a file at each effect. The cases: two processes approve the same call at once, or 60 ms apart; the same approval is sent again after the end of the run; the process is killed (\`kill -9\`) directly after the effect, or at the next model call, and another process continues; one of two calls is approved; the user sends a message while the run is held. \`runs twice\`: a call had its effect more than once. \`runs unasked\`: a call ran without approval. \`too soon\`: the model was called while a call in its history had no result, which providers refuse. \`lost\`: an approved call did not run, the model did not receive the message, or the run could not be completed. \`refused\`: the system refused and did not change the run. The table shows the worst of several attempts.`,
+  what: `The behavior of a run that is held on an approval, with real processes on a real store. The tool takes 300 ms and appends a line to a file at each effect. The cases: two processes approve the same call at once, or 60 ms apart; the same approval is sent again after the end of the run; the process is killed (\`kill -9\`) directly after the effect, or at the next model call, and another process continues; one of two calls is approved; the user sends a message while the run is held. \`runs twice\`: a call had its effect more than once. \`runs unasked\`: a call ran without approval. \`too soon\`: the model was called while a call in its history had no result, which providers refuse. \`lost\`: an approved call did not run, the model did not receive the message, or the run could not be completed. \`refused\`: the system refused and did not change the run. The table shows the worst of several attempts.`,
   cases: ["a held run"],
   systems: Object.keys(modules),
   cannot: (system) => {

@@ -86,8 +86,8 @@ export const startPostgres = async (options: StartOptions = {}): Promise<OwnPost
     })
 
   const flags = ["--auth=trust", "--no-locale", "--no-sync", "--no-instructions"]
-  const initialise = program(initdb, ["-D", data, "-U", user, "-E", "UTF8", ...flags])
-  const [code] = (await once(initialise, "close")) as [number | null]
+  const initialize = program(initdb, ["-D", data, "-U", user, "-E", "UTF8", ...flags])
+  const [code] = (await once(initialize, "close")) as [number | null]
   if (code !== 0) throw new Error(`initdb ended with ${code}:\n${readFileSync(logFile, "utf8")}`)
 
   // The initial user needs no password; all other users do.

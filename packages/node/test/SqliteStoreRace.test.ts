@@ -93,7 +93,7 @@ describe("SqliteStore with several processes", () => {
         outcomes.forEach((won, worker) => {
           for (const requestId of won) assert.strictEqual(deciders.get(requestId), `worker ${worker}`)
         })
-        // Two neighbours that are both open would have been decided together.
+        // Two neighbors that are both open would have been decided together.
         for (const [first, second] of pairs) assert.isTrue(deciders.has(first!) || deciders.has(second!))
       }).pipe(Effect.provide(SqliteStore.layer({ filename })))
     })

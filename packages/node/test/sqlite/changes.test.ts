@@ -30,7 +30,7 @@ const listen = Effect.fnUntraced(function* (changes: Stream.Stream<void>) {
 })
 
 /** Time for a poll. A poll is done when the next statement on the same connection is. */
-const later = Effect.andThen(TestClock.adjust("100 millis"), Effect.yieldNow)
+const later = Effect.andThen(TestClock.adjust("40 millis"), Effect.yieldNow)
 
 describe("the changes of a SQLite store", () => {
   it.effect("emit to every subscriber after a commit of another connection, and after nothing else", () =>
@@ -71,7 +71,7 @@ describe("the changes of a SQLite store", () => {
       const whileLooking = Effect.fnUntraced(function* (...listeners: ReadonlyArray<Queue.Queue<void>>) {
         const before = looks
         for (let round = 0; round < 5; round += 1) {
-          yield* TestClock.adjust("100 millis")
+          yield* TestClock.adjust("40 millis")
           for (const heard of listeners) yield* Queue.take(heard)
         }
         return looks - before

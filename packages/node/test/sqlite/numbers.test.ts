@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import { temporaryFile } from "../temporaryStore.ts"
 import { foreign, run, said, started, withStore } from "./fixtures.ts"
 
-/** From this number on, a float cannot tell the id of a journal's row from its neighbour's. */
+/** From this number on, a float cannot tell the id of a journal's row from its neighbor's. */
 const many = 2 ** 21
 
 describe("SqliteStore, after two million runs", () => {

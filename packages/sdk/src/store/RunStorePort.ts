@@ -188,6 +188,8 @@ export interface PendingFilter {
 
 /** Selects runs; a run must meet all conditions. Results are ordered newest first. */
 export interface ListFilter {
+  /** Selects these runs: with at most 1,000 ids, one page has the heads of all of them that exist. */
+  readonly runIds?: ReadonlyArray<RunId>
   readonly sessionId?: SessionId
   readonly agent?: string
   readonly status?: Status

@@ -71,7 +71,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const { afterErase = Effect.void, changes = Stream.empty } = options ?? {}
   const leases = makeLeases(access)
   const checkpoints = makeCheckpoints(access)
-  const catalogue = makeCatalogue(access, checkpoints, grants)
+  const catalog = makeCatalogue(access, checkpoints, grants)
   const journal = makeJournal(access, { requests, messages, checkpoints, grants })
   const restore = makeRestore(access, { requests, messages, checkpoints, grants })
   return withSoundInput({
@@ -82,10 +82,10 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
     ...leases,
     release: (lease) => Effect.tap(leases.release(lease), notifier.notify),
     requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), notifier.notify),
-    ...catalogue,
+    ...catalog,
     ...makeInspection(access),
-    remove: (runId) => Effect.tap(catalogue.remove(runId), afterErase),
-    prune: (before) => Effect.tap(catalogue.prune(before), (count) => (count > 0 ? afterErase : Effect.void)),
+    remove: (runId) => Effect.tap(catalog.remove(runId), afterErase),
+    prune: (before) => Effect.tap(catalog.prune(before), (count) => (count > 0 ? afterErase : Effect.void)),
     changes: Stream.merge(notifier.notifications, changes),
     decide: (input) => Effect.tap(requests.decide(input), notifier.notify),
     decideAll: (inputs) => Effect.tap(requests.decideAll(inputs), notifier.notify),

@@ -43,7 +43,7 @@ export interface Effects {
    * of the call whose body is running.
    */
   readonly record: (name: string, key?: string) => Effect.Effect<void, Error>
-  /** Like `record`, for a service that recognises a key: a repeated key records nothing and returns `false`. */
+  /** Like `record`, for a service that recognizes a key: a repeated key records nothing and returns `false`. */
   readonly once: (name: string, key?: string) => Effect.Effect<boolean, Error>
 }
 

@@ -14,7 +14,7 @@ import * as Rehearsal from "./Rehearsal.ts"
 export interface RecordedEffects {
   /** Records an effect; see `Rehearsal.Effects`. Await it: the promise of a worker that crashes here never resolves. */
   readonly record: (name: string, key?: string) => Promise<void>
-  /** Like `record`, for a service that recognises a key: a repeated key records nothing and returns `false`. */
+  /** Like `record`, for a service that recognizes a key: a repeated key records nothing and returns `false`. */
   readonly once: (name: string, key?: string) => Promise<boolean>
 }
 

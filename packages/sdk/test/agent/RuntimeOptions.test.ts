@@ -33,8 +33,8 @@ describe("RuntimeOptions", () => {
         ["leaseTTL"]
       )
       assert.include(message, 'there is no option "leaseTTL" (did you mean "leaseTtl"?)')
-      const { message: other } = yield* refused({ agent, colour: "red" })
-      assert.include(other, 'there is no option "colour"')
+      const { message: other } = yield* refused({ agent, color: "red" })
+      assert.include(other, 'there is no option "color"')
       assert.include(other, "leaseTtl, cancelGrace")
     })
   )

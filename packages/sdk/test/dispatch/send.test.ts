@@ -200,7 +200,7 @@ for (const { dispatch, name } of ways) {
       scoped(
         Effect.gen(function* () {
           const { runtime } = yield* bind(Agent.make("a", { tools: [Tool.askUser] }), [
-            { calls: [ask("1", "Which colour?")] },
+            { calls: [ask("1", "Which color?")] },
             { calls: [ask("2", "Sure?"), ask("3", "Really?")] },
             "done"
           ])

@@ -20,7 +20,7 @@ import { ends, helperRun, lastSent, runId, scoutRun, team, writerRun } from "../
 const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
   Effect.provide(Effect.scoped(body), Layer.fresh(layerMemory))
 
-const ask = { tool: "ask_user", id: "q", arguments: { question: "Which colour?" } }
+const ask = { tool: "ask_user", id: "q", arguments: { question: "Which color?" } }
 
 describe("the handle of a sub-agent's run", () => {
   it.effect("shows its requests, and follows it to its end", () =>
@@ -105,7 +105,7 @@ describe("the handle of a sub-agent's run", () => {
         assert.deepInclude({ ...refused }, { _tag: "SubAgentNotForked", runId: writerRun, root: runId })
         assert.strictEqual(yield* handle.send("Ask first.", { whenHeld: "supersede" }), handle)
         const asked = only(yield* handle.wait, "question")
-        assert.strictEqual(asked.question, "Which colour?")
+        assert.strictEqual(asked.question, "Which color?")
         assert.include(lastSent(model, "writer"), "Ask first.")
         yield* handle.send("red", { whenHeld: "answer" })
         const { state } = expect(yield* handle.done, "completed")

@@ -92,8 +92,8 @@ describe("RunStateCodec", () => {
   })
 
   it("drops unknown fields", () => {
-    const state = Result.getOrThrow(RunStateCodec.decodeUnknown({ ...waiting(), colour: "blue" }))
-    assert.isFalse("colour" in state)
+    const state = Result.getOrThrow(RunStateCodec.decodeUnknown({ ...waiting(), color: "blue" }))
+    assert.isFalse("color" in state)
   })
 
   it("decodes parsed JSON", () => {

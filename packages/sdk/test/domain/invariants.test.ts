@@ -111,7 +111,7 @@ describe("RunStateCodec (I3)", () => {
   it(
     "reads back every reachable state unchanged",
     always(({ states }) => {
-      // The last state and every fourth before it: neighbours are almost equal.
+      // The last state and every fourth before it: neighbors are almost equal.
       for (const state of states.filter((_, index) => (states.length - 1 - index) % 4 === 0))
         isSame(Result.getOrThrow(RunStateCodec.decode(RunStateCodec.encode(state))), state, "read")
     })

@@ -404,14 +404,14 @@ describe("an error in the middle of a chat completion", () => {
       tag: "ContextOverflow",
       says: "no"
     }
-  ])("is recognised as $shape, and ends the answer", ({ event, says, tag }) => {
+  ])("is recognized as $shape, and ends the answer", ({ event, says, tag }) => {
     const { error, parts } = read(chat.decoder(profile), [bytesOf(`${begun}${event}\n\n${after}`)])
     assert.strictEqual(error?.reason._tag, tag)
     assert.include(error?.reason.description, says)
     assert.deepStrictEqual(parts, [{ _tag: "text-delta", delta: "hi" }])
   })
 
-  it("is recognised in a whole body", () => {
+  it("is recognized in a whole body", () => {
     const result = chat.decode({ error: { code: 429, message: "no" }, choices: [] }, profile)
     assert.strictEqual(Result.isFailure(result) && result.failure.reason._tag, "RateLimited")
   })

@@ -153,7 +153,7 @@ describe("a Fermata", () => {
     assert.include(JSON.stringify(await fermata.state(runId)), "the blue one")
   })
 
-  it("throws the errors of the core, which the guards recognise", async () => {
+  it("throws the errors of the core, which the guards recognize", async () => {
     await using fermata = await make([toDeploy, "done"])
     const { runId, pending } = await opened(fermata)
     assert.instanceOf(await rejects(fermata.runPrompt("keeper", " ")), EmptyPrompt)
@@ -170,7 +170,7 @@ describe("a Fermata", () => {
     await fermata.resume(runId)
   })
 
-  it("guards recognise errors of another copy of the package by tag", () => {
+  it("guards recognize errors of another copy of the package by tag", () => {
     assert.isTrue(isEmptyPrompt({ _tag: "EmptyPrompt" }))
     assert.isFalse(isEmptyPrompt({ _tag: "RunBusy" }))
     for (const other of [null, undefined, "EmptyPrompt", new Error("EmptyPrompt")])

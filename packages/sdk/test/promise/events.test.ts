@@ -19,7 +19,7 @@ const runId = "run"
 const open = Effect.gen(function* () {
   const store = yield* Effect.provide(RunStore, Layer.fresh(layerMemory))
   const clock = yield* TestClock.make()
-  const seen = { reads: 0, heads: 0, listening: 0 }
+  const seen = { reads: 0, lists: 0, listening: 0 }
   const counted =
     <Args extends ReadonlyArray<unknown>, A, E>(read: (...args: Args) => Effect.Effect<A, E>) =>
     (...args: Args) =>
@@ -38,10 +38,11 @@ const open = Effect.gen(function* () {
   )
   const watched = RunStore.of({
     ...store,
-    head: (runId) =>
+    head: counted(store.head),
+    list: (filter) =>
       Effect.suspend(() => {
-        seen.heads += 1
-        return counted(store.head)(runId)
+        seen.lists += 1
+        return counted(store.list)(filter)
       }),
     load: counted(store.load),
     ready: counted(store.ready),
@@ -101,30 +102,52 @@ describe("the reader of a run's events", () => {
     )
   )
 
+  it.live("reads the heads of all watched runs at once: twice a second, or after a change of any run", () =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const { adjust, fermata, seen, waiting } = yield* open
+        yield* Effect.forEach(Array.from({ length: 50 }), () => waiting())
+        const readsAfter = (effect: Effect.Effect<unknown>) =>
+          Effect.suspend(() => {
+            const before = { ...seen }
+            return Effect.map(effect, () => [seen.reads - before.reads, seen.lists - before.lists])
+          })
+        const park = Effect.promise(async () => {
+          await fermata.runPrompt("clerk", "pay")
+          await new Promise((resume) => setImmediate(resume))
+        })
+        yield* adjust("1 second")
+        assert.deepStrictEqual(yield* readsAfter(adjust("500 millis")), [1, 1])
+        assert.deepStrictEqual(yield* readsAfter(adjust("2 seconds")), [4, 4])
+        yield* adjust("250 millis")
+        const before = seen.lists
+        for (let run = 0; run < 20; run += 1) yield* park
+        assert.strictEqual(seen.lists - before, 1)
+        yield* adjust("40 millis")
+        assert.strictEqual(seen.lists - before, 2)
+      })
+    )
+  )
+
   it.live(
-    "reads the head every half second, or every quarter second while other runs are parked, however many",
+    "stops polling the store when its consumer stays away for five seconds, and continues when it is back",
     () =>
       Effect.scoped(
         Effect.gen(function* () {
-          const { adjust, fermata, seen, waiting } = yield* open
-          yield* Effect.forEach(Array.from({ length: 50 }), () => waiting())
-          const headsAfter = (effect: Effect.Effect<unknown>) =>
-            Effect.suspend(() => {
-              const before = seen.heads
-              return Effect.map(effect, () => seen.heads - before)
-            })
-          const park = (count: number) =>
-            Effect.promise(async () => {
-              for (let run = 0; run < count; run += 1) {
-                await fermata.runPrompt("clerk", "pay")
-                await new Promise((resume) => setImmediate(resume))
-              }
-            })
-          yield* adjust("500 millis")
-          assert.strictEqual(yield* headsAfter(park(100)), 0)
-          assert.strictEqual(yield* headsAfter(adjust("250 millis")), 0)
-          assert.strictEqual(yield* headsAfter(park(100)), 50)
-          assert.strictEqual(yield* headsAfter(adjust("250 millis")), 50)
+          const { adjust, fermata, readsInAMinute, seen } = yield* open
+          const reader = fermata.events(runId, { until: "end" })[Symbol.asyncIterator]()
+          yield* Effect.promise(() => reader.next())
+          yield* adjust("4 seconds")
+          assert.strictEqual(seen.listening, 1)
+          yield* adjust("2 seconds")
+          assert.strictEqual(seen.listening, 0)
+          for (let event = 2; event <= 5; event += 1) yield* Effect.promise(() => reader.next())
+          const next = reader.next()
+          yield* Effect.promise(() => new Promise((resume) => setImmediate(resume)))
+          assert.strictEqual(seen.listening, 1)
+          assert.isAbove(yield* readsInAMinute, 10)
+          yield* Effect.promise(() => fermata.cancel(runId))
+          assert.isFalse((yield* Effect.promise(() => next)).done)
         })
       )
   )

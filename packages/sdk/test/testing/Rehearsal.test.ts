@@ -68,7 +68,7 @@ const careless =
     handler: (_, { idempotencyKey }) => Effect.as(effects.record("money moved", idempotencyKey), "refunded")
   })
 
-/** A bank that recognises a repeated key. */
+/** A bank that recognizes a repeated key. */
 const careful =
   (options: Options = {}) =>
   (effects: Rehearsal.Effects): Options => ({
@@ -111,14 +111,14 @@ describe("Rehearsal", () => {
       assert.strictEqual(
         error.message,
         "money moved (in refund) happened 2 times for the call with the key run-1.t1.1: after 0 s and after 15.001 s, in " +
-          "attempts 1 and 2; the worker crashed at after-effect:money moved#1. The body ran again and the key was not recognised: " +
+          "attempts 1 and 2; the worker crashed at after-effect:money moved#1. The body ran again and the key was not recognized: " +
           "pass the key to the service that causes the effect, or do not declare the tool idempotent."
       )
     })
   )
 
   it.effect(
-    "passes an idempotent tool whose bank recognises its key",
+    "passes an idempotent tool whose bank recognizes its key",
     () =>
       Effect.gen(function* () {
         const reports = yield* Rehearsal.everyCrash(cashier(careful({ idempotent: true })), refundOnce, {

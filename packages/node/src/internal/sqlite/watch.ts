@@ -97,7 +97,7 @@ export const versionOf = (sql: SqlClient): Effect.Effect<number | undefined> =>
   )
 
 /**
- * Emits when a version has changed. It is polled every 100 milliseconds while there are subscribers, once for all of them.
+ * Emits when a version has changed. It is polled every 40 milliseconds while there are subscribers, once for all of them.
  *
  * **Details**
  *
@@ -115,7 +115,7 @@ export const changesOf = (
   })
   return Effect.andThen(
     hasChanged,
-    Stream.tick("100 millis").pipe(
+    Stream.tick("40 millis").pipe(
       Stream.filterEffect(() => hasChanged),
       // Replayed, because the first poll may come before the first subscriber.
       Stream.share({ capacity: 1, strategy: "sliding", replay: 1 })

@@ -42,10 +42,13 @@ export const makeWatch = ({ closed, fork, store }: Watched) => {
     reader.poke()
     const ofRun = readers.get(runId) ?? new Set()
     readers.set(runId, ofRun.add(reader))
-    const unlisten = listen(store, () => reader.poke(), fork)
+    const listener = { runId, isWaiting: () => reader.isWaiting, onChange: () => reader.poke() }
+    const listening = listen(store, listener, fork)
+    reader.onWait = listening.resume
     const stop = () => {
       unlink()
-      unlisten()
+      reader.onWait = undefined
+      listening.stop()
       ofRun.delete(reader)
       if (ofRun.size === 0) readers.delete(runId)
     }

@@ -103,7 +103,12 @@ export interface EventsOptions {
 /** A type with its ids as plain strings instead of brands. */
 export type PlainIds<Filter> = { readonly [Key in keyof Filter]: Unbranded<Filter[Key]> }
 
-type Unbranded<Value> = Value extends Brand<string> ? string : Value
+type Unbranded<Value> =
+  Value extends Brand<string>
+    ? string
+    : Value extends ReadonlyArray<Brand<string>>
+      ? ReadonlyArray<string>
+      : Value
 
 /** The options of a conductor's `dispatch`. */
 export interface ConductorDispatchOptions extends Pick<

@@ -178,7 +178,7 @@ export const emit = (
   cause?: Cause.Cause<unknown>
 ): void => emitRoot(drive, path.length === 0 ? event : wrap(event, path), cause)
 
-/** Whether the run may have waited, or an authorisation may have changed, before this event. */
+/** Whether the run may have waited, or an authorization may have changed, before this event. */
 const isWait = (event: RunEvent): boolean => {
   const { _tag } = event._tag === "child.advanced" ? unwrap(event).event : event
   return _tag === "request.decided" || _tag === "run.resumed" || _tag === "grant.revoked"

@@ -29,7 +29,7 @@ interface Owner<E> {
 
 /** The tasks of one drive, by name. The name of a sub-agent's task is the id of the call that started it. */
 export class Tasks<E> {
-  /** Serialise commits, and the taking of mail. */
+  /** Serialize commits, and the taking of mail. */
   readonly commits = Semaphore.makeUnsafe(1)
   readonly mail = Semaphore.makeUnsafe(1)
   private readonly drive: Owner<E>

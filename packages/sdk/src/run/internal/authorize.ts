@@ -1,5 +1,5 @@
 /**
- * Checks a call's authorisation again right before its body starts.
+ * Checks a call's authorization again right before its body starts.
  *
  * A call that was approved, covered by a grant or allowed may have waited since: behind another call, for a decision, or over a deploy.
  * The tool's definition, the decided arguments, the grant, the policies and the tool's approval rule are checked again. If one of them no
@@ -23,7 +23,7 @@ import { askRule, strictest } from "./judgeCall.ts"
 import { shownOf } from "./openRequest.ts"
 import { type ToolEntry } from "./userCalls.ts"
 
-/** A call whose authorisation is checked. */
+/** A call whose authorization is checked. */
 export interface Judging {
   readonly run: AgentRun
   readonly call: ToolCall
@@ -32,12 +32,12 @@ export interface Judging {
   readonly mayHaveRun: boolean
 }
 
-/** The authorisation of a call right before its body. */
+/** The authorization of a call right before its body. */
 export type Standing =
   | { readonly _tag: "holds" }
   /** The tool or the arguments have changed: the call is classified again. */
   | { readonly _tag: "changed"; readonly reason: string }
-  /** The authorisation is no longer in force: the call is judged again. */
+  /** The authorization is no longer in force: the call is judged again. */
   | { readonly _tag: "lapsed"; readonly reason: string }
   /** A policy denies the call. */
   | { readonly _tag: "denied"; readonly message: string }
@@ -63,7 +63,7 @@ export const isEdited = (run: AgentRun, call: ToolCall): boolean => {
   return decision?._tag === "approve" && decision.arguments !== undefined
 }
 
-/** Checks a call's authorisation. Returns `undefined` if the run was stopped meanwhile. `value` decodes the argument of the tool's rule. */
+/** Checks a call's authorization. Returns `undefined` if the run was stopped meanwhile. `value` decodes the argument of the tool's rule. */
 export function* authorize(
   judging: Judging,
   value: () => Effect.Effect<unknown, unknown>

@@ -24,7 +24,7 @@ import type { JournalError } from "./Journal.ts"
 import { foldDecisions } from "./mailEvents.ts"
 import { redactEvent } from "./redact.ts"
 
-/** Commits the staged events, then publishes them. Commits are serialised: after a flush, every event staged before it is stored. */
+/** Commits the staged events, then publishes them. Commits are serialized: after a flush, every event staged before it is stored. */
 export const flush = (drive: Drive): Effect.Effect<void, JournalError> =>
   Effect.suspend(() => {
     if (drive.staged.length === 0) return Effect.void

@@ -1,5 +1,5 @@
 /**
- * Prepares a call for its body: finds its tool, decodes its arguments, and checks its authorisation again.
+ * Prepares a call for its body: finds its tool, decodes its arguments, and checks its authorization again.
  *
  * The body receives the value that was decoded when the call was classified, as its request showed it. A call whose tool or arguments have
  * changed is classified again and opens a new request. A call whose grant or policy no longer allows it is judged again. Neither starts in

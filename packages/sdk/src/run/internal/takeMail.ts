@@ -44,7 +44,7 @@ export const takeMailInTask = Effect.fnUntraced(function* (drive: Drive) {
 
 type Ending = Mail["messages"][number] & { readonly to: RunId }
 
-/** Folds the mail, except messages that end a sub-agent, which are returned. Serialised, so that no mail is folded twice. */
+/** Folds the mail, except messages that end a sub-agent, which are returned. Serialized, so that no mail is folded twice. */
 const take = (drive: Drive): Effect.Effect<Taken, JournalError> =>
   drive.isAlone() ? folding(drive) : drive.tasks.mail.withPermit(folding(drive))
 

@@ -42,7 +42,7 @@ const sizeOfPart = (part: ModelPart): number => {
   }
 }
 
-/** The size of a payload, which a provider may fill with any value; 0 if it cannot be serialised. */
+/** The size of a payload, which a provider may fill with any value; 0 if it cannot be serialized. */
 const sizeOfPayload = (payload: unknown): number => {
   if (payload === undefined) return 0
   try {

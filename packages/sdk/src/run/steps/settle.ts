@@ -68,7 +68,7 @@ const only = <A>(items: ReadonlyArray<A>, fits: (item: A) => boolean): ReadonlyA
   items.every(fits) ? items : items.filter(fits)
 
 /**
- * The calls to start now. If an authorisation may lapse while others run, only as many as run at once; the rest are judged when their
+ * The calls to start now. If an authorization may lapse while others run, only as many as run at once; the rest are judged when their
  * turn comes.
  */
 const dueOf = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): ReadonlyArray<ToolCallId> => {
@@ -93,7 +93,7 @@ const runBodies = (run: AgentRun, started: ReadonlyArray<Prepared>): Effect.Effe
     () => mayGoOn(run)
   )
 
-/** Whether the authorisation of a call may lapse while others run: it has a grant, a timed policy, or an approval rule. */
+/** Whether the authorization of a call may lapse while others run: it has a grant, a timed policy, or an approval rule. */
 const mayLapse = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): boolean =>
   isTimed(run) ||
   callIds.some((callId) => {

@@ -34,6 +34,11 @@ const length: Kind = {
     Option.isSome(Duration.fromInput(value as Duration.Input))
 }
 
+const runIds: Kind = {
+  takes: "a list of at most 1,000 strings",
+  is: (value) => strings.is(value) && (value as ReadonlyArray<string>).length <= 1000
+}
+
 const page = { limit: amount, after: string }
 const filters = {
   grants: { runId: string, sessionId: string, grantId: string, tool: string, agent: string, ...page },
@@ -47,7 +52,7 @@ const filters = {
     expiresBefore: time,
     ...page
   },
-  list: { sessionId: string, agent: string, status: string, ...page },
+  list: { runIds, sessionId: string, agent: string, status: string, ...page },
   ready: { agents: strings, ...page },
   events: { from: amount, limit: amount }
 }

@@ -195,8 +195,8 @@ describe("options", () => {
   })
 
   it("list the known keys when no key is similar", () => {
-    const [misfit] = misfits({ colour: 1 }, keysOf(["limits", "policy", "~own"]), "it")
-    assert.strictEqual(misfit?.problem, 'there is no "colour" in it (there are limits, policy)')
+    const [misfit] = misfits({ color: 1 }, keysOf(["limits", "policy", "~own"]), "it")
+    assert.strictEqual(misfit?.problem, 'there is no "color" in it (there are limits, policy)')
     assert.isUndefined(misfit?.nearest)
   })
 

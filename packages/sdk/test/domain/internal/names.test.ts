@@ -16,7 +16,7 @@ describe("a reserved name", () => {
     ],
     ["with digits and a capital I", ["p0licy", "po1icy", "PoIicy", "exp1ry"]]
   ] as const) {
-    it(`is recognised ${how}`, () => {
+    it(`is recognized ${how}`, () => {
       for (const name of names) assert.isTrue(isReserved(name), JSON.stringify(name))
     })
   }

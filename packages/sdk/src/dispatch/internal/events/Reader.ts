@@ -93,6 +93,8 @@ export class Reader<A> {
   private wake: (() => void) | undefined
   /** Whether the source may have more than what was pushed. */
   isStale = false
+  /** Called when its consumer begins to wait. */
+  onWait: (() => void) | undefined
 
   constructor(buffer: Buffer<A>) {
     this.buffer = buffer
@@ -120,6 +122,11 @@ export class Reader<A> {
     return this.buffer.take()
   }
 
+  /** Whether its consumer waits. */
+  get isWaiting(): boolean {
+    return this.wake !== undefined
+  }
+
   get ended(): boolean {
     return this.isOver
   }
@@ -130,6 +137,7 @@ export class Reader<A> {
       this.wake = undefined
       resume(Effect.void)
     }
+    this.onWait?.()
     return Effect.sync(() => {
       this.wake = undefined
     })

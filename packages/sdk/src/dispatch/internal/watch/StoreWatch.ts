@@ -19,7 +19,7 @@ type Store = RunStore["Service"]
 export interface Watched {
   readonly runId: RunId
   readonly runtime: Runtime
-  /** Whether another process drives it. Most commits of a drive send no notification. */
+  /** Whether another process drives it. */
   readonly isElsewhere: boolean
   /** Called when the run is ready. */
   readonly onReady: () => void
@@ -29,15 +29,38 @@ export interface Watched {
   readonly onRemoved: () => void
 }
 
-/** The watch of one store. */
+/** A reader of a run's events. */
+export interface Listener {
+  readonly runId: RunId
+  /** Whether its consumer waits for the next update. The run's head is read only then. */
+  readonly isWaiting: () => boolean
+  /** Called when the store may have more than what the reader has read. */
+  readonly onChange: () => void
+}
+
+/** The subscription of a listener. One whose consumer stays away ends by itself. */
+export interface Listening {
+  /** Subscribes again, if the subscription has ended. */
+  readonly resume: () => void
+  readonly stop: () => void
+}
+
+/** The watches of one store. */
 interface StoreWatch {
   readonly watched: Set<Watched>
-  readonly listeners: Set<() => void>
-  /** The time of the last call of the listeners. */
-  calledAt: number
-  /** The index of the held run at which the next look begins. */
+  readonly listeners: Set<ListenerState>
+  /** Wakes the fiber that reads the heads for the listeners, once it runs. */
+  wakeListeners: () => void
+  /** The index of the held run with which the next look begins. */
   at: number
   fiber: Fiber.Fiber<unknown, unknown> | undefined
+}
+
+interface ListenerState extends Listener {
+  /** The head at the last look, as a key; `undefined` before the first. */
+  seen: string | undefined
+  /** The time since which its consumer has been busy. */
+  busySince: number | undefined
 }
 
 type Fork = (effect: Effect.Effect<unknown>) => Fiber.Fiber<unknown, unknown>
@@ -45,62 +68,80 @@ type Fork = (effect: Effect.Effect<unknown>) => Fiber.Fiber<unknown, unknown>
 const watches = new WeakMap<Store, StoreWatch>()
 
 /** Watches a run. Returns a function that stops it. */
-export const watch = (store: Store, watched: Watched, fork: Fork): (() => void) =>
-  join(store, fork, ({ watched }) => watched, watched)
+export const watch = (store: Store, watched: Watched, fork: Fork): (() => void) => {
+  const it = watchOf(store)
+  it.watched.add(watched)
+  start(store, it, fork)
+  return () => {
+    it.watched.delete(watched)
+    stopIfUnused(it)
+  }
+}
 
-/**
- * Calls `listener` when the runs of a store may have changed, at most every {@link callEveryMs}, and at each poll. Returns a function that
- * removes it.
- */
-export const listen = (store: Store, listener: () => void, fork: Fork): (() => void) =>
-  join(store, fork, ({ listeners }) => listeners, listener)
+/** Calls a listener when its run has changed in the store, and at the first look. */
+export const listen = (store: Store, listener: Listener, fork: Fork): Listening => {
+  const it = watchOf(store)
+  const state: ListenerState = { ...listener, seen: undefined, busySince: undefined }
+  const resume = () => {
+    if (it.listeners.has(state)) return
+    state.seen = undefined
+    state.busySince = undefined
+    it.listeners.add(state)
+    start(store, it, fork)
+    it.wakeListeners()
+  }
+  resume()
+  return {
+    resume,
+    stop: () => {
+      it.listeners.delete(state)
+      stopIfUnused(it)
+    }
+  }
+}
 
-const join = <A>(store: Store, fork: Fork, of: (it: StoreWatch) => Set<A>, one: A): (() => void) => {
+const watchOf = (store: Store): StoreWatch => {
   const it = watches.get(store) ?? {
     watched: new Set(),
     listeners: new Set(),
-    calledAt: -Infinity,
+    wakeListeners: () => {},
     at: 0,
     fiber: undefined
   }
   watches.set(store, it)
-  of(it).add(one)
+  return it
+}
+
+const start = (store: Store, it: StoreWatch, fork: Fork): void => {
   it.fiber ??= fork(looking(store, it))
-  return () => {
-    of(it).delete(one)
-    if (it.watched.size > 0 || it.listeners.size > 0) return
-    it.fiber?.interruptUnsafe()
-    it.fiber = undefined
-  }
+}
+
+const stopIfUnused = (it: StoreWatch): void => {
+  if (it.watched.size > 0 || it.listeners.size > 0) return
+  it.fiber?.interruptUnsafe()
+  it.fiber = undefined
+  it.wakeListeners = () => {}
 }
 
 const looking = Effect.fnUntraced(function* (store: Store, it: StoreWatch) {
   const wake = yield* Queue.sliding<void>(1)
+  const wakeListeners = yield* Queue.sliding<void>(1)
+  it.wakeListeners = () => void Queue.offerUnsafe(wakeListeners, undefined)
+  const wakeAll = Effect.andThen(Queue.offer(wakeListeners, undefined), Queue.offer(wake, undefined))
   // If the notifications end or fail, the polls continue.
-  const notified = Effect.exit(
-    Stream.runForEach(store.changes, () =>
-      Effect.andThen(callListeners(it, callEveryMs), Queue.offer(wake, undefined))
-    )
-  )
+  const notified = Effect.exit(Stream.runForEach(store.changes, () => wakeAll))
   const ticks = Effect.forever(
     Effect.andThen(
       Effect.suspend(() => Effect.sleep(pollMs(it))),
-      Effect.andThen(callListeners(it, 0), Queue.offer(wake, undefined))
+      wakeAll
     )
   )
-  const look = Effect.andThen(Queue.take(wake), lookAt(store, it))
-  return yield* Effect.all([notified, ticks, Effect.forever(look)], { concurrency: "unbounded" })
-})
-
-/** The minimal interval of calls. A notification does not name a run, so each call costs every listener a read. */
-const callEveryMs = 250
-
-const callListeners = (it: StoreWatch, afterMs: number): Effect.Effect<void> =>
-  Effect.map(Clock.currentTimeMillis, (now) => {
-    if (now - it.calledAt < afterMs) return
-    it.calledAt = now
-    for (const listener of it.listeners) listener()
+  const look = Effect.andThen(Queue.take(wake), lookAtWatched(store, it))
+  const lookForListeners = Effect.andThen(Queue.take(wakeListeners), spaced(lookAtListened(store, it)))
+  return yield* Effect.all([notified, ticks, Effect.forever(look), Effect.forever(lookForListeners)], {
+    concurrency: "unbounded"
   })
+})
 
 /** The poll interval, for changes that send no notification. */
 const pollMs = ({ listeners, watched }: StoreWatch): number => {
@@ -109,10 +150,55 @@ const pollMs = ({ listeners, watched }: StoreWatch): number => {
   return 2000
 }
 
+/** The minimal pause between two looks for the listeners. */
+const leastPauseMs = 40
+
+/** Pauses after a look, for nine times as long as it took: however many listeners there are, their looks take a tenth of the time. */
+const spaced = Effect.fnUntraced(function* (look: Effect.Effect<void>) {
+  const before = yield* Clock.currentTimeMillis
+  yield* look
+  const took = (yield* Clock.currentTimeMillis) - before
+  yield* Effect.sleep(Math.max(leastPauseMs, 9 * took))
+})
+
+/** How long a consumer may be busy before its subscription ends: it may never come back. */
+const longestBusyMs = 5000
+
+const lookAtListened = Effect.fnUntraced(
+  function* (store: Store, it: StoreWatch) {
+    const now = yield* Clock.currentTimeMillis
+    const waiting: Array<ListenerState> = []
+    for (const listener of it.listeners) {
+      if (listener.isWaiting()) {
+        listener.busySince = undefined
+        waiting.push(listener)
+      } else {
+        // It reads the head itself, when its consumer comes back.
+        listener.onChange()
+        listener.busySince ??= now
+        if (now - listener.busySince >= longestBusyMs) it.listeners.delete(listener)
+      }
+    }
+    stopIfUnused(it)
+    const heads = yield* readHeads(
+      store,
+      waiting.map(({ runId }) => runId)
+    )
+    for (const listener of waiting) {
+      const head = heads.get(listener.runId)
+      const key = head === undefined ? "removed" : `${head.revision} ${head.status}`
+      if (key === listener.seen || !it.listeners.has(listener)) continue
+      listener.seen = key
+      listener.onChange()
+    }
+  },
+  Effect.catchCause((cause) => warn(cause))
+)
+
 /** The minimal number of heads of held runs that are read in one look. All are read within twenty looks. */
 const headsAtOnce = 100
 
-const lookAt = Effect.fnUntraced(
+const lookAtWatched = Effect.fnUntraced(
   function* (store: Store, it: StoreWatch) {
     if (it.watched.size === 0) return
     const needWorker = yield* ready(store, it)
@@ -122,19 +208,43 @@ const lookAt = Effect.fnUntraced(
     const from = it.at < held.length ? it.at : 0
     it.at = from + count
     const others = [...it.watched].filter(({ isElsewhere }) => isElsewhere)
-    for (const one of [...others, ...held.slice(from, from + count)]) {
+    const looked = [...others, ...held.slice(from, from + count)]
+    const heads = yield* readHeads(
+      store,
+      looked.map(({ runId }) => runId)
+    )
+    for (const one of looked) {
       if (!it.watched.has(one)) continue
-      const head = yield* Effect.catchTag(store.head(one.runId), "RunNotFound", () =>
-        Effect.succeed(undefined)
-      )
+      // One that the list leaves out may be damaged.
+      const head = heads.get(one.runId) ?? (yield* headOf(store, one.runId))
       if (!it.watched.has(one)) continue
       if (head === undefined) one.onRemoved()
       else one.onHead(head)
     }
   },
-  // The next look may succeed.
-  Effect.catchCause((cause) => Effect.logWarning("The watched runs could not be read from the store.", cause))
+  Effect.catchCause((cause) => warn(cause))
 )
+
+// The next look may succeed.
+const warn = (cause: unknown) =>
+  Effect.logWarning("The watched runs could not be read from the store.", cause)
+
+const headOf = (store: Store, runId: RunId) =>
+  Effect.catchTag(store.head(runId), "RunNotFound", () => Effect.succeed(undefined))
+
+/** The heads of the runs that can be read. */
+const readHeads = Effect.fnUntraced(function* (store: Store, runIds: ReadonlyArray<RunId>) {
+  const distinct = [...new Set(runIds)]
+  const heads = new Map<RunId, RunHead>()
+  for (let start = 0; start < distinct.length; start += mostHeads) {
+    const page = distinct.slice(start, start + mostHeads)
+    for (const head of yield* store.list({ runIds: page, limit: mostHeads })) heads.set(head.runId, head)
+  }
+  return heads
+})
+
+/** The size of the largest page of a list. */
+const mostHeads = 1000
 
 /** The ready runs of the agents of the watched runs. */
 const ready = Effect.fnUntraced(function* (store: Store, { watched }: StoreWatch) {

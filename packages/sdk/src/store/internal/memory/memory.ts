@@ -21,6 +21,7 @@ import {
 import type {
   Checkpoint,
   Lease,
+  ListFilter,
   NewCheckpoint,
   PendingRequest,
   ReadyRun,
@@ -157,6 +158,11 @@ export const makeMemory = (): RunStorePort => {
     }
     return Result.fail(new RequestNotFound({ requestId }))
   }
+
+  const selectedRuns = (runIds: ListFilter["runIds"]): ReadonlyArray<Run> =>
+    runIds === undefined
+      ? Array.from(runs.values())
+      : Array.from(new Set(runIds)).flatMap((runId) => runs.get(runId) ?? [])
 
   const allPending = (): Array<PendingRequest> =>
     Array.from(runs.values()).flatMap((run) =>
@@ -367,7 +373,7 @@ export const makeMemory = (): RunStorePort => {
     list: (filter = {}) =>
       atomically((now) => {
         const after = filter.after === undefined ? undefined : runs.get(filter.after)
-        const found = Array.from(runs.values()).filter(
+        const found = selectedRuns(filter.runIds).filter(
           ({ agent, sessionId, status }) =>
             (filter.sessionId ?? sessionId) === sessionId &&
             (filter.agent ?? agent) === agent &&

@@ -161,8 +161,9 @@ export const makeCatalogue = (
     )
 
   const listed = Effect.fnUntraced(function* (filter: ListFilter, size: number, skip: number) {
-    const { agent, sessionId: session_id, status } = filter
+    const { agent, runIds, sessionId: session_id, status } = filter
     const conditions = [
+      ...(runIds === undefined ? [] : [sql.in("run_id", padded(runIds))]),
       ...equalTo(access, { session_id, agent, status }),
       ...(yield* afterCursor(access, filter.after, { ...runsBy, time: "created_at", order: "<" }))
     ]
@@ -282,12 +283,14 @@ export const makeCatalogue = (
     }),
 
     list: (filter = {}) =>
-      page({
-        operation: "list",
-        limit: pageSize(filter.limit),
-        rows: (size, skip) => listed(filter, size, skip),
-        kind: headKind
-      }),
+      filter.runIds?.length === 0
+        ? Effect.succeed([])
+        : page({
+            operation: "list",
+            limit: pageSize(filter.limit),
+            rows: (size, skip) => listed(filter, size, skip),
+            kind: headKind
+          }),
 
     ready: Effect.fnUntraced(function* (filter = {}) {
       if (filter.agents?.length === 0) return []
@@ -341,6 +344,12 @@ export const eraseContents = Effect.fnUntraced(function* (
   yield* sql`DELETE FROM fermata_journal WHERE ${journalOf(runId)}`
   yield* checkpoints.erase(runId)
 })
+
+/** The ids, with the last one repeated up to a power of two: each length of a list is a statement of its own, which is compiled. */
+const padded = (runIds: ReadonlyArray<RunId>): ReadonlyArray<RunId> => {
+  const length = 2 ** Math.ceil(Math.log2(runIds.length))
+  return [...runIds, ...Array.from({ length: length - runIds.length }, () => runIds.at(-1)!)]
+}
 
 const runsBy = { table: "fermata_runs", id: "run_id" }
 

@@ -67,7 +67,7 @@ export class EffectRepeated extends Schema.TaggedError<EffectRepeated>()("Effect
       sentence`after ${first} s and after ${second} s${inAttempts}; ${crashedAt(this.crashes)}. ` +
       (one === two
         ? "One execution of the body caused it twice: give each effect its own key, or cause it once."
-        : "The body ran again and the key was not recognised: pass the key to the service that causes the effect, or do not declare the tool idempotent.")
+        : "The body ran again and the key was not recognized: pass the key to the service that causes the effect, or do not declare the tool idempotent.")
     )
   }
 }
@@ -81,7 +81,7 @@ export class EffectUnproven extends Schema.TaggedError<EffectUnproven>()("Effect
   override get message() {
     return (
       sentence`${this.tool} is declared idempotent and ran again with the key ${this.key}; ${crashedAt(this.crashes)}. ` +
-      sentence`It is unknown whether its effect happened twice: record the effect in the tool's fake with effects.record("${this.tool}", key), or with effects.once if the service recognises the key.`
+      sentence`It is unknown whether its effect happened twice: record the effect in the tool's fake with effects.record("${this.tool}", key), or with effects.once if the service recognizes the key.`
     )
   }
 }

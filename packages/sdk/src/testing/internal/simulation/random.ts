@@ -2,7 +2,7 @@
 export const generator = (seed: number): (() => number) => {
   let state = (Math.abs(Math.trunc(seed)) % 2147483646) + 1
   const next = () => (state = (state * 16807) % 2147483647) / 2147483647
-  // Skips the first numbers, which are similar for neighbouring seeds.
+  // Skips the first numbers, which are similar for neighboring seeds.
   for (let i = 0; i < 3; i++) next()
   return next
 }

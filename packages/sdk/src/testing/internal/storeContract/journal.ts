@@ -204,6 +204,17 @@ export const journal = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* listed(store, { limit: 0 }), [])
   })
 
+  test("lists the runs with the given ids, and no others", function* (store) {
+    for (const runId of [a, b, c]) yield* started(store, runId)
+    assert.deepStrictEqual(yield* listed(store, { runIds: [a, run("missing"), c, a, b] }), [c, b, a])
+    assert.deepStrictEqual(yield* listed(store, { runIds: [b, c, a], limit: 2 }), [c, b])
+    assert.deepStrictEqual(yield* listed(store, { runIds: [b], status: "held" }), [])
+    assert.deepStrictEqual(yield* listed(store, { runIds: [] }), [])
+    const many = Array.from({ length: 1001 }, (_, index) => run(`r${index}`))
+    assert.deepStrictEqual(yield* listed(store, { runIds: many.slice(1) }), [])
+    yield* fails(store.list({ runIds: many }), "RunStoreError")
+  })
+
   test("lists runs by session, agent and status", function* (store) {
     yield* started(store, a, { sessionId: session("one"), status: "held" })
     yield* started(store, b, { sessionId: session("two"), agent: "other" })
