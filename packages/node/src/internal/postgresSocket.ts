@@ -1,9 +1,10 @@
 /**
- * Sockets to a Postgres server that notice silence.
+ * Sockets to a Postgres server that fail after a silence of both sides.
  *
- * A frozen server and a network that drops every packet leave a connection open and silent. TCP keepalive does not notice the first, and
- * notices neither while a write is not acknowledged; the driver waits for an answer without a limit. Such a socket fails like a broken
- * one, so that the driver ends its statement and the pool makes another connection.
+ * A frozen server and a network that drops every packet leave a connection open and silent. TCP keepalive does not notice a frozen server,
+ * and while a write is unacknowledged it does not notice a dead network either; the driver waits for an answer without a limit. A socket
+ * on which neither side has sent anything for a given time fails like a broken one: the driver ends its statement, and the pool makes
+ * another connection.
  */
 import * as Net from "node:net"
 import type * as PgConnection from "@effect/sql-pg/PgConnection"

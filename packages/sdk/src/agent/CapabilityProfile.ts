@@ -1,9 +1,10 @@
 /**
- * A capability profile: a named restriction of what an agent may do, as data.
+ * A capability profile: a named selection from what an agent may do, as data, with settings that replace the agent's own.
  *
- * An agent's definition lists its tools and sub-agents; a profile selects from them. The selection applies to the whole tree of agents,
- * so that neither a sub-agent nor an agent that takes the conversation over can do more than the profile permits. A runtime has a list of
- * profiles, starts with one, and can change to another between turns (`reconfigureRuntime`).
+ * An agent's definition lists its tools and sub-agents; a profile selects from them, and can never add one. Its policy, limits, model and
+ * instructions replace or extend the agent's, and may be looser. The selection applies to the whole tree of agents, so that neither a
+ * sub-agent nor an agent that takes the conversation over can do more than the profile permits. A runtime has a list of profiles, starts
+ * with one, and can change to another between turns (`reconfigureRuntime`).
  *
  * @since 0.1.0
  */

@@ -1,9 +1,10 @@
 /**
  * Budgets: what a run has spent, what it has reserved for its sub-agents, and what is available.
  *
- * If a sub-agent has a token or cost budget of its own, the runs above it reserve that amount. The reservation begins with the
- * sub-agent's first event, in the step that starts it, so that two sub-agents cannot be promised the same amount. It ends with the
- * sub-agent, and the unused part is available again. A sub-agent without a budget of its own spends what is available above it.
+ * If a sub-agent has a token or cost budget of its own, that amount, reduced to what is available, is reserved in the nearest run above
+ * that has such a budget; the runs above that one have reserved its whole budget. The reservation begins with the sub-agent's first event,
+ * in the step that starts it, so that two sub-agents cannot be promised the same amount. It ends with the sub-agent, and the unused part is
+ * available again. A sub-agent without a budget of its own spends what is available above it.
  *
  * @since 0.1.0
  */

@@ -11,7 +11,7 @@ import { ApprovalPolicy } from "./ApprovalPolicy.ts"
 import { canonicalJson } from "./internal/json.ts"
 import { LimitChanges } from "./Limits.ts"
 
-/** The options that a run was started with; empty if none were given. */
+/** The policy and the limits that a caller gave to a run, and the policy of its capability profile; empty if there are none. */
 export const StartOptions = Schema.Struct({
   /** The caller's policy. */
   policy: Schema.optionalKey(ApprovalPolicy),

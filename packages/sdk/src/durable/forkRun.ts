@@ -108,7 +108,7 @@ export const forkRun: <Output>(
     return yield* toResult<Output>(runtime, state)
   }, turnOnFailure)
 
-/** A revision of a run at which a turn ended, where a fork can start. */
+/** A revision of a run at which a turn ended: a good start for a fork, which can start at any revision of the run. */
 export interface RewindPoint {
   readonly revision: Revision
   readonly at: Timestamp

@@ -82,7 +82,7 @@ export class QuotaExhausted extends Schema.TaggedError<QuotaExhausted>()("QuotaE
   readonly isRetryable = false
 }
 
-/** The reason of a {@link ModelError}. Its tag says what a caller can do. */
+/** The cause of a {@link ModelError}. Whether a retry can help is the error's `isRetryable`, not a property of the tag. */
 export const Reason = Schema.Union([
   RateLimited,
   ProviderFault,

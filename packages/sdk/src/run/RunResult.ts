@@ -45,7 +45,10 @@ export interface Cancelled extends Fields {
   readonly calls: ReadonlyArray<CallReport>
 }
 
-/** A budget was exhausted, or the model or the program's own code failed. The state can be continued. */
+/**
+ * The run failed. `error` says why: a budget, the model, a defect in the program's own code or in the drive, or repeated losses of the
+ * processes that drove it. The state can be continued once the cause is removed.
+ */
 export interface Failed extends Fields {
   readonly status: "error"
   readonly error: RunError

@@ -58,7 +58,7 @@ export interface ScriptedAnswer {
   readonly hang?: boolean
 }
 
-/** An entry of a script: a text, a response, or a function of the request. */
+/** One entry of a script: a text, a response, or a function that makes either from the request. */
 export type Script = string | ScriptedAnswer | ((request: ModelRequest) => string | ScriptedAnswer)
 
 /**

@@ -14,7 +14,10 @@ export interface Owned {
   readonly close: (reason: string) => Effect.Effect<void>
 }
 
-/** The handles of one scope, and the tokens that suspend the stored runs among them. */
+/**
+ * The handles of one scope, with two tokens that all its stored runs share: `soon` asks them to suspend, `now` stops what still runs after
+ * the drain time.
+ */
 export interface Owner {
   readonly owned: Set<Owned>
   readonly suspension: Suspension

@@ -7,7 +7,10 @@ import { text } from "../Message.ts"
 import type { RunState } from "../RunState.ts"
 import { appendUser, closeCalls, closeRequest, deliverQueued, deliverMessage, type Event } from "./turn.ts"
 
-/** Records that a sub-agent has used a budget up. Work in progress ends first; then its model is asked to summarise. */
+/**
+ * Records that a sub-agent has used up a budget of this run. Sub-agents and released calls that can go on finish first; then the model of
+ * this run is asked to summarize.
+ */
 export const exhausted = (state: RunState, { budget, limit }: Event<"budget.exhausted">): RunState =>
   state.wrappingUp === undefined ? { ...state, wrappingUp: { budget, limit, due: true } } : state
 

@@ -1,5 +1,5 @@
 /**
- * Finds released calls: those that a decision permits to run and that are not settled.
+ * Finds released calls: those that a decision, an approval or a retry, permits to run. A call released by a retry had started before.
  */
 import { isSettled, type RequestRecord, type RunState, type ToolCall } from "../RunState.ts"
 

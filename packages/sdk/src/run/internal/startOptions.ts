@@ -11,7 +11,10 @@ import { AgentNotFound } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { StartOptions } from "../../domain/StartOptions.ts"
 
-/** The limits and the policy that a caller may give to a new run. They override the agent's and the inherited ones. */
+/**
+ * The limits and the policy that a caller may give to a new run. Limits replace, field by field, the agent's and those of the run that
+ * the new one continues. The policy replaces the inherited one, the prompted agent's and the profile's; other agents keep their own, too.
+ */
 export interface LimitsAndPolicy {
   readonly limits?: LimitChanges
   readonly policy?: ApprovalPolicy

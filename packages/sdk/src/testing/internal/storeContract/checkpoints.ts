@@ -1,5 +1,6 @@
 /**
- * The contract of checkpoints: they are stored with their runs, used by the runs that build on these, and deleted with them.
+ * The contract of checkpoints. The checkpoint of a run is stored when the run is parked, or when a later run is created on it. The run and
+ * the runs that build on it load it. It is deleted with its run.
  */
 import * as Effect from "effect/Effect"
 import type { RunId } from "../../../domain/Id.ts"

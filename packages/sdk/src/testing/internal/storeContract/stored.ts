@@ -77,7 +77,7 @@ export const heldOn = Effect.fnUntraced(function* (
 export const claimed = (store: Store, runId: Id.RunId, owner = "me") =>
   store.claim({ runId, owner, ttl: "1 hour" })
 
-/** Claims a run and releases it. A copy that was claimed once is not replaced by an archive. */
+/** Claims a run and releases the lease. `restore` does not replace a stored copy that was claimed once. */
 export const touched = (store: Store, runId: Id.RunId) => Effect.flatMap(claimed(store, runId), store.release)
 
 /** Runs all attempts concurrently. Returns the results of those that succeed. */
