@@ -33,7 +33,7 @@ const unasked = (state: RunState): RunState => ({
 const wrapUpText = (budget: Limits.Budget): string =>
   `The ${budget} budget is used up. No tool can be called any more. Say what has been achieved, what is left to do, and what whoever goes on should know.`
 
-/** Lets a run continue whose budget was raised after its model was asked to summarise. */
+/** Lets a run continue whose budget was raised after its model was asked to summarize. */
 const unwrapUp = (state: RunState, at: number): RunState => {
   const { wrappingUp, ...rest } = state
   if (wrappingUp === undefined) return state
