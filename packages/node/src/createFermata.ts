@@ -5,12 +5,16 @@
  */
 import { homedir } from "node:os"
 import { Fermata, type RunStore, type RunStoreError, Scrubber } from "@fermata/sdk"
-import type * as Layer from "effect/Layer"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as SqliteStore from "./SqliteStore.ts"
 
 /** Options of `createFermata`. */
 export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "store"> {
-  /** A SQLite file (default: `fermata.db` in the working directory), `:memory:`, or any layer with a `RunStore`. */
+  /**
+   * A SQLite file (default: `fermata.db` in the working directory), `:memory:`, the URL of a Postgres database (`postgres://…`), or any
+   * layer with a `RunStore`.
+   */
   readonly store?: string | Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
 }
 
@@ -39,14 +43,26 @@ export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "stor
  * @since 0.1.0
  */
 export const createFermata = async (options: CreateFermataOptions): Promise<Fermata.Fermata> => {
+  // Refused as it was given.
+  if (typeof options !== "object" || options === null) return Fermata.make(options)
   const {
     scrubber = Scrubber.make({ paths: [{ path: homedir(), show: "~" }] }),
     store = "fermata.db",
     ...rest
-  } = options ?? {}
-  return Fermata.make({
-    ...rest,
-    scrubber,
-    store: typeof store === "string" ? SqliteStore.layer({ filename: store }) : store
-  })
+  } = options
+  return Fermata.make({ ...rest, scrubber, store: typeof store === "string" ? layerOf(store) : store })
 }
+
+const layerOf = (store: string): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> => {
+  if (/^postgres(ql)?:/i.test(store)) return layerPostgres(store)
+  return SqliteStore.layer({ filename: store })
+}
+
+/** The driver is loaded when the store is opened. */
+const layerPostgres = (url: string) =>
+  Layer.unwrap(
+    Effect.map(
+      Effect.promise(() => import("./PostgresStore.ts")),
+      ({ layer }) => layer({ url })
+    )
+  )

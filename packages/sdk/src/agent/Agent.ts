@@ -8,7 +8,9 @@
  */
 import * as Result from "effect/Result"
 import * as ApprovalPolicy_ from "../domain/ApprovalPolicy.ts"
+import { kindOf } from "../domain/internal/untyped.ts"
 import type { AnyTool, Inferred, Tool } from "../tool/Tool.ts"
+import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { Agent, AgentOptions, Any } from "./AgentDefinition.ts"
 import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
 
@@ -55,9 +57,16 @@ export const make = <
     readonly handoffs?: Handoffs | (() => Handoffs)
   } & Pick<AgentOptions<Instructions, Output>, "instructions"> = {}
 ): Agent<Needs<Tools, SubAgents, Handoffs, Instructions>, Output> => {
-  const problem = definitionProblem(String(name), options)
+  if (typeof name !== "string" || name === "") {
+    const given = name === "" ? "an empty one" : kindOf(name)
+    throw new AgentDefinitionError({
+      agent: "",
+      problem: `its name is the first argument, a string, and ${given} was given`
+    })
+  }
+  const problem = definitionProblem(name, options)
   if (problem !== undefined) throw problem
-  const policy = definedPolicy(String(name), options.policy ?? ApprovalPolicy_.ask)
+  const policy = definedPolicy(name, options.policy ?? ApprovalPolicy_.ask)
   if (Result.isFailure(policy)) throw policy.failure
   type R = Needs<Tools, SubAgents, Handoffs, Instructions>
   return { name, options: options as AgentOptions<R, Output>, policy: policy.success }

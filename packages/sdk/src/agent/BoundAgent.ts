@@ -21,7 +21,7 @@ import type * as Agent from "./Agent.ts"
 import type { BoundAgent, Entry, SubAgent } from "./Entry.ts"
 import { extensions } from "./internal/agentTools.ts"
 import { checkTool, toolName, toolNameRule } from "./internal/checkTool.ts"
-import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
+import { definedPolicy, definitionProblem, handoffsOf } from "./internal/definitionOptions.ts"
 
 export type { BoundAgent, Entry, SubAgent } from "./Entry.ts"
 
@@ -50,7 +50,27 @@ export const make = (
   agent: Agent.Any,
   /** Names of the program's other agents. */
   peers: ReadonlyArray<string> = []
-): Effect.Effect<BoundAgent, DefinitionError> => bindUnder(agent, [], peers)
+): Effect.Effect<BoundAgent, DefinitionError> =>
+  Effect.andThen(checkDefinitions(agent), bindUnder(agent, [], peers))
+
+/**
+ * Checks the options of an agent, of its sub-agents and of the agents that it hands over to: their definitions may not come from
+ * `Agent.make`, and a function of handoffs has not been called yet.
+ */
+export const checkDefinitions = (
+  agent: Agent.Any,
+  checked = new Set<Agent.Any>()
+): Effect.Effect<void, AgentDefinitionError> =>
+  Effect.gen(function* () {
+    if (checked.has(agent)) return
+    checked.add(agent)
+    const problem = definitionProblem(agent.name, agent.options)
+    if (problem !== undefined) return yield* problem
+    const successors = yield* Effect.fromResult(handoffsOf(agent))
+    for (const other of [...successors, ...(agent.options.subAgents ?? [])]) {
+      yield* checkDefinitions(other, checked)
+    }
+  })
 
 /** The names of the agents beside an agent, and beside the agent that starts it: see `AgentIdentity`. */
 interface PeerNames {
@@ -104,9 +124,6 @@ const bind = (
     if (!agentName.test(agent.name)) {
       return yield* invalid("its name must be 1 to 64 letters, digits, '_', '.' or '-'")
     }
-    // The definition may not come from `Agent.make`.
-    const problem = definitionProblem(agent.name, agent.options)
-    if (problem !== undefined) return yield* problem
     yield* Effect.fromResult(definedPolicy(agent.name, agent.policy))
     const limits = { ...Limits_.defaults, ...agent.options.limits }
     if (agent.options.limits !== undefined) {

@@ -13,6 +13,7 @@ import { checkPolicy, limitsShape } from "../domain/internal/given.ts"
 import { hintFor, keysOf, misfits } from "../domain/internal/misfits.ts"
 import { readOnce } from "../domain/internal/untyped.ts"
 import { AgentSelection, CapabilityProfile, ToolSelection } from "./CapabilityProfile.ts"
+import { agentKind } from "./internal/definitionOptions.ts"
 import type { RuntimeOptions } from "./RuntimeDefinition.ts"
 import { RuntimeOptionsInvalid } from "./RuntimeError.ts"
 import type { RuntimeHooks } from "./RuntimeHooks.ts"
@@ -133,7 +134,7 @@ const hasOnly = (
 
 /** The options that are not data, each with a predicate for its values. */
 const values: Readonly<Record<string, (value: unknown) => boolean>> = {
-  agent: (value) => isObject(value) && typeof value["name"] === "string" && isObject(value["options"]),
+  agent: agentKind.is,
   approvalCallback: isFunction,
   cancellation: (value) => isObject(value) && isFunction(value["onCancel"]),
   hooks: (value) => isObject(value) && hasOnly(value, hookNames, isFunction),

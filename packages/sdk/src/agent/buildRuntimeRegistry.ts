@@ -56,6 +56,7 @@ export const buildRuntimeRegistry = (
 ): Effect.Effect<BoundAgent, RegistryError> =>
   Effect.gen(function* () {
     const { context = contextOf(agent, profile), peers = [], tools } = options
+    yield* BoundAgent_.checkDefinitions(agent)
     const added: Array<AnyTool> = []
     for (const extension of extensions) added.push(...(yield* toolsOf(extension, context)))
     // Includes the agents that the profile excludes: an alias must not lead to them either.

@@ -5,8 +5,11 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { withoutUndefined } from "../domain/internal/untyped.ts"
+import { hintFor } from "../domain/internal/misfits.ts"
+import { kindOf, withoutUndefined } from "../domain/internal/untyped.ts"
+import { clientKind } from "../model/internal/clientKind.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
+import { toolKind } from "../tool/internal/definitionOptions.ts"
 import type { AnyTool, Tool } from "../tool/Tool.ts"
 import type { RegistryError } from "./buildRuntimeRegistry.ts"
 import { choose } from "./internal/choose.ts"
@@ -111,17 +114,21 @@ const isName = (value: unknown): boolean => typeof value === "string" && value !
 const fits: { readonly [K in keyof typeof takes]: (value: unknown) => boolean } = {
   profile: isName,
   mode: isName,
-  tools: Array.isArray,
-  model: (value) => isName(value) || (typeof value === "object" && value !== null && "stream" in value)
+  tools: (value) => Array.isArray(value) && Array.from<unknown>(value).every(toolKind.is),
+  model: (value) => isName(value) || clientKind.is(value)
 }
 
 /** Refuses unknown keys, which would otherwise be ignored. */
 const checkChange = (change: object): Effect.Effect<void, RuntimeOptionsInvalid> => {
+  if (typeof change !== "object" || change === null) {
+    const problem = `the change is ${kindOf(change)}, and has to be an object`
+    return Effect.fail(new RuntimeOptionsInvalid({ problems: [{ knob: "", problem }] }))
+  }
   const problems = Object.entries(change).flatMap(([knob, value]) => {
     if (value === undefined) return []
     if (!Object.hasOwn(takes, knob)) {
-      const known = Object.keys(takes).join(", ")
-      return [{ knob, problem: `there is no option "${knob}" (there are ${known})` }]
+      const known = Object.keys(takes)
+      return [{ knob, problem: `there is no option "${knob}"${hintFor(knob, known)}` }]
     }
     const known = knob as keyof typeof takes
     return fits[known](value) ? [] : [{ knob, problem: `"${knob}" takes ${takes[known]}` }]

@@ -1,7 +1,7 @@
 /**
- * Schemas for data that a model writes: an Effect Schema, or a Standard Schema such as zod's.
+ * Schemas for data that a model writes: an Effect Schema, a Standard Schema such as zod's, or a JSON Schema of an object.
  *
- * {@link decoder} makes a {@link Decoder} of either: a JSON Schema for the model, a decoding function, and an encoding function if the
+ * {@link decoder} makes a {@link Decoder} of each: a JSON Schema for the model, a decoding function, and an encoding function if the
  * schema library has one. A schema without a JSON Schema is refused when an agent that uses it is bound to a runtime, before the first
  * model call.
  *
@@ -11,9 +11,25 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "effect/StandardSchema"
+import { messageOf } from "../domain/Display.ts"
+import { jsonObject, type Kind } from "../domain/internal/misfits.ts"
+import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
 
 /** An Effect Schema that needs no services, or a Standard Schema that implements Standard JSON Schema. */
 export type DataSchema<A> = Schema.Codec<A, unknown> | StandardSchemaV1<unknown, A>
+
+/** The values that {@link decoder} accepts. */
+export const dataSchema: Kind = {
+  takes:
+    'an Effect Schema, a Standard Schema such as z.object({ ... }), or a JSON Schema with type: "object"',
+  is: (value) => Schema.isSchema(value) || isStandard(value) || isJsonSchema(value)
+}
+
+const isStandard = (value: unknown): value is StandardSchemaV1 =>
+  ((typeof value === "object" && value !== null) || typeof value === "function") && "~standard" in value
+
+const isJsonSchema = (value: unknown): value is Schema.JsonObject =>
+  jsonObject.is(value) && (value as Schema.JsonObject)["type"] === "object"
 
 /** Decodes and encodes the data of a {@link DataSchema}, and describes it to the model. */
 export interface Decoder<A> {
@@ -25,11 +41,15 @@ export interface Decoder<A> {
   readonly encode: ((value: A) => Schema.Json | undefined) | undefined
 }
 
-/** Makes a decoder. Fails with a sentence if the schema has no JSON Schema. */
-export const decoder = <A>(schema: DataSchema<A>): Result.Result<Decoder<A>, string> =>
+/** Makes a decoder. Fails with a sentence if the schema has no JSON Schema, or is one that cannot be checked. */
+export const decoder = <A>(schema: DataSchema<A> | Schema.JsonObject): Result.Result<Decoder<A>, string> =>
   Schema.isSchema(schema)
     ? fromEffect(schema as Schema.Codec<A, unknown>)
-    : fromStandard(schema as StandardSchemaV1<unknown, A>)
+    : isStandard(schema)
+      ? fromStandard(schema as StandardSchemaV1<unknown, A>)
+      : isJsonSchema(schema)
+        ? fromJson(schema)
+        : Result.fail(`${dataSchema.takes} is needed`)
 
 /** The decoder of a tool without arguments. Ignores the fields of an object; refuses anything that is neither an object nor empty. */
 const nothing: Decoder<unknown> = {
@@ -66,6 +86,26 @@ const fromEffect = <A>(schema: Schema.Codec<A, unknown>): Result.Result<Decoder<
     },
     catch: (cause) => (cause instanceof Error ? cause.message : String(cause))
   })
+
+const fromJson = <A>(schema: Schema.JsonObject): Result.Result<Decoder<A>, string> =>
+  Result.try({
+    try: () => fromJsonSchema(schema, "own"),
+    catch: (cause) =>
+      `Fermata cannot check this JSON Schema (${messageOf(cause)}): use an Effect Schema or a Standard Schema`
+  }).pipe(
+    Result.flatMap(({ parameters, words }) =>
+      Result.map(fromStandard(parameters), ({ decode, jsonSchema }) => ({
+        jsonSchema: words === "" ? jsonSchema : withWords(jsonSchema, words),
+        decode: decode as Decoder<A>["decode"],
+        encode: (value) => value as Schema.Json
+      }))
+    )
+  )
+
+const withWords = (schema: Schema.JsonObject, words: string): Schema.JsonObject => {
+  const { description } = schema
+  return { ...schema, description: typeof description === "string" ? `${description} ${words}` : words }
+}
 
 const fromStandard = <A>(schema: StandardSchemaV1<unknown, A>): Result.Result<Decoder<A>, string> => {
   const props = schema["~standard"] as StandardSchemaV1.Props<unknown, A> &

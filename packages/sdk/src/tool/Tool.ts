@@ -13,6 +13,7 @@ import type * as Effect from "effect/Effect"
 import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import { kindOf } from "../domain/internal/untyped.ts"
 import type { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"
 import type { Target } from "../domain/ToolCall.ts"
@@ -105,10 +106,17 @@ export const make = <
     Pick<ToolOptions<A, Out, Risk>, "risk"> &
     Pick<ToolOptions<A, Out, Preview>, "preview">
 ): Tool<Services<Out> | Inferred<NeedsApproval | Reconcile | Risk | Preview>> => {
+  if (typeof name !== "string" || name === "") {
+    const given = name === "" ? "an empty one" : kindOf(name)
+    throw new ToolDefinitionError({
+      tool: "",
+      problem: `its name is the first argument, a string, and ${given} was given`
+    })
+  }
   const misfits = definitionMisfits(options ?? null)
   if (misfits.length > 0) {
     const problem = misfits.map(({ problem }) => problem).join("; ")
-    throw new ToolDefinitionError({ tool: String(name), problem, misfits })
+    throw new ToolDefinitionError({ tool: name, problem, misfits })
   }
   return makeFor("tool", name, options as ToolOptions<unknown, unknown>)
 }

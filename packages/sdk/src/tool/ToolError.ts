@@ -24,6 +24,7 @@ export class ToolNameTaken extends Schema.TaggedError<ToolNameTaken>()("ToolName
 export class ToolDefinitionError extends Schema.TaggedError<ToolDefinitionError>()("ToolDefinitionError", {
   /** The agent that has the tool. Absent if `Tool.make` threw the error. */
   agent: Schema.optionalKey(Schema.String),
+  /** The name of the tool; empty if it has none. */
   tool: Schema.String,
   problem: Schema.String,
   /** The unknown keys of the definition, and the values of the wrong type. */
@@ -31,19 +32,22 @@ export class ToolDefinitionError extends Schema.TaggedError<ToolDefinitionError>
 }) {
   override get message() {
     const of = this.agent === undefined ? "" : sentence` of the agent "${this.agent}"`
-    return sentence`The tool "${this.tool}"${of} cannot be used: ${lines(this.problem)}.`
+    const subject = this.tool === "" ? "A tool" : sentence`The tool "${this.tool}"`
+    return sentence`${subject}${of} cannot be used: ${lines(this.problem)}.`
   }
 }
 
 /** The definition of an agent is invalid. */
 export class AgentDefinitionError extends Schema.TaggedError<AgentDefinitionError>()("AgentDefinitionError", {
+  /** The name of the agent; empty if it has none. */
   agent: Schema.String,
   problem: Schema.String,
   /** The unknown keys of the definition, and the values of the wrong type. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
-    return sentence`The agent "${this.agent}" cannot be used: ${lines(this.problem)}.`
+    const subject = this.agent === "" ? "An agent" : sentence`The agent "${this.agent}"`
+    return sentence`${subject} cannot be used: ${lines(this.problem)}.`
   }
 }
 

@@ -45,8 +45,11 @@ export interface ApprovalContext {
 export interface ToolOptions<A, Out, R = never> {
   /** What the tool does, for the model. */
   readonly description?: string
-  /** The schema of the arguments: a struct of Effect's Schema, or an object of a Standard Schema. Default: no arguments. */
-  readonly parameters?: DataSchema<A>
+  /**
+   * The schema of the arguments: a struct of Effect's Schema, an object of a Standard Schema, or a JSON Schema (draft 2020-12 or 07) with
+   * `type: "object"`, whose handler declares the type of its arguments itself. Default: no arguments.
+   */
+  readonly parameters?: DataSchema<A> | Schema.JsonObject
   /**
    * Runs the call: returns a value, a promise or an effect, which gets its own scope. The result is a string as it is, the parts of
    * `Tool.content`, or any other value as JSON.

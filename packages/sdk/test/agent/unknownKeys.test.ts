@@ -2,7 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import * as Agent from "../../src/agent/Agent.ts"
+import { reconfigureRuntime } from "../../src/agent/reconfigureRuntime.ts"
 import * as Runtime from "../../src/agent/Runtime.ts"
 import * as Conductor from "../../src/dispatch/Conductor.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
@@ -51,7 +53,13 @@ describe("the definition of a tool", () => {
     ["a negative timeout", { timeout: "-Infinity" }, "takes a duration"],
     ["an expiry of NaN", { approval: { expiresIn: Number.NaN } }, "takes a duration"],
     ["a retry that is not a schedule", { retry: 3 }, "takes a schedule"],
-    ["aliases that are not a list", { aliases: "old" }, "a list of strings"]
+    ["aliases that are not a list", { aliases: "old" }, "a list of strings"],
+    ["no handler", { handler: undefined }, '"handler" of its definition is missing: it takes a function'],
+    ["the names of another SDK", { inputSchema: {} }, 'the schema of the arguments is "parameters"'],
+    ["the names of another SDK", { execute: handler }, 'the function that does the work is "handler"'],
+    ["parameters that are a number", { parameters: 5 }, "takes an Effect Schema, a Standard Schema such as"],
+    ["the fields of a schema", { parameters: { a: Schema.String } }, 'or a JSON Schema with type: "object"'],
+    ["a JSON Schema of a string", { parameters: { type: "string" } }, 'a JSON Schema with type: "object"']
   ]
   for (const [what, options, words] of wrong) {
     it(`is refused when made with ${what}: ${Object.keys(options).join(", ")}`, () => {
@@ -62,6 +70,20 @@ describe("the definition of a tool", () => {
       assert.include(error.message, words)
     })
   }
+
+  it("is refused without a name, and the error says so", () => {
+    for (const name of [undefined, { name: "pay" }, ""]) {
+      const error = thrown(() => Tool.make(name as never, { handler }))
+      assert.strictEqual(error._tag, "ToolDefinitionError")
+      assert.include(error.message, "its name is the first argument, a string, and")
+    }
+  })
+
+  it("is refused with one problem for a misspelt key that is required", () => {
+    const { message, misfits } = thrown(() => Tool.make("pay", { handlr: handler } as never))
+    assert.include(message, 'did you mean "handler"?')
+    assert.lengthOf(misfits, 1)
+  })
 
   it.effect("is refused by its agent's runtime when it was assembled by hand", () =>
     Effect.gen(function* () {
@@ -89,7 +111,18 @@ describe("the definition of an agent", () => {
     [{ delegation: "tool" }, '"tools" or "delegate"'],
     [{ tools: {} }, "a list"],
     [{ limits: 2 }, '"limits" of its definition, which has to be a plain object'],
-    [{ settings: null }, '"settings" of its definition, which has to be a plain object']
+    [{ settings: null }, '"settings" of its definition, which has to be a plain object'],
+    [{ settings: { temperature: "hot" } }, '"settings.temperature" of its definition takes a finite number'],
+    [{ settings: { toolChoice: "always" } }, '"settings.toolChoice" of its definition takes "auto"'],
+    [{ tools: [5] }, '"tools.0" of its definition takes a tool, as tool() and Tool.make return it'],
+    [{ tools: [undefined] }, "and undefined was given"],
+    [{ tools: [{ name: "pay", handler: "pay" }] }, '"tools.0" of its definition takes a tool'],
+    [{ subAgents: ["writer"] }, '"subAgents.0" of its definition takes an agent'],
+    [{ handoffs: ["writer"] }, '"handoffs" of its definition takes a list of agents or a function'],
+    [{ output: 5 }, '"output" of its definition takes an Effect Schema'],
+    [{ system: "Be brief." }, 'the text for the model is "instructions"'],
+    [{ model: "gpt-5.5" }, "the model is an option of createFermata"],
+    [{ maxSteps: 3 }, 'the bounds of a run are in "limits": maxTurns']
   ]
   for (const [options, words] of wrong) {
     it(`is refused when made: ${JSON.stringify(options)}`, () => {
@@ -99,6 +132,34 @@ describe("the definition of an agent", () => {
       assert.include(error.message, words)
     })
   }
+
+  it("is refused without a name, and the error says so", () => {
+    for (const name of [undefined, { name: "ops" }, ""]) {
+      const error = thrown(() => Agent.make(name as never))
+      assert.strictEqual(error._tag, "AgentDefinitionError")
+      assert.include(error.message, "its name is the first argument, a string, and")
+    }
+  })
+
+  it.effect("is refused by its runtime when its function of handoffs throws or returns no agents", () =>
+    Effect.gen(function* () {
+      for (const [handoffs, words] of [
+        [() => "writer", 'its "handoffs" return a string, and have to return a list of agents'],
+        [() => [undefined], 'its "handoffs" return a list'],
+        [
+          () => {
+            throw new Error("not yet")
+          },
+          'its "handoffs" failed: not yet'
+        ]
+      ] as const) {
+        const lead = Agent.make("lead", { subAgents: [Agent.make("a", { handoffs: handoffs as never })] })
+        const error = yield* Effect.flip(bind(lead, []))
+        assert.deepInclude({ ...error }, { _tag: "AgentDefinitionError", agent: "a" })
+        assert.include(error.message, words)
+      }
+    })
+  )
 
   it.effect("is refused by its runtime when it was assembled by hand, also as a sub-agent", () =>
     Effect.gen(function* () {
@@ -197,6 +258,27 @@ describe("options with an unknown key", () => {
       const error = yield* Effect.flip(made)
       assert.strictEqual(error._tag, "RuntimeOptionsInvalid")
       assert.include(error.message, 'did you mean "interactive"?')
+    })
+  )
+
+  it.effect("are no model client, without which no runtime is made", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* bind(Agent.make("a"), [])
+      for (const client of ["gpt-5.5", undefined, {}, { stream: 5, complete: 5 }, { stream: () => 1 }]) {
+        const made = Runtime.make({ agent: Agent.make("a") })
+        const error = yield* Effect.flip(Effect.provideService(made, ModelClient, client as never))
+        assert.strictEqual(error._tag, "RuntimeOptionsInvalid")
+        assert.include(error.message, "an object with the functions stream and complete")
+        if (client === undefined || typeof client === "string") continue
+        const changed = yield* Effect.flip(reconfigureRuntime(runtime, { model: client as never }))
+        assert.strictEqual(changed._tag, "RuntimeOptionsInvalid")
+      }
+      const notTools = yield* Effect.flip(reconfigureRuntime(runtime, { tools: ["pay"] as never }))
+      assert.include(notTools.message, '"tools" takes a list of tools')
+      assert.strictEqual(
+        (yield* Effect.flip(reconfigureRuntime(runtime, null as never)))._tag,
+        "RuntimeOptionsInvalid"
+      )
     })
   )
 

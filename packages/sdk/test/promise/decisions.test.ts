@@ -26,10 +26,10 @@ describe("a decision with a value of the wrong type", () => {
       '"then" of the options of deny takes "continue" or'
     ],
     ["answer", () => answer(5 as never), '"answer" of the decision takes a string, and a number was given'],
-    ["answer", () => (answer as () => unknown)(), 'there is no "answer" in the decision, which is required'],
+    ["answer", () => (answer as () => unknown)(), '"answer" of the decision is missing: it takes a string'],
     ["supply", () => supply((() => 1) as never), '"result" of the decision takes plain JSON data'],
     ["supply", () => supply(new Date() as never), '"result" of the decision takes plain JSON data'],
-    ["supply", () => supply(undefined as never), 'there is no "result" in the decision'],
+    ["supply", () => supply(undefined as never), '"result" of the decision is missing'],
     ["fail", () => fail(5 as never), '"message" of the decision takes a string'],
     [
       "topUp",
@@ -44,7 +44,7 @@ describe("a decision with a value of the wrong type", () => {
       '"arguments" of the options of approve takes'
     ],
     ["approve", () => approve({ grant: "run" as never }), "has to be a plain object"],
-    ["approve", () => approve({ grant: {} as never }), 'there is no "scope" in "grant"'],
+    ["approve", () => approve({ grant: {} as never }), '"grant.scope" of the options of approve is missing'],
     [
       "approve",
       () => approve({ grant: { scope: "runn" } as never }),

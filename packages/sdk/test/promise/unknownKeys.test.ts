@@ -264,6 +264,24 @@ describe("options with an unknown key", () => {
     for (const none of [undefined, null, "x"]) {
       assert.isTrue(isOptionsInvalid(await rejected(() => Fermata.make(none as never))))
     }
+    const ops = Agent.make("ops")
+    for (const [options, words] of [
+      [{ agents: undefined }, '"agents" of the options of createFermata is missing: it takes a list'],
+      [{ agents: ops }, '"agents" of the options of createFermata takes a list'],
+      [{ agents: [undefined] }, '"agents.0" of the options of createFermata takes an agent'],
+      [{ agents: [{ name: "ops" }] }, '"agents.0" of the options of createFermata takes an agent'],
+      [{ model: undefined }, '"model" of the options of createFermata is missing: it takes a model client'],
+      [{ model: "gpt-5.5" }, '"model" of the options of createFermata takes a model client'],
+      [{ model: { stream: () => [] } }, "an object with the functions stream and complete"],
+      [{ store: 5 }, '"store" of the options of createFermata takes a layer with a RunStore'],
+      [{ store: {} }, '"store" of the options of createFermata takes a layer with a RunStore'],
+      [{ scrubber: 5 }, '"scrubber" of the options of createFermata takes a scrubber'],
+      [{ scrubber: {} }, '"scrubber" of the options of createFermata takes a scrubber']
+    ] as const) {
+      const error = await rejected(() => open(options))
+      assert.isTrue(isOptionsInvalid(error), String(error))
+      assert.include(error.message, words)
+    }
     assert.isTrue(isPrincipalInvalid(await rejected(() => open({ by: "роlісу" }))))
     assert.isTrue(isPrincipalInvalid(await rejected(() => open({ by: " " }))))
   })

@@ -47,7 +47,7 @@ export const inspect = Effect.fnUntraced(function* (operation: string, filename:
   if (filename === "" || filename.includes("\0")) {
     return yield* cannotOpen(operation, "this is not a file name. Give the name of a file, or `:memory:`.")
   }
-  if (filename.startsWith("file:")) {
+  if (/^(file:|[a-z][a-z\d+.-]*:\/\/)/i.test(filename)) {
     return yield* cannotOpen(operation, "this is a URI. Give the name of a file, or `:memory:`.")
   }
   if ((yield* look(dirname(filename)))?.directory !== true) {

@@ -4,7 +4,8 @@
 import * as Effect from "effect/Effect"
 import * as Semaphore from "effect/Semaphore"
 import { ContextPolicy } from "../../context/ContextPolicy.ts"
-import { withoutUndefined } from "../../domain/internal/untyped.ts"
+import { kindOf, withoutUndefined } from "../../domain/internal/untyped.ts"
+import { clientKind } from "../../model/internal/clientKind.ts"
 import { ModelClient } from "../../model/ModelClient.ts"
 import { Tokenizer } from "../../model/Tokenizer.ts"
 import { contained, Scrubber } from "../../tool/Scrubber.ts"
@@ -12,6 +13,7 @@ import * as Cancellation from "../Cancellation.ts"
 import { everything } from "../CapabilityProfile.ts"
 import { RunIds } from "../RunIds.ts"
 import type { Runtime, RuntimeOptions } from "../RuntimeDefinition.ts"
+import { RuntimeOptionsInvalid } from "../RuntimeError.ts"
 import { configure, type ConfigureError } from "./configuration.ts"
 import { makeLifecycle } from "./lifecycle.ts"
 import { LiveRuns } from "./LiveRuns.ts"
@@ -28,9 +30,14 @@ const defaults = {
 
 export const assemble = <R, Output>(
   given: RuntimeOptions<R, Output>
-): Effect.Effect<Runtime<Output>, ConfigureError, R | ModelClient> =>
+): Effect.Effect<Runtime<Output>, ConfigureError | RuntimeOptionsInvalid, R | ModelClient> =>
   Effect.gen(function* () {
     const options = { ...defaults, ...given }
+    const client = yield* ModelClient
+    if (!clientKind.is(client)) {
+      const problem = `the service ModelClient takes ${clientKind.takes}, and ${kindOf(client)} was given`
+      return yield* new RuntimeOptionsInvalid({ problems: [{ knob: "model", problem }] })
+    }
     const { agent, closeTimeout, extensions = [], mode, model, profile } = options
     const profiles = new Map(
       [everything, ...(options.profiles ?? [])].map((profile) => [profile.name, profile])
@@ -50,7 +57,7 @@ export const assemble = <R, Output>(
     const configured = yield* configure(
       { agent, peers: options.peers, profiles, extensions, cancellation, runtime },
       { profile, ...withoutUndefined({ mode, model }) },
-      { model: yield* ModelClient, services: servicesOf(yield* Effect.context<R>()) }
+      { model: client, services: servicesOf(yield* Effect.context<R>()) }
     )
     made = {
       kind: "local",

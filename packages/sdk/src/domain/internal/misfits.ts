@@ -13,7 +13,7 @@ export type Shape =
   /** An object with no other keys than these. With `demanded`, for a value without a decoder, any other value is a misfit, too. */
   | { readonly keys: Keys; readonly demanded?: true }
   /** A list whose items have this shape. */
-  | { readonly each: Shape }
+  | { readonly each: Shape; readonly required?: true }
   /** An object with any keys and these values. With `filled`, `undefined` is a misfit at every depth, because JSON would drop it. */
   | { readonly values: Shape | "anything"; readonly filled?: true }
   /** An object of one of several shapes, by its `_tag`. */
@@ -59,6 +59,11 @@ export const natural: Kind = {
   is: (value) => Number.isSafeInteger(value) && (value as number) >= 0,
   among: ["number"]
 }
+export const positive: Kind = {
+  takes: "a whole number of 1 or more",
+  is: (value) => Number.isSafeInteger(value) && (value as number) >= 1,
+  among: ["number"]
+}
 export const nonNegative: Kind = {
   takes: "a number of 0 or more",
   is: (value) => Number.isFinite(value) && (value as number) >= 0,
@@ -72,6 +77,10 @@ export const fraction: Kind = {
 export const time: Kind = {
   takes: "a finite number of milliseconds, such as Date.now() returns",
   is: Number.isFinite
+}
+export const jsonObject: Kind = {
+  takes: "an object of plain JSON data",
+  is: (value) => typeof value === "object" && value !== null && isPlain(value) && json.is(value)
 }
 export const json: Kind = {
   takes: `plain JSON data, at most ${maxGivenDepth} levels deep`,
@@ -182,7 +191,11 @@ const look = (value: unknown, shape: Shape, location: Location, found: Array<Mis
 const lookForMissing = (value: object, keys: Keys, location: Location, found: Array<Misfit>): void => {
   for (const [key, kind] of Object.entries(keys)) {
     if (kind === "anything" || !("required" in kind)) continue
-    if ((value as Record<string, unknown>)[key] === undefined) found.push(missing(key, kind, location))
+    const { takes } = "takes" in kind ? kind : list
+    if ((value as Record<string, unknown>)[key] !== undefined) continue
+    // A misspelt key is one problem.
+    if (found.some(({ nearest, place }) => nearest === key && place === named(location))) continue
+    found.push(missing(key, takes, location))
   }
 }
 
@@ -229,10 +242,10 @@ const unfitKind = (value: unknown, among: NonNullable<Kind["among"]>): string =>
   return among.includes("number") ? "another number" : "a number"
 }
 
-const missing = (key: string, { takes }: Kind, location: Location): Misfit => ({
+const missing = (key: string, takes: string, location: Location): Misfit => ({
   place: named(location),
   key,
-  problem: `there is no "${key}" in ${named(location)}, which is required: it takes ${takes}`
+  problem: `${named(inside(location, key))} is missing: it takes ${takes}`
 })
 
 const misplaced = (key: string, where: string, location: Location): Misfit => ({

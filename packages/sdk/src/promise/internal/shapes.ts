@@ -1,16 +1,20 @@
 /**
  * The options of a Fermata's methods as shapes, with which unknown keys are refused. Each shape names every key of its type.
  */
+import * as Layer from "effect/Layer"
+import { agentKind } from "../../agent/internal/definitionOptions.ts"
 import {
   abortSignal,
   callable,
   flag,
   oneOf,
+  required,
   type Shape,
   shapeOf,
   string
 } from "../../domain/internal/misfits.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
+import { clientKind } from "../../model/internal/clientKind.ts"
 import type {
   DecideOptions,
   DecisionOn,
@@ -31,10 +35,16 @@ export const requireKnown = (of: string, given: unknown, shape: Shape): void => 
 }
 
 export const fermataShape = shapeOf<FermataOptions>({
-  agents: "anything",
-  model: "anything",
-  store: "anything",
-  scrubber: "anything",
+  agents: { each: agentKind, required: true },
+  model: required(clientKind),
+  store: required({
+    takes: "a layer with a RunStore, such as RunStore.layerMemory or SqliteStore.layer({ ... })",
+    is: Layer.isLayer
+  }),
+  scrubber: {
+    takes: "a scrubber, as Scrubber.make returns it: an object with the function scrub",
+    is: (value) => typeof value === "object" && value !== null && "scrub" in value && callable.is(value.scrub)
+  },
   by: "anything",
   drainTimeout: "anything",
   approvalCallback: "anything",

@@ -9,20 +9,24 @@ import {
   either,
   flag,
   optionMisfits,
+  type Kind,
   oneOf,
   demanded,
+  required,
+  type Shape,
   shapeOf,
   string,
   strings
 } from "../../domain/internal/misfits.ts"
 import { Safety } from "../../domain/Interruption.ts"
 import type { Misfit } from "../../domain/Misfit.ts"
+import { dataSchema } from "../DataSchema.ts"
 import type { ApprovalOptions, ToolOptions } from "../ToolOptions.ts"
 
-const shape = shapeOf<ToolOptions<unknown, unknown>>({
+const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
   description: string,
-  parameters: "anything",
-  handler: callable,
+  parameters: dataSchema,
+  handler: required(callable),
   failure: { takes: "an Effect Schema", is: Schema.isSchema },
   safety: oneOf(...Safety.literals),
   needsApproval: either(flag, callable),
@@ -37,6 +41,32 @@ const shape = shapeOf<ToolOptions<unknown, unknown>>({
   identity: string,
   otherNames: strings
 })
+
+/** Names of other SDKs. */
+const shape: Shape = {
+  keys: {
+    ...keys,
+    inputSchema: { elsewhere: 'the schema of the arguments is "parameters"' },
+    schema: { elsewhere: 'the schema of the arguments is "parameters"' },
+    execute: { elsewhere: 'the function that does the work is "handler"' },
+    run: { elsewhere: 'the function that does the work is "handler"' },
+    name: { elsewhere: "the name is the first argument" }
+  }
+}
+
+/** A tool, as `Tool.make` returns it. */
+export const toolKind: Kind = {
+  takes: "a tool, as tool() and Tool.make return it",
+  is: (value) =>
+    typeof value === "object" &&
+    value !== null &&
+    "parameters" in value &&
+    "name" in value &&
+    typeof value.name === "string" &&
+    "options" in value &&
+    typeof value.options === "object" &&
+    value.options !== null
+}
 
 /** Returns the unknown keys of a tool's definition and the values of the wrong type. */
 export const definitionMisfits = (options: unknown): ReadonlyArray<Misfit> =>

@@ -4,21 +4,25 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaRepresentation from "effect/SchemaRepresentation"
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "effect/StandardSchema"
-import type { DataSchema } from "../DataSchema.ts"
 
 /** Arguments by name. */
 export type Arguments = Readonly<Record<string, unknown>>
 
+/** The author of a JSON Schema: the program itself, or a server. */
+type Origin = "own" | "foreign"
+
 /**
  * Converts a JSON Schema to a data schema. The model receives the keywords that providers accept; `words` describes the rest. Arguments
  * are checked as far as Effect supports the schema, and the server checks them again. Patterns are not matched, since a foreign regular
- * expression may take exponential time.
+ * expression may take exponential time. A schema of the program itself is checked in full; the function throws if Effect does not support
+ * it.
  */
 export const fromJsonSchema = (
-  schema: Schema.JsonObject
-): { readonly parameters: DataSchema<Arguments>; readonly words: string } => {
+  schema: Schema.JsonObject,
+  origin: Origin = "foreign"
+): { readonly parameters: StandardSchemaV1<unknown, Arguments>; readonly words: string } => {
   const { $schema: dialect, ...whole } = schema
-  const check = checkOf(whole, typeof dialect === "string" ? dialect : "")
+  const check = checkOf(whole, typeof dialect === "string" ? dialect : "", origin)
   const { schema: shown, words } = shownSchema(whole)
   const validate = (value: unknown): StandardSchemaV1.Result<Arguments> => {
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
@@ -37,13 +41,18 @@ export const fromJsonSchema = (
   return { parameters: { "~standard": standard }, words }
 }
 
-/** Makes a check that describes what is wrong with a value. A schema that Effect cannot read accepts every value. */
-const checkOf = (schema: Schema.JsonObject, dialect: string): ((value: unknown) => string | undefined) => {
+/** Makes a check that describes what is wrong with a value. A foreign schema that Effect cannot read accepts every value. */
+const checkOf = (
+  schema: Schema.JsonObject,
+  dialect: string,
+  origin: Origin
+): ((value: unknown) => string | undefined) => {
   try {
     const document = /draft-0[4-7]/.test(dialect)
       ? JsonSchema.fromSchemaDraft07(schema)
       : JsonSchema.fromSchemaDraft2020_12(schema)
-    const imported = SchemaRepresentation.fromJsonSchemaDocument(document, { patterns: "ignore" })
+    const patterns = origin === "own" ? "apply" : "ignore"
+    const imported = SchemaRepresentation.fromJsonSchemaDocument(document, { patterns })
     const decode = Schema.decodeUnknownResult(imported as Schema.Codec<unknown, unknown>)
     return (value) => {
       try {
@@ -51,11 +60,13 @@ const checkOf = (schema: Schema.JsonObject, dialect: string): ((value: unknown) 
           onSuccess: () => undefined,
           onFailure: ({ message }) => message
         })
-      } catch {
+      } catch (cause) {
+        if (origin === "own") throw cause
         return undefined
       }
     }
-  } catch {
+  } catch (cause) {
+    if (origin === "own") throw cause
     return () => undefined
   }
 }

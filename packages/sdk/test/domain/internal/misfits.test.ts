@@ -117,7 +117,7 @@ describe("a policy", () => {
       issues({ mode: "until", until: "tomorrow" }),
       '"until" of the policy takes a finite number'
     )
-    assert.include(issues({}), 'there is no "mode" in the policy, which is required')
+    assert.include(issues({}), '"mode" of the policy is missing: it takes "ask"')
     assert.include(issues("ask"), 'has to be a plain object, such as { mode: "ask" }')
     for (const none of [null, "all", ["all"], new Map([["mode", "ask"]])])
       assert.include(issues(none), "plain object")

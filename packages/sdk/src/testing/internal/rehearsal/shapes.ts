@@ -2,6 +2,7 @@
  * The shapes of the options of a rehearsal. Each shape lists all keys of its type, with the values that they take.
  */
 import * as Layer from "effect/Layer"
+import { agentKind } from "../../../agent/internal/definitionOptions.ts"
 import {
   callable,
   duration,
@@ -16,6 +17,7 @@ import {
 } from "../../../domain/internal/misfits.ts"
 import { readOnce } from "../../../domain/internal/untyped.ts"
 import { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
+import { clientKind } from "../../../model/internal/clientKind.ts"
 import type { EveryCrashOptions, Parts, RehearsalRunOptions } from "../../RehearsalParts.ts"
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -23,21 +25,13 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
 
 const agents: Kind = {
   takes: "a list of one agent or more, each as Agent.make returns it",
-  is: (value) =>
-    Array.isArray(value) &&
-    value.length > 0 &&
-    value.every((agent) => isObject(agent) && typeof agent["name"] === "string" && isObject(agent["options"]))
-}
-
-const model: Kind = {
-  takes: "a model client, such as the `client` of ScriptedModel.make",
-  is: (value) => isObject(value) && callable.is(value["stream"]) && callable.is(value["complete"])
+  is: (value) => Array.isArray(value) && value.length > 0 && value.every(agentKind.is)
 }
 
 const partsShape = demanded(
   shapeOf<Parts<unknown>>({
     agents,
-    model,
+    model: { ...clientKind, takes: "a model client, such as the `client` of ScriptedModel.make" },
     store: { takes: "a layer of a run store", is: Layer.isLayer },
     leaseTtl: duration,
     inDoubt: either(oneOf("ask"), callable),
