@@ -24,6 +24,7 @@ import { type RunEvent, version as eventVersion } from "../domain/RunEvent.ts"
 import { isEnded, type RunState } from "../domain/RunState.ts"
 import { reportCalls } from "../run/internal/cancellation.ts"
 import { redactDecision, redactEvent } from "../run/internal/redact.ts"
+import { redactMessage } from "../run/internal/redact.ts"
 import { endOfPartialCopy } from "../store/internal/copies.ts"
 import { RunStore } from "../store/RunStore.ts"
 import { type RunExists, RunNotFound, type RunStoreError } from "../store/RunStoreError.ts"
@@ -38,7 +39,6 @@ import {
   type RunArchive
 } from "./internal/checkArchive.ts"
 import { foldStored } from "./internal/foldStored.ts"
-import { redactMessage } from "./internal/redactMessage.ts"
 
 export { ArchiveInvalid, RunArchive } from "./internal/checkArchive.ts"
 

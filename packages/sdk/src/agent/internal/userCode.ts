@@ -23,8 +23,8 @@ import type { AnyServices, AnyTool } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import type { Awaitable } from "../../tool/ToolOptions.ts"
 import { CancellationToken } from "../Cancellation.ts"
+import { redactCause } from "./causes.ts"
 import { setDeadline } from "./deadlines.ts"
-import { redactCause } from "./redactCause.ts"
 
 /** What user code needs to run; usually a runtime. */
 export interface Surroundings {
@@ -168,6 +168,13 @@ const ofFiber = [
 /** Whether the program has installed a tracer. Effect's native tracer exports nothing, so no spans are made for it. */
 export const isTraced = (context: Context.Context<never>): boolean =>
   Context.get(context, Tracer.Tracer) !== Tracer.nativeTracer
+
+/** Runs the effect in a span of this name, if the program has a tracer. A span would otherwise be retained while a run waits. */
+export const traced = <A, E, R>(effect: Effect.Effect<A, E, R>, name: string): Effect.Effect<A, E, R> =>
+  Effect.withFiber(({ context }) =>
+    // The stack trace would be retained as well.
+    isTraced(context) ? Effect.withSpan(effect, name, { captureStackTrace: false }) : effect
+  )
 
 /** Runs user code in its own span, if the program has installed a tracer. The span ends with the redacted cause of a failure. */
 export const inSpan = <A, E, R>(

@@ -4,6 +4,7 @@
  */
 import type * as Schema from "effect/Schema"
 import type { Decision } from "../../domain/Decision.ts"
+import type { UserPart } from "../../domain/Message.ts"
 import type { AnsweredPart, RunEvent } from "../../domain/RunEvent.ts"
 import { type Scrubber, withheld } from "../../tool/Scrubber.ts"
 
@@ -42,6 +43,16 @@ export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
     default:
       return redact(scrubber, event)
   }
+}
+
+/** Returns the message without secrets. Its id is not scrubbed, because the sender refers to the message by it. */
+export const redactMessage = <Message extends { readonly content: ReadonlyArray<UserPart> }>(
+  scrubber: Scrubber,
+  message: Message
+): Message => {
+  const { content } = message
+  const event = redactEvent(scrubber, { _tag: "message.queued", at: 0, content })
+  return event._tag === "message.queued" ? { ...message, content: event.content } : message
 }
 
 /** Removes secrets from a decision. */
