@@ -6,13 +6,13 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { hintFor } from "../domain/internal/misfits.ts"
-import { kindOf, withoutUndefined } from "../domain/internal/untyped.ts"
+import { kindOf } from "../domain/internal/untyped.ts"
 import { clientKind } from "../model/internal/clientKind.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
 import { toolKind } from "../tool/internal/definitionOptions.ts"
 import type { AnyTool, Tool } from "../tool/Tool.ts"
 import type { RegistryError } from "./buildRuntimeRegistry.ts"
-import { choose } from "./internal/choose.ts"
+import { choose, nextOf } from "./internal/choose.ts"
 import { servicesOf } from "./internal/userCode.ts"
 import type { Runtime } from "./Runtime.ts"
 import {
@@ -78,28 +78,12 @@ export const reconfigureRuntime = <const Tools extends ReadonlyArray<AnyTool> = 
 ): Effect.Effect<Configuration, ReconfigureError, ToolServices<Tools[number]>> =>
   Effect.gen(function* () {
     yield* checkChange(change)
-    const { mode, model, profile, tools } = change
     // The services of the earlier tools take precedence over those of the new ones.
     const services =
-      tools === undefined
+      change.tools === undefined
         ? runtime.services
         : Context.merge(servicesOf(yield* Effect.context<ToolServices<Tools[number]>>()), runtime.services)
-    return yield* choose(runtime, {
-      choice: ({ mode: lastMode, model: lastModel, profile: lastProfile, tools: lastTools }) => {
-        const named = profile === undefined ? undefined : runtime.profiles.get(profile)
-        const isNamed = typeof model === "string"
-        const chosenMode = mode ?? (profile === undefined ? lastMode : undefined)
-        const chosenModel = isNamed
-          ? model
-          : model === undefined && named?.model === undefined
-            ? lastModel
-            : undefined
-        const others = withoutUndefined({ mode: chosenMode, model: chosenModel, tools: tools ?? lastTools })
-        return { profile: profile ?? lastProfile, ...others }
-      },
-      services,
-      ...(typeof model === "object" ? { model } : {})
-    })
+    return yield* choose(runtime, { ...nextOf(runtime.profiles, change), services })
   })
 
 const takes = {

@@ -77,6 +77,40 @@ export const everything: ContextPolicy = {
   }
 }
 
+/** A function that selects the context of a model call. It returns {@link ContextTooLarge} if the context does not fit. */
+export type ContextFunction = (
+  input: ContextInput
+) => PreparedContext | ContextTooLarge | PromiseLike<PreparedContext | ContextTooLarge>
+
+/**
+ * Makes a policy of a function. If the function throws, the run fails with `RunDefect`.
+ *
+ * **Example** (Sending the last user message and what follows it)
+ *
+ * ```ts run
+ * import { ContextPolicy } from "@fermata/sdk"
+ *
+ * const latest = ContextPolicy.make(({ instructions, messages }) => {
+ *   const start = messages.findLastIndex(({ role }) => role === "user")
+ *   return { instructions, messages: messages.slice(start) }
+ * })
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (prepare: ContextFunction): ContextPolicy => ({
+  prepare: (input) =>
+    Effect.flatMap(
+      Effect.promise(async () => prepare(input)),
+      (made) => (isTooLarge(made) ? Effect.fail(made) : Effect.succeed(made))
+    )
+})
+
+/** A function without types may return any value. The run fails if it is no context. */
+const isTooLarge = (made: PreparedContext | ContextTooLarge | null | undefined): made is ContextTooLarge =>
+  typeof made === "object" && made !== null && "_tag" in made
+
 /** The policy that a runtime reads when it is created. Default: {@link everything}. */
 export const ContextPolicy = Context.Reference<ContextPolicy>("@fermata/sdk/context/ContextPolicy", {
   defaultValue: () => everything

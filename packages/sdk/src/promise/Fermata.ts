@@ -10,9 +10,11 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
 import * as Result from "effect/Result"
+import * as Scope from "effect/Scope"
 import type { Agent } from "../agent/AgentDefinition.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
 import { checkOptions } from "../agent/internal/soundOptions.ts"
+import type { Configuration } from "../agent/RuntimeHooks.ts"
 import type { RunUpdate } from "../agent/RunUpdate.ts"
 import type * as Conductor from "../dispatch/Conductor.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
@@ -33,7 +35,6 @@ import { revokeGrant } from "../durable/revokeGrant.ts"
 import { runPromptStored } from "../durable/runPromptStored.ts"
 import { sendMessage, type SendOptions } from "../durable/sendMessage.ts"
 import type { RecoverOptions } from "../durable/storedInput.ts"
-import { ModelClient } from "../model/ModelClient.ts"
 import type { ResumeReport } from "../run/checkResume.ts"
 import type { Prompt } from "../run/Mail.ts"
 import type { RunResult } from "../run/RunResult.ts"
@@ -41,7 +42,6 @@ import { type ListFilter, type PendingFilter, RunStore } from "../store/RunStore
 import type { DamagedRun, PendingRequest, RunHead } from "../store/RunStorePort.ts"
 import type { Receipt } from "../store/SentMessage.ts"
 import type { GrantFilter, StoredGrant } from "../store/StoredGrant.ts"
-import { Scrubber } from "../tool/Scrubber.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { makeBackground } from "./internal/background.ts"
 import { bindAgents, requireDistinct } from "./internal/bindAgents.ts"
@@ -52,6 +52,7 @@ import type {
   DecisionOn,
   ConductorDispatchOptions,
   EventsOptions,
+  FermataChange,
   FermataOptions,
   ForkOptions,
   OfAgent,
@@ -61,6 +62,8 @@ import type {
   WorkOptions
 } from "./internal/options.ts"
 import { makeReading } from "./internal/reading.ts"
+import { makeReconfigure } from "./internal/reconfiguring.ts"
+import { settingsOf } from "./internal/settings.ts"
 import {
   decideShape,
   dispatchShape,
@@ -109,6 +112,12 @@ export interface Fermata extends AsyncDisposable {
    * Fermata does so, too.
    */
   readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
+  /**
+   * Changes the agents, or the profile, mode, tools and model of one agent or of all, atomically. Runs use the new configuration from their
+   * next turn on. Rejects with `RuntimeBusy` while a run of a changed agent is in the middle of a turn. Resolves to the configuration of
+   * each agent, by its name.
+   */
+  readonly reconfigure: (change: FermataChange) => Promise<Readonly<Record<string, Configuration>>>
   /** Resumes a run by its id, and drives it until it is held again or has ended. An `agent` types the output. */
   readonly resume: <Output = unknown>(
     runId: string,
@@ -215,6 +224,8 @@ export interface Fermata extends AsyncDisposable {
  * - `OptionsInvalid` — an option is unknown; the error names the nearest one.
  * - `RuntimeOptionsInvalid`, `PrincipalInvalid` — an option has an invalid value.
  * - `RunStoreError` — the store cannot be opened.
+ * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the existing profiles.
+ * - `ExtensionFailed` — an extension failed to make its tools or to start.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition of the agent.
  *
  * @category constructors
@@ -224,29 +235,23 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   requireKnown("createFermata", options ?? null, fermataShape)
   const {
     agents: definitions,
-    model,
     store: storeLayer,
-    scrubber,
     by = "unnamed",
     drainTimeout = "2 seconds",
-    ...runtimeOptions
+    ...settings
   } = options
   await Effect.runPromise(checkOptions(options, { drainTimeout: "duration" }))
   const decider = attribute(by)
   if (Result.isFailure(decider)) throw decider.failure
   requireDistinct(definitions)
-  const layer = Layer.mergeAll(
-    storeLayer,
-    Layer.succeed(ModelClient, model),
-    ...(scrubber === undefined ? [] : [Layer.succeed(Scrubber, scrubber)])
-  )
-  const managed = ManagedRuntime.make(layer)
+  const { runtimeOptions, services } = settingsOf(settings)
+  const managed = ManagedRuntime.make(Layer.merge(storeLayer, services))
   // Opens the store now, so that its errors are reported before the first run.
   const opening = Effect.all({
     store: RunStore,
     context: Effect.context<never>(),
     agents: bindAgents(definitions, runtimeOptions)
-  })
+  }).pipe(Scope.provide(managed.scope))
   const { agents, context, store } = await managed.runPromise(opening).catch(async (error: unknown) => {
     await managed.dispose()
     throw error
@@ -273,6 +278,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     attach: background.attach,
     conductor: background.conductor,
+    reconfigure: makeReconfigure({ agents, options: runtimeOptions, scope: managed.scope, run }),
     resume: async <Output>(runId: string, given: ResumeOptions<Output> = {}) => {
       requireKnown("resume", given, resumeShape)
       // `runPromptStored` refuses a run of another agent, so that with a single one there is nothing to choose.

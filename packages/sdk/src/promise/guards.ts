@@ -67,6 +67,17 @@ export const isRevisionNotFound = tagged<RunError.RevisionNotFound>("RevisionNot
 export const isSessionTaken = tagged<RunError.SessionTaken>("SessionTaken")
 /** A policy was given to a run that has not ended. It keeps the policy with which it was started. */
 export const isPolicyFixed = tagged<RunError.PolicyFixed>("PolicyFixed")
+/** The options of a runtime or of a Fermata are not valid; see `problems`. */
+export const isRuntimeOptionsInvalid = tagged<RuntimeError.RuntimeOptionsInvalid>("RuntimeOptionsInvalid")
+/** There is no capability profile of this name; see `known`. */
+export const isCapabilityProfileNotFound =
+  tagged<RuntimeError.CapabilityProfileNotFound>("CapabilityProfileNotFound")
+/** The model client has no profile of this name; see `known`. */
+export const isModelProfileNotFound = tagged<RuntimeError.ModelProfileNotFound>("ModelProfileNotFound")
+/** An extension failed to make its tools or to start. */
+export const isExtensionFailed = tagged<RuntimeError.ExtensionFailed>("ExtensionFailed")
+/** Runs are in the middle of a turn, so the Fermata cannot be reconfigured now. Retry between turns. */
+export const isRuntimeBusy = tagged<RuntimeError.RuntimeBusy>("RuntimeBusy")
 /** The runtime was closed. */
 export const isRuntimeClosed = tagged<RuntimeError.RuntimeClosed>("RuntimeClosed")
 /** The run has ended. */

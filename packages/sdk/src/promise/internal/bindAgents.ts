@@ -4,7 +4,8 @@
 import * as Effect from "effect/Effect"
 import type { Agent, Any } from "../../agent/AgentDefinition.ts"
 import { answersTo } from "../../agent/BoundAgent.ts"
-import * as Runtime from "../../agent/Runtime.ts"
+import { createRuntime } from "../../agent/createRuntime.ts"
+import type * as Runtime from "../../agent/Runtime.ts"
 import { kindOf } from "../../domain/internal/untyped.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import { AgentDefinitionError } from "../../tool/ToolError.ts"
@@ -26,25 +27,47 @@ export const requireDistinct = (agents: FermataOptions["agents"]): void => {
   }
 }
 
+/** The options of the runtimes of a Fermata. */
+export type SharedOptions = Omit<Runtime.RuntimeOptions<never, unknown>, "agent" | "peers">
+
+/** Creates a runtime for each agent, which is closed with the scope. `names` are those of all agents. */
+export const createRuntimes = (
+  agents: FermataOptions["agents"],
+  options: SharedOptions,
+  names: ReadonlyArray<string>
+) => Effect.forEach(agents, (agent) => createRuntime({ ...options, agent, peers: names }))
+
 export const bindAgents = Effect.fnUntraced(function* (
   agents: FermataOptions["agents"],
-  options: Omit<Runtime.RuntimeOptions<never, unknown>, "agent" | "peers">
+  options: SharedOptions
 ) {
-  const names = agents.map(({ name }) => name)
   const runtimes = new Map<Any, Runtime.Runtime>()
-  for (const agent of agents) {
-    runtimes.set(agent, yield* Runtime.make({ ...options, agent, peers: names }))
+  const all: Array<Runtime.Runtime> = []
+  const names = () => all.map(({ agent }) => agent.name)
+  const replace = (next: ReadonlyArray<Runtime.Runtime>): void => {
+    all.splice(0, all.length, ...next)
+    runtimes.clear()
+    for (const runtime of next) runtimes.set(runtime.agent, runtime)
   }
-  const all: ReadonlyArray<Runtime.Runtime> = [...runtimes.values()]
-  const notFound = (agent: string) => new AgentNotFound({ agent, known: names })
+  const notFound = (agent: string) => new AgentNotFound({ agent, known: names() })
   const find = (name: string) => all.find(({ agent }) => answersTo(agent, name))
   const named = (name: string): Runtime.Runtime => {
     const runtime = find(name)
     if (runtime === undefined) throw notFound(name)
     return runtime
   }
+  replace(
+    yield* createRuntimes(
+      agents,
+      options,
+      agents.map(({ name }) => name)
+    )
+  )
   return {
-    all,
+    /** The runtimes. `replace` changes this list. */
+    all: all as ReadonlyArray<Runtime.Runtime>,
+    names,
+    replace,
     find,
     notFound,
     /** Returns the runtime of the agent with this name or alias. Throws `AgentNotFound`. */

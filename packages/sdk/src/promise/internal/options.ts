@@ -7,27 +7,46 @@ import type * as Layer from "effect/Layer"
 import type { Agent } from "../../agent/AgentDefinition.ts"
 import type * as Runtime from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import type { ContextFunction, ContextPolicy } from "../../context/ContextPolicy.ts"
 import type * as Conductor_ from "../../dispatch/Conductor.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type { ForkInput, StoredContinueInput, StoredStartInput } from "../../durable/storedInput.ts"
 import type * as Worker from "../../durable/Worker.ts"
 import type { ModelClient } from "../../model/ModelClient.ts"
+import type { Tokenizer } from "../../model/Tokenizer.ts"
 import type { Prompt } from "../../run/Mail.ts"
 import type { PendingRequest, RunStore } from "../../store/RunStore.ts"
 import type { RunStoreError } from "../../store/RunStoreError.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
+import type { Tool } from "../../tool/Tool.ts"
 import type { DecisionBody } from "../decisions.ts"
 
 /** The options of a Fermata. The others are those of its runtimes: see `RuntimeOptions`. */
 export interface FermataOptions extends Pick<
   Runtime.RuntimeOptions<never, unknown>,
-  "approvalCallback" | "interactive" | "owner" | "leaseTtl" | "cancelGrace"
+  | "approvalCallback"
+  | "interactive"
+  | "owner"
+  | "leaseTtl"
+  | "cancelGrace"
+  | "closeTimeout"
+  | "profile"
+  | "profiles"
+  | "mode"
+  | "extensions"
+  | "hooks"
 > {
   /** The agents that it can run. Their names and aliases must differ. */
   readonly agents: ReadonlyArray<Agent<never, unknown>>
   /** The model client of all agents. */
   readonly model: ModelClient["Service"]
+  /** The name of the model client's profile to call. Default: that of the capability profile, the agent or the client, in this order. */
+  readonly modelProfile?: string
+  /** Selects the messages that each model call receives. Default: all of the session. */
+  readonly contextPolicy?: ContextPolicy | ContextFunction
+  /** Counts the tokens of requests. Default: an estimate from the length of the text. */
+  readonly tokenizer?: Tokenizer
   /** The layer of the store, which is opened with the Fermata and closed with it. */
   readonly store: Layer.Layer<RunStore, RunStoreError>
   /** The author of decisions that name none: a principal, or an unverified name. Default: `unnamed`. */
@@ -36,6 +55,27 @@ export interface FermataOptions extends Pick<
   readonly scrubber?: Scrubber
   /** How long running operations may take to finish when the Fermata is closed or a worker is stopped. Default: 2 seconds. */
   readonly drainTimeout?: Duration.Input
+}
+
+/** A change of a running Fermata. What is left out stays as it is. */
+export interface FermataChange {
+  /**
+   * The agents from now on. An agent with the same definition as before keeps its configuration. Runs that this process drives, and handles,
+   * keep the definition with which they began.
+   */
+  readonly agents?: ReadonlyArray<Agent<never, unknown>>
+  /** The agent to which the following options apply, or its name or alias. Default: all agents. */
+  readonly agent?: string | Agent<never, unknown>
+  /** The name of the capability profile. The mode becomes that profile's; so does the model profile, if the profile names one. */
+  readonly profile?: string
+  /** The mode. */
+  readonly mode?: string
+  /** Tools that replace the agent's own. The profile restricts them, too. */
+  readonly tools?: ReadonlyArray<Tool>
+  /** The model client. It is called with the model profile of the capability profile or the agent, unless `modelProfile` names another. */
+  readonly model?: ModelClient["Service"]
+  /** The name of the model client's profile to call. */
+  readonly modelProfile?: string
 }
 
 /** The options of `runPrompt`. */

@@ -7,6 +7,8 @@ import {
   abortSignal,
   callable,
   flag,
+  type Kind,
+  list,
   oneOf,
   required,
   type Shape,
@@ -20,6 +22,7 @@ import type {
   DecisionOn,
   ConductorDispatchOptions,
   EventsOptions,
+  FermataChange,
   FermataOptions,
   ForkOptions,
   OfAgent,
@@ -33,6 +36,19 @@ export const requireKnown = (of: string, given: unknown, shape: Shape): void => 
   const problem = problemOf(of, given, shape)
   if (problem !== undefined) throw problem
 }
+
+const policy: Kind = {
+  takes: "a function, or an object with a function `prepare`",
+  is: (value) => callable.is(value) || has(value, "prepare")
+}
+
+const tokenizer: Kind = {
+  takes: "an object with a function `count`",
+  is: (value) => has(value, "count")
+}
+
+const has = (value: unknown, method: string): boolean =>
+  typeof value === "object" && value !== null && callable.is((value as Record<string, unknown>)[method])
 
 export const fermataShape = shapeOf<FermataOptions>({
   agents: { each: agentKind, required: true },
@@ -51,7 +67,26 @@ export const fermataShape = shapeOf<FermataOptions>({
   interactive: flag,
   owner: "anything",
   leaseTtl: "anything",
-  cancelGrace: "anything"
+  cancelGrace: "anything",
+  closeTimeout: "anything",
+  profile: "anything",
+  profiles: "anything",
+  mode: "anything",
+  extensions: "anything",
+  hooks: "anything",
+  modelProfile: string,
+  contextPolicy: policy,
+  tokenizer
+})
+
+export const reconfigureShape = shapeOf<FermataChange>({
+  agents: list,
+  agent: "anything",
+  profile: string,
+  mode: string,
+  tools: list,
+  model: "anything",
+  modelProfile: string
 })
 
 /** Limits and a policy are checked later, by functions with errors of their own. */
