@@ -198,6 +198,10 @@ describe("reconfigure", () => {
     ["a misspelt key", { profil: "plan" }, `did you mean "profile"?`],
     ["no change", undefined, "options of reconfigure"],
     ["tools that are no list", { tools: look }, "tools"],
+    ["a name instead of a tool", { tools: ["look"] }, "takes a tool"],
+    ["a name instead of an agent", { agents: ["coder"] }, "takes an agent"],
+    ["a name instead of a model", { model: "large" }, "takes a model client"],
+    ["a mode without a name", { mode: "" }, "not empty"],
     ["an unknown profile", { profile: "plam" }, "plam"],
     ["an unknown agent", { agent: "codr", profile: "plan" }, "codr"],
     ["two agents of one name", { agents: [coder, agent("coder")] }, "coder"]

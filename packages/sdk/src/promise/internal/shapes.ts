@@ -8,7 +8,6 @@ import {
   callable,
   flag,
   type Kind,
-  list,
   oneOf,
   required,
   type Shape,
@@ -17,6 +16,7 @@ import {
 } from "../../domain/internal/misfits.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
 import { clientKind } from "../../model/internal/clientKind.ts"
+import { toolKind } from "../../tool/internal/definitionOptions.ts"
 import type {
   DecideOptions,
   DecisionOn,
@@ -35,6 +35,12 @@ import type {
 export const requireKnown = (of: string, given: unknown, shape: Shape): void => {
   const problem = problemOf(of, given, shape)
   if (problem !== undefined) throw problem
+}
+
+const word: Kind = {
+  takes: "a string that is not empty",
+  is: (value) => typeof value === "string" && value !== "",
+  among: ["string"]
 }
 
 const policy: Kind = {
@@ -74,19 +80,19 @@ export const fermataShape = shapeOf<FermataOptions>({
   mode: "anything",
   extensions: "anything",
   hooks: "anything",
-  modelProfile: string,
+  modelProfile: word,
   contextPolicy: policy,
   tokenizer
 })
 
 export const reconfigureShape = shapeOf<FermataChange>({
-  agents: list,
+  agents: { each: agentKind },
   agent: "anything",
-  profile: string,
-  mode: string,
-  tools: list,
-  model: "anything",
-  modelProfile: string
+  profile: word,
+  mode: word,
+  tools: { each: toolKind },
+  model: clientKind,
+  modelProfile: word
 })
 
 /** Limits and a policy are checked later, by functions with errors of their own. */
