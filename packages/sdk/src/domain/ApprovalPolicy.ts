@@ -1,8 +1,9 @@
 /**
  * Approval policies: which tool calls run, are denied, or require a decision.
  *
- * A policy belongs to an agent or a run. A tool declares that a call needs approval, and the policy determines what happens then. The
- * first rule that matches the tool's name decides; without one, the mode does. No mode approves a call because a decision is missing.
+ * An agent, a capability profile and the start of a run may each give a policy; if several apply to a call, the strictest verdict counts.
+ * The first rule of a policy that matches the tool's name decides. If no rule matches, a call that needs no approval runs, and the mode
+ * decides about every other call. No mode approves a call because a decision is missing.
  *
  * @since 0.1.0
  */
@@ -10,10 +11,10 @@ import * as Schema from "effect/Schema"
 import { Timestamp } from "./Id.ts"
 import { matchesGlob } from "./internal/glob.ts"
 
-/** A rule for the tools whose name matches `tool`, in which `*` stands for any characters. */
+/** A rule for the tools whose name matches `tool`, in which `*` stands for any number of characters. */
 export const Rule = Schema.Struct({
   tool: Schema.String,
-  /** `ask` requires a decision even if the tool needs no approval, `approve` permits the call, `deny` denies it. */
+  /** `approve` permits the call and `deny` denies it. `ask` requires a decision or a grant, even if the call needs no approval. */
   action: Schema.Literals(["ask", "approve", "deny"]),
   /** The text that the model receives when the rule denies a call. */
   message: Schema.optionalKey(Schema.String)
@@ -21,12 +22,12 @@ export const Rule = Schema.Struct({
 export type Rule = typeof Rule.Type
 
 /**
- * Determines what happens to a call that needs approval. The mode applies where no rule matches:
+ * Determines which calls run. The mode applies to a call that needs approval and that no rule matches:
  *
- * - `ask` (the default): a request is opened, unless a grant covers the call.
- * - `all`: the call runs.
- * - `none`: the call is denied.
- * - `until`: the call runs before the time `until`; from then on as `ask`.
+ * - `ask` (the default): a request is opened, unless a grant covers the call. A run that is not interactive denies the call instead.
+ * - `all`: the call runs, also that of a `privileged` tool.
+ * - `none`: the call is denied, also one that a grant covers.
+ * - `until`: as `all` before the time `until`, as `ask` from then on.
  */
 export const ApprovalPolicy = Schema.Struct({
   mode: Schema.Literals(["ask", "all", "none", "until"]),
@@ -38,7 +39,7 @@ export type ApprovalPolicy = typeof ApprovalPolicy.Type
 /** The default policy: asks about every call that needs approval. */
 export const ask: ApprovalPolicy = { mode: "ask" }
 
-/** A policy's verdict on a call: run it, open a request, or deny it. `by` names the rule or mode that permits the call. */
+/** A policy's verdict on a call: run it, ask for a decision, or deny it. `by` is what permits the call: the rule, the mode or the tool. */
 export type Verdict =
   | { readonly _tag: "run"; readonly by: string }
   | { readonly _tag: "ask" }
@@ -49,7 +50,7 @@ export type Verdict =
  *
  * **Details**
  *
- * `needsApproval` is the tool's own declaration for these arguments. A policy `until` without a time is `ask`.
+ * `needsApproval` is the tool's own declaration for the arguments of the call. The mode `until` without a time counts as `ask`.
  */
 export const judge = (
   policy: ApprovalPolicy,

@@ -25,7 +25,7 @@ export const workedMs = (state: RunState, now: number): number =>
   (state.workedMs ?? 0) +
   (state.status !== "running" || state.workingSince === undefined ? 0 : Math.max(0, now - state.workingSince))
 
-/** The amount spent of a budget; for money, a lower bound. Only `wallTime` uses `now`. The `context` budget is per call, so it is 0. */
+/** The amount spent of a budget; for money, a lower bound. 0 for `context`, which applies to each call. Only `wallTime` uses `now`. */
 export const spent = (state: RunState, budget: Limits.Budget, now: number): number => {
   switch (budget) {
     case "turns":
@@ -51,19 +51,19 @@ export const spent = (state: RunState, budget: Limits.Budget, now: number): numb
 export const reserved = (state: RunState, budget: "tokens" | "cost"): number =>
   children(state).reduce((sum, { child }) => sum + reservedIn(child, budget), 0)
 
-/** The amount reserved for one sub-agent, or, if it has no such budget, for the sub-agents under it. */
+/** The unspent part of the amount reserved for one sub-agent; if it has no such budget, of those reserved for the sub-agents under it. */
 export const reservedIn = (child: RunState, budget: "tokens" | "cost"): number => {
   const limit = Limits.budgetOf(child.limits, budget)
   return limit === undefined ? reserved(child, budget) : Math.max(0, limit - spent(child, budget, 0))
 }
 
-/** The amount of a budget that is neither spent nor reserved; `undefined` if the budget is unlimited. */
+/** The amount of a budget that is neither spent nor reserved, negative if too much was spent; `undefined` if the budget is unlimited. */
 export const available = (state: RunState, budget: "tokens" | "cost"): number | undefined => {
   const limit = Limits.budgetOf(state.limits, budget)
   return limit === undefined ? undefined : limit - spent(state, budget, 0) - reserved(state, budget)
 }
 
-/** Whether a budget is exhausted, apart from reservations. Only `wallTime` uses `now`. */
+/** Whether a budget is spent, reservations not counted. One request of unknown price exhausts `cost`. Only `wallTime` uses `now`. */
 export const isUsedUp = (state: RunState, budget: Limits.Budget, now: number): boolean => {
   const limit = Limits.budgetOf(state.limits, budget)
   return (
@@ -94,7 +94,7 @@ export const exceeded = (state: RunState, now = 0): Limits.Exceeded | undefined 
   return budget && report(state, budget, now)
 }
 
-/** A budget of which nothing is available because the rest is spent or reserved; `undefined` if there is none. */
+/** The first of the budgets tokens and cost of which all is spent or reserved; `undefined` if there is none. */
 export const promisedAway = (state: RunState): Limits.Exceeded | undefined => {
   const budget = parted.find((budget) => (available(state, budget) ?? 1) <= 0)
   return budget && reportPromised(state, budget)
@@ -113,12 +113,12 @@ export interface NothingLeft {
   /** The index of the budget's run in the line from the root, from 0. */
   readonly depth: number
   readonly exceeded: Limits.Exceeded
-  /** Whether the rest is reserved for other sub-agents, which may return a part of it. */
+  /** Whether the unspent rest is reserved for other sub-agents, which may return a part of it. If not, the budget is exhausted. */
   readonly isPromised: boolean
 }
 
 /**
- * The budget of a run above a sub-agent that forbids another model call of the sub-agent; `undefined` if there is none.
+ * The budget, of a run above a sub-agent, that forbids the sub-agent's next model call; `undefined` if there is none.
  *
  * **Details**
  *
@@ -161,7 +161,10 @@ export const exceededByCallsAbove = (line: ReadonlyArray<RunState>): NothingLeft
   return undefined
 }
 
-/** The limits for a new sub-agent: those asked for, reduced to what is available above it; or the budget that has nothing available. */
+/**
+ * The limits for a new sub-agent, or the token or cost budget above it of which nothing is available. Reduces the token and the cost budget
+ * in `asked` to what is available; other limits, and a budget that `asked` lacks, stay as they are.
+ */
 export const carve = (line: ReadonlyArray<RunState>, asked: Limits.Limits): Limits.Limits | NothingLeft => {
   let limits = asked
   for (const budget of parted) {
@@ -187,8 +190,8 @@ export const isWrappingUp = ({ wrappingUp }: RunState): boolean =>
   wrappingUp !== undefined && wrappingUp.due !== true
 
 /**
- * Whether a run with an exhausted budget has to wrap up before it asks for more. It wraps up once, and again only after further turns.
- * It does not while a call of the turn is released by a decision, because closing the turn would drop that acknowledged decision.
+ * Whether a run with an exhausted budget has to wrap up before it asks for more. Only a run with `limits.wrapUp` does: once, and again
+ * only after further turns. It does not while a call of the turn is released by a decision: closing the turn would drop that decision.
  */
 export const isToWrapUp = (state: RunState): boolean =>
   state.limits.wrapUp === true &&
@@ -197,8 +200,8 @@ export const isToWrapUp = (state: RunState): boolean =>
   !isTurnReleased(state)
 
 /**
- * The milliseconds of work that are left to the last run of `line`, which begins at the root: 0 or less if the time is exhausted,
- * `undefined` if it is unlimited.
+ * The milliseconds of work that the limits of all runs of `line`, which begins at the root, leave to its last run: 0 or less if the time
+ * is exhausted, `undefined` if it is unlimited. While the last run wraps up, its own limit does not count.
  */
 export const timeLeft = (line: ReadonlyArray<RunState>, now: number): number | undefined => {
   let least: number | undefined
@@ -212,7 +215,7 @@ export const timeLeft = (line: ReadonlyArray<RunState>, now: number): number | u
   return least
 }
 
-/** The budgets that have reached `warnAt` and for which no warning is recorded. */
+/** The budgets, except `context`, that have reached `warnAt` and for which no warning is recorded. */
 export const nearing = (state: RunState, now: number): ReadonlyArray<Limits.Exceeded> => {
   const { limits, warned } = state
   const part = limits.warnAt ?? Limits.defaults.warnAt

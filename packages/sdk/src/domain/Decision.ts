@@ -1,9 +1,9 @@
 /**
  * Decisions: the answers to requests.
  *
- * A decision approves a call (as asked or with other arguments, once or with a grant), denies it, answers a question, supplies a
- * result, retries or fails a call in doubt, or tops up a budget. It names its request by id, carries the id of the party that
- * decided, and may carry the digest of the arguments that the request showed. No other value counts as consent.
+ * A decision approves a call (as asked or with other arguments, once or with a grant), denies a request, answers a question, supplies a
+ * call's result, retries or fails a call in doubt, tops up a budget, or confirms a login. It names its request by id, carries the id of
+ * the party that decided, and may carry the digest of the arguments that the request showed. No other value counts as consent.
  *
  * @since 0.1.0
  */
@@ -19,10 +19,13 @@ const fields = {
   /** The same party with its kind. Absent if the program gave a plain string, which means an unverified person. */
   principal: Schema.optionalKey(Principal),
   at: Timestamp,
-  /** The digest that the request showed. A decision with another digest is refused. */
+  /** The digest that the approval request showed. A decision with another digest is refused; other requests have none, and ignore it. */
   digest: Schema.optionalKey(Schema.String),
   note: Schema.optionalKey(Schema.String),
-  /** Makes resending safe: the same decision with the same key is accepted again instead of refused as `AlreadyDecided`. */
+  /**
+   * Makes resending safe: a decision that repeats the recorded one, with this key, is accepted instead of refused as `AlreadyDecided`. Only
+   * `at` and `digest` may differ.
+   */
   idempotencyKey: Schema.optionalKey(Schema.String)
 }
 
@@ -45,10 +48,11 @@ export const Approve = Schema.TaggedStruct("approve", {
 export type Approve = typeof Approve.Type
 
 /**
- * Denies the request: the call does not run, the model receives `message`, and the run continues.
+ * Denies the request. The call of an approval or a question settles as `denied`: it does not run, the model receives `message` or a
+ * default text, and the run continues. After the denial of a limit request, the run that asked fails with `BudgetExceeded`.
  *
- * With `then: "stop"` the run that asked ends instead. It starts no further call (approved ones included), sub-agent or model call.
- * Bodies that were started finish and are recorded.
+ * With `then: "stop"`, and for a login request in any case, the run that asked ends as cancelled. It starts no further call (approved ones
+ * included), sub-agent or model call. Bodies that were started finish and are recorded.
  */
 export const Deny = Schema.TaggedStruct("deny", {
   ...fields,
@@ -62,7 +66,7 @@ export type Deny = typeof Deny.Type
 export const Answer = Schema.TaggedStruct("answer", { ...fields, answer: Schema.String })
 export type Answer = typeof Answer.Type
 
-/** Supplies the call's result; the tool does not run. */
+/** Supplies the call's result; the tool does not run, or, for a call in doubt, not again. */
 export const Supply = Schema.TaggedStruct("supply", { ...fields, result: Schema.Json })
 export type Supply = typeof Supply.Type
 
@@ -78,7 +82,10 @@ export const Fail = Schema.TaggedStruct("fail", {
 })
 export type Fail = typeof Fail.Type
 
-/** Sets the new total of an exhausted budget: `limit` replaces the old limit and must be above what was spent. */
+/**
+ * Sets the new total of a budget: `limit` replaces the old limit. It must be above the request's `spent` and, except for money, a whole
+ * number.
+ */
 export const TopUp = Schema.TaggedStruct("topUp", { ...fields, limit: Schema.Finite })
 export type TopUp = typeof TopUp.Type
 
@@ -88,11 +95,14 @@ export type Decision = typeof Decision.Type
 
 type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
 
-/** A decision as a caller writes it. `at` is set when the decision is recorded, unless given; `by` may be a whole principal. */
+/**
+ * A decision as a caller writes it; `by` may be a whole principal. `at` is the current time: only `RunStore.decide` and `decideAll` keep a
+ * caller's value.
+ */
 export type DecisionInput = Without<Decision, "at" | "by" | "schema"> & {
   readonly by: string | Principal
   readonly at?: Timestamp
 }
 
-/** A decision without its request, author and time, as `approve()` and the other helpers return it. */
+/** A decision without its request, digest, author, time and note, as `approve()` and the other helpers return it. */
 export type DecisionBody = Without<Decision, "requestId" | "by" | "at" | "digest" | "note">

@@ -44,7 +44,7 @@ const escape = (character: string): string =>
  */
 export const line = (value: string): string => value.replaceAll(hidden, escape)
 
-/** Escapes a text that may have several lines. Like {@link line}, but keeps line breaks and tabs; `\r\n` becomes `\n`. */
+/** Escapes a text that may have several lines. Like {@link line}, but keeps `\n` and tabs; `\r\n` becomes `\n`. */
 export const text = (value: string): string => value.replaceAll("\r\n", "\n").replaceAll(hiddenInText, escape)
 
 /** One word, such as a user name, an address or a path. */
@@ -85,8 +85,8 @@ export const instant = (at: number): string => {
 }
 
 /**
- * The message of an unknown error: its text, its `message` or its `name`. Never throws. The result is not escaped: show it with
- * {@link line} or {@link text}.
+ * The message of an unknown cause: the cause itself if it is a string, the `message` of an error, or its `name`; a fixed text if it has
+ * none of these. Never throws. The result is not escaped: show it with {@link line} or {@link text}.
  */
 export const messageOf = (cause: unknown): string => {
   try {

@@ -1,11 +1,11 @@
 /**
  * Grants: standing approvals as data.
  *
- * An approval with a `grant` creates one. It covers calls of one agent's tool whose definition and arguments match. It ends by expiry
- * or revocation. A call that a grant let through records the grant's id.
+ * An approval with a `grant` creates one. It covers calls of one agent's tool whose definition and arguments match. It ends with its
+ * scope, by expiry or by revocation. A call that a grant let through records the grant's id.
  *
  * Grants are checked when a call is classified and again directly before its body starts. A grant does not release a request that is
- * already open. It covers the calls of sub-agents only with `inherit`.
+ * already open. It covers the calls of sub-agents only with `inherit`, and no call that a policy denies.
  *
  * A store keeps one row per grant and reads it in the commit that starts a call, so a revocation takes effect in every run, fork
  * and process. Without a store, grants and revocations exist only in the state that the caller keeps.
@@ -22,7 +22,7 @@ import { Safety, type ToolApprovalItem } from "./Interruption.ts"
 import { type Attributed, Principal } from "./Principal.ts"
 import { type Definition, difference, type Peers } from "./ToolIdentity.ts"
 
-/** What a granted argument must be: `equals` a value, or a string that matches the `glob`, in which `*` stands for any characters. */
+/** What a granted argument must be: equal to `value`, or a string that matches `pattern`, in which `*` stands for any characters. */
 export const ArgumentPattern = Schema.Union([
   Schema.TaggedStruct("equals", { value: Schema.Json }),
   Schema.TaggedStruct("glob", { pattern: Schema.String })
@@ -31,15 +31,18 @@ export type ArgumentPattern = typeof ArgumentPattern.Type
 
 /** The grant that an approver requests with an approval. */
 export const GrantRequest = Schema.Struct({
-  /** `run`: until this run ends. `session`: also for later runs of the session; refused for a sub-agent's request. */
+  /** `run`: until the run that asked ends. `session`: also for later runs of the session; refused for a sub-agent's request. */
   scope: Schema.Literals(["run", "session"]),
   /**
-   * Patterns for top-level arguments; an argument without a pattern may have any value. `{}` covers any arguments. Default: exactly
-   * the approved arguments.
+   * Patterns for top-level arguments. Each named argument must be there and match; the others may have any value. `{}` covers any
+   * arguments. Default: exactly the approved arguments, edited ones included.
    */
   arguments: Schema.optionalKey(Schema.Record(Schema.String, ArgumentPattern)),
   expiresAt: Schema.optionalKey(Timestamp),
-  /** Whether the grant also covers calls of sub-agents. Default: false. */
+  /**
+   * Whether the grant also covers calls of tools with the same name, schema and safety, in the sub-agents of the grant's agent at any
+   * depth. Default: false.
+   */
   inherit: Schema.optionalKey(Schema.Boolean)
 })
 export type GrantRequest = typeof GrantRequest.Type
@@ -148,7 +151,7 @@ export const revoke = (grant: Grant, { at, by, principal }: Revocation): Grant =
   revoked: { by, ...defined({ principal }), at }
 })
 
-/** Whether the grant is in force at `now`. */
+/** Whether the grant is neither revoked nor expired at `now`. */
 export const isActive = (grant: Grant, now: Timestamp): boolean =>
   grant.revoked === undefined && (grant.expiresAt === undefined || now < grant.expiresAt)
 
@@ -157,7 +160,8 @@ export const isActive = (grant: Grant, now: Timestamp): boolean =>
  *
  * **Details**
  *
- * Pass `inherited` for a grant of a run above the call's run. The agent may then differ; the tool's name, schema and safety must match.
+ * Pass `inherited` for a grant of a run above the call's run, and check `inherit` yourself. The agent may then differ; the tool's name,
+ * schema and safety must match.
  */
 export const covers = (
   grant: Grant,

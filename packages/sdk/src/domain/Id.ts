@@ -1,9 +1,10 @@
 /**
  * The ids of Fermata. Every id is a branded string, so that one kind of id cannot be passed for another.
  *
- * Only run ids and session ids are made outside the domain. All other ids are *derived*: a tool call's id from its run, turn and
- * place in the response; a request's id from its run and a counter. A process that continues a run after a crash therefore derives
- * the same ids, and a decision finds its request.
+ * Only the ids of root runs and of sessions are made outside the domain. All others are *derived*: a tool call's id from its run, turn
+ * and place in the response, the id of a sub-agent's run from the call that starts it, a request's id from its run and a counter, and a
+ * grant's id from its request. A process that continues a run after a crash therefore derives the same ids, and a decision finds its
+ * request.
  *
  * @since 0.1.0
  */
@@ -13,7 +14,7 @@ const identifier = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_.:-]{1,512}
 
 /**
  * The id of a run: `run_` and 26 characters that sort by time, or a name that the caller chose (1 to 128 letters, digits, `_`, `.`, `:` or
- * `-`). A sub-agent's run has the id of the call that started it.
+ * `-`, and no derived form such as `x.t1.1`). A sub-agent's run has the id of the call that started it.
  */
 export const RunId = identifier.pipe(Schema.brand("RunId"))
 export type RunId = typeof RunId.Type
@@ -67,7 +68,7 @@ export const childRunId = (callId: ToolCallId): RunId => callId as string as Run
 
 const callPart = /\.t\d+\.\d+(?=\.|$)/g
 
-/** The root run of a sub-agent's run, and the calls that lead to it; an empty `path` if the run is itself a root. */
+/** The root run of a sub-agent's run, and the calls that lead from it to that run; any other id is its own `root`, with an empty `path`. */
 export const lineOf = (runId: string): { readonly root: RunId; readonly path: ReadonlyArray<ToolCallId> } => {
   const parts = [...runId.matchAll(callPart)]
   const path = parts.map(({ 0: part, index }) => runId.slice(0, index + part.length) as ToolCallId)

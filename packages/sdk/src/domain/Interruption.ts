@@ -2,7 +2,7 @@
  * Interruptions: the requests that a held run waits for. Each has an id and is answered by one decision.
  *
  * All kinds of request share one list, so an inbox handles a single type. A request never changes. If the call or budget that it asks
- * about changes, a new request with a new id supersedes it.
+ * about changes, the request is closed; if there is still something to ask, a new request with a new id replaces it.
  *
  * @since 0.1.0
  */
@@ -12,21 +12,21 @@ import { Budget } from "./Limits.ts"
 
 /**
  * The declared effect of a tool: `readOnly` changes nothing; `sideEffecting`, the default, changes something; `privileged` changes
- * something important, and each of its calls must be approved on its own, because grants for it are refused.
+ * something important. Grants for a privileged tool are refused, so each request about it is decided on its own.
  */
 export const Safety = Schema.Literals(["readOnly", "sideEffecting", "privileged"])
 export type Safety = typeof Safety.Type
 
 const fields = {
   requestId: RequestId,
-  /** The run that opened the request: the root's, or a sub-agent's. */
+  /** The run that opened the request: the root run, or a sub-agent's run. */
   runId: RunId,
   /** Names of the agents from the root to the agent that asks. */
   agentPath: Schema.Array(Schema.String),
   /** When the request was opened. */
   at: Timestamp,
   expiresAt: Schema.optionalKey(Timestamp),
-  /** At `expiresAt`, `deny` (the default) decides the request by `expiry`, and `stay` leaves it open. */
+  /** At `expiresAt`, `deny` (the default) decides the request by `expiry`: `deny`, or `fail` for a call in doubt. `stay` leaves it open. */
   onExpiry: Schema.optionalKey(Schema.Literals(["deny", "stay"]))
 }
 
@@ -74,27 +74,28 @@ export const InDoubtRequest = Schema.TaggedStruct("inDoubt", {
   ...callFields,
   /** The key that every attempt of the call passes to the external service. */
   idempotencyKey: Schema.String,
-  /** Fingerprint of the tool's argument schema when the request was opened. If it differs at a retry, a new request is opened. */
+  /** Fingerprint of the tool's argument schema when the request was opened. A retry of a tool that has changed opens a new request. */
   schema: Schema.optionalKey(Schema.String),
   /** The tool's safety when the request was opened. */
   safety: Schema.optionalKey(Safety),
   startedAt: Timestamp,
   attempt: Schema.Natural,
-  /** Why the call is in doubt, if no process died: the journal of its start is lost, or the tool has changed since. */
+  /** Why the call is in doubt, unless its process died: such as a lost journal, a tool that has changed, or a policy that denies it now. */
   reason: Schema.optionalKey(Schema.String)
 })
 export type InDoubtRequest = typeof InDoubtRequest.Type
 
-/** Asks for more of an exhausted budget. Decisions: topUp, deny. */
+/** Asks for more of a budget that is exhausted, or whose rest is reserved for sub-agents. Decisions: topUp, deny. */
 export const LimitRequest = Schema.TaggedStruct("limit", {
   ...fields,
   budget: Budget,
   limit: Schema.Finite,
+  /** The amount spent, reservations included; for `context`, the tokens that the call needs. */
   spent: Schema.Finite
 })
 export type LimitRequest = typeof LimitRequest.Type
 
-/** Asks for a new login at a model provider. Decisions: retry after the login, deny. */
+/** Asks for a new login at a model provider. Decisions: retry after the login, deny, which ends the run. */
 export const LoginRequest = Schema.TaggedStruct("login", {
   ...fields,
   profile: Schema.String,

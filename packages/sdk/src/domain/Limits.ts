@@ -1,5 +1,6 @@
 /**
- * Limits: how much a run may consume. Budgets count over the whole run, across resumes; timeouts apply to each call.
+ * Limits: how much a run may consume. Budgets count over the whole run, across resumes. The `context` budget and the timeouts apply to
+ * each call.
  *
  * @since 0.1.0
  */
@@ -15,11 +16,11 @@ import { totalTokens } from "./Usage.ts"
  * turns and calls; `maxTreeTurns` and `maxTreeToolCalls` include those of the sub-agents.
  */
 export const Limits = Schema.Struct({
-  /** Model calls of the run. Default 8. */
+  /** Turns of the run: model calls that returned a response. Default 8. */
   maxTurns: Schema.Natural,
   /** Tool calls of the run, over all turns. */
   maxToolCalls: Schema.optionalKey(Schema.Natural),
-  /** Model calls of the run and of all sub-agents under it. */
+  /** Turns of the run and of all sub-agents under it. */
   maxTreeTurns: Schema.optionalKey(Schema.Natural),
   /** Tool calls of the run and of all sub-agents under it. */
   maxTreeToolCalls: Schema.optionalKey(Schema.Natural),
@@ -29,17 +30,20 @@ export const Limits = Schema.Struct({
   maxCostUsd: Schema.optionalKey(Schema.Finite),
   /** Milliseconds of work; time in which the run is held does not count. Also bounds the calls of the sub-agents under it. */
   maxWallMs: Schema.optionalKey(Schema.Natural),
-  /** Fraction of a budget, from 0 to 1, at which a warning is recorded. Default 0.8. */
+  /** Fraction of each budget except `context`, from 0 to 1, at which a warning is recorded. Default 0.8. */
   warnAt: Schema.optionalKey(Schema.Finite),
   /** Whether an exhausted budget gives the model one last turn, without tools, to summarize its progress. Default: false. */
   wrapUp: Schema.optionalKey(Schema.Boolean),
-  /** Tokens of the context of one model call, estimated before the call. */
+  /** Tokens of the context of one model call, estimated before the call. The default context policy checks it; a custom one has to. */
   maxContextTokens: Schema.optionalKey(Schema.Natural),
-  /** Timeout of one model call in milliseconds. Default 600,000. */
+  /** Timeout of one model call in milliseconds; the complete call after a failed stream has its own. Default 600,000. */
   modelTimeoutMs: Schema.Natural,
-  /** Timeout of one tool call in milliseconds, unless the tool declares its own. Default 600,000. */
+  /** Timeout of one try of a tool's body in milliseconds, unless the tool declares its own. None for a sub-agent. Default 600,000. */
   toolTimeoutMs: Schema.Natural,
-  /** How many processes in a row may die while they drive the run, without progress, before it fails as `WorkersLost`. Default 3. */
+  /**
+   * How often in a row, without progress, the run may be taken up again after its process died or suspended it. One time more, and it fails
+   * with `WorkersLost`. Default 3.
+   */
   maxRecoveries: Schema.optionalKey(Schema.Natural),
   /** Read-only calls of one turn that run concurrently. Default 100; 0 counts as 1. */
   toolConcurrency: Schema.Natural,

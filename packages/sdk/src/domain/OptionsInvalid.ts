@@ -1,5 +1,5 @@
 /**
- * Checks the options of functions for unknown keys and for values of the wrong kind.
+ * Checks the options of functions for unknown and missing keys and for values of the wrong kind.
  *
  * Without the check, a misspelt key would be ignored silently, and with it a limit, an expiry or the edit of a call.
  *
@@ -14,7 +14,7 @@ import { Misfit } from "./Misfit.ts"
 export type { Shape } from "./internal/misfits.ts"
 export { Misfit } from "./Misfit.ts"
 
-/** The options of a function have an unknown key or a value of the wrong kind, or are not a plain object. Nothing was done. */
+/** The options of a function are not a plain object, have an unknown key or a wrong value, or lack a required key. Nothing was done. */
 export class OptionsInvalid extends Schema.TaggedError<OptionsInvalid>()("OptionsInvalid", {
   /** The name of the function. */
   of: Schema.String,

@@ -40,7 +40,7 @@ export interface Attributed {
 export const of = ({ by, principal }: Attributed): Principal =>
   principal ?? { id: by, kind: by === "expiry" ? "expiry" : "person" }
 
-/** The caller's `by` is malformed, blank, or reserved for Fermata. Nothing was changed. */
+/** The caller's `by` is malformed, blank or reserved for Fermata, or contradicts the given principal. Nothing was changed. */
 export class PrincipalInvalid extends Schema.TaggedError<PrincipalInvalid>()("PrincipalInvalid", {
   problem: Schema.String
 }) {

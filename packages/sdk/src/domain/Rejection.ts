@@ -1,6 +1,7 @@
 /**
- * Rejections: typed refusals of decisions. A rejected decision changed nothing. Rejections do not contain argument values, except
- * for the earlier decision in {@link AlreadyDecided}.
+ * Rejections: typed refusals of decisions. A rejected decision is not recorded; a store may record the expiry that preceded it. Rejections
+ * do not contain argument values, except for the earlier decision in {@link AlreadyDecided}, and for what the tool's schema says in
+ * {@link EditedArgumentsInvalid}.
  *
  * @since 0.1.0
  */
@@ -20,7 +21,7 @@ export class RequestNotFound extends Schema.TaggedError<RequestNotFound>()("Requ
   }
 }
 
-/** The request already has a decision, which stands; it is in `decision`. */
+/** The request already has a decision, which stands: `decision`, made `by` and `at`. It is by `expiry` if the request has expired. */
 export class AlreadyDecided extends Schema.TaggedError<AlreadyDecided>()("AlreadyDecided", {
   requestId: RequestId,
   by: Schema.String,
@@ -33,7 +34,10 @@ export class AlreadyDecided extends Schema.TaggedError<AlreadyDecided>()("Alread
   }
 }
 
-/** The request is closed: its run ended or failed, or the request `by` replaced it. */
+/**
+ * The request was closed without a decision. `reason` says why, for example because its run ended; `by` is the request that replaced it, if
+ * there is one.
+ */
 export class RequestSuperseded extends Schema.TaggedError<RequestSuperseded>()("RequestSuperseded", {
   requestId: RequestId,
   by: Schema.optionalKey(RequestId),
@@ -55,7 +59,7 @@ export class ArgumentsChanged extends Schema.TaggedError<ArgumentsChanged>()("Ar
   }
 }
 
-/** This kind of decision does not answer this kind of request, or a top-up leaves no room. `allowed` lists what does. */
+/** This kind of decision does not answer this kind of request, or the limit of a top-up is not valid. `allowed` lists what answers it. */
 export class DecisionNotApplicable extends Schema.TaggedError<DecisionNotApplicable>()(
   "DecisionNotApplicable",
   {
@@ -106,7 +110,7 @@ export class EditedArgumentsInvalid extends Schema.TaggedError<EditedArgumentsIn
 /** The value is not a valid decision. */
 export class DecisionMalformed extends Schema.TaggedError<DecisionMalformed>()("DecisionMalformed", {
   issues: Schema.String,
-  /** Its unknown keys and values of the wrong kind. */
+  /** Its unknown and missing keys, and values of the wrong kind. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
@@ -114,7 +118,7 @@ export class DecisionMalformed extends Schema.TaggedError<DecisionMalformed>()("
   }
 }
 
-/** A typed refusal of a decision. Nothing changed. */
+/** A typed refusal of a decision, which was not recorded. */
 export type Rejection =
   | RequestNotFound
   | AlreadyDecided

@@ -2,7 +2,7 @@
  * The failures of runs, and the errors of functions that start or continue a run.
  *
  * A {@link RunFailure} happens *inside* a run. It is plain data, part of the run's state, and is returned in the result. The errors
- * below it are refusals by functions. They change nothing, unless the error's description says otherwise.
+ * below it, except {@link RunSuspended}, are refusals by functions. They change nothing, unless the error's description says otherwise.
  *
  * @since 0.1.0
  */
@@ -15,7 +15,10 @@ import { Misfit } from "./Misfit.ts"
 const ofBudget = { budget: Budget, limit: Schema.Finite, spent: Schema.Finite }
 const ofModel = { reason: Schema.String, description: Schema.String, isRetryable: Schema.Boolean }
 
-/** A budget is exhausted, or the cost of a run with `maxCostUsd` is unknown. Continue the state with larger limits. */
+/**
+ * A budget is exhausted, or the cost of a run with `maxCostUsd` is unknown. Continue the state with a larger limit; for an unknown cost,
+ * with the model's prices or without `maxCostUsd`.
+ */
 export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", ofBudget) {
   override get message() {
     return this.budget === "cost" && this.spent < this.limit
@@ -38,7 +41,7 @@ export class RunDefect extends Schema.TaggedError<RunDefect>()("RunDefect", { de
   }
 }
 
-/** More processes in a row than `maxRecoveries` permits died while they drove the run, or met a defect of the store, without progress. */
+/** More processes in a row than `maxRecoveries` permits left the run without progress: they died, suspended it, or met a defect. */
 export class WorkersLost extends Schema.TaggedError<WorkersLost>()("WorkersLost", {
   times: Schema.Finite
 }) {
@@ -92,7 +95,7 @@ export class IdInvalid extends Schema.TaggedError<IdInvalid>()("IdInvalid", {
 /** The limits that a caller gave are invalid. Nothing was done. */
 export class LimitsInvalid extends Schema.TaggedError<LimitsInvalid>()("LimitsInvalid", {
   issues: Schema.String,
-  /** Their unknown keys. */
+  /** Their unknown keys and values of the wrong kind. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
@@ -104,7 +107,7 @@ export class LimitsInvalid extends Schema.TaggedError<LimitsInvalid>()("LimitsIn
 export class PolicyInvalid extends Schema.TaggedError<PolicyInvalid>()("PolicyInvalid", {
   /** The problems, each with the name of its field. */
   issues: Schema.String,
-  /** Its unknown keys. */
+  /** Its unknown and missing keys, and values of the wrong kind. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
@@ -190,7 +193,7 @@ export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNot
   }
 }
 
-/** A call that has not run yet needs a tool that is missing, or whose argument schema has changed. The run stays as it is. */
+/** A call without a result needs a tool that is missing, or that no longer accepts the call's arguments. The run stays as it is. */
 export class ToolUnavailable extends Schema.TaggedError<ToolUnavailable>()("ToolUnavailable", {
   runId: RunId,
   tool: Schema.String,
@@ -239,7 +242,10 @@ export const revokedText = (revoked: ReadonlyArray<GrantId> | undefined): string
     ? ""
     : ` Of the grants that the archive says were revoked, ${revoked.length} ${revoked.length === 1 ? "is" : "are"} revoked here now.`
 
-/** The session's last run has not ended, or has ended meanwhile; for an import, a position that the archive needs is taken. */
+/**
+ * The session's last run has not ended, or another run has continued the session meanwhile; for an import, another run has a position that
+ * the archive needs.
+ */
 export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy", {
   sessionId: SessionId,
   runId: RunId,

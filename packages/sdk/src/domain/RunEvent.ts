@@ -93,7 +93,7 @@ export const ToolClassified = Schema.TaggedStruct("tool.classified", {
   safety: Safety,
   idempotent: Schema.Boolean,
   arguments: Schema.Json,
-  /** These fields are described at `ToolCall`. */
+  /** `value`, `rendering`, `tool` and `schema` are described at `ToolCall`. */
   value: Schema.optionalKey(Schema.Json),
   rendering: Schema.optionalKey(Schema.Json),
   tool: Schema.optionalKey(Schema.String),
@@ -103,7 +103,7 @@ export const ToolClassified = Schema.TaggedStruct("tool.classified", {
   grantId: Schema.optionalKey(GrantId)
 })
 
-/** A body is about to run. For a side-effecting call, this event is committed before the body starts. */
+/** A body is about to run. The event is committed before the body starts. Also records a start that was lost with an earlier store. */
 export const ToolStarted = Schema.TaggedStruct("tool.started", {
   ...at,
   callId: ToolCallId,
@@ -111,18 +111,18 @@ export const ToolStarted = Schema.TaggedStruct("tool.started", {
 })
 
 /**
- * Takes a `tool.started` back: the body did not run, because the run was stopped or its grant was revoked in between. The call is as it
- * was before the start.
+ * Takes a `tool.started` back: the body did not run, because in between the run was stopped, the turn was superseded, or the call's grant
+ * was revoked. The call is as it was before the start.
  */
 export const ToolNotStarted = Schema.TaggedStruct("tool.notStarted", { ...at, callId: ToolCallId })
 
 const settled = { ...at, callId: ToolCallId, content: Schema.Array(UserPart) }
 
-/** A body returned. */
+/** A body returned, `reconcile` reported that it had, or the runtime carried out a call about sub-agents or a handoff. */
 export const ToolCompleted = Schema.TaggedStruct("tool.completed", settled)
-/** The call could not be classified, or its body failed. */
+/** The call failed: in its body, or before it, for example because the arguments did not decode. */
 export const ToolFailed = Schema.TaggedStruct("tool.failed", settled)
-/** A policy denied the call. (A denial by decision is a `request.decided`.) */
+/** A policy denied the call, or it needs approval in a run that is not interactive. (A denial by decision is a `request.decided`.) */
 export const ToolDenied = Schema.TaggedStruct("tool.denied", settled)
 
 /** A request was opened. */
@@ -144,7 +144,7 @@ export const RequestSuperseded = Schema.TaggedStruct("request.superseded", {
   by: Schema.optionalKey(RequestId)
 })
 
-/** A request will expire soon. Recorded once per request, at the time `Interruption.warnAt`. */
+/** A request will expire soon. Recorded once per request of a stored run, by the first process that takes it up after `warnAt`. */
 export const RequestExpiring = Schema.TaggedStruct("request.expiring", { ...at, requestId: RequestId })
 
 /** A grant was revoked. */
@@ -156,8 +156,8 @@ export const GrantRevoked = Schema.TaggedStruct("grant.revoked", {
 })
 
 /**
- * The run took a message. `messageId` is the message's id in the store. Content is empty for a message that asked to stop a sub-agent
- * which had already ended.
+ * The run took a message. `messageId` is the message's id in the store. `content` is empty if the message asked to end a sub-agent that had
+ * already ended.
  */
 export const MessageQueued = Schema.TaggedStruct("message.queued", {
   ...at,
@@ -213,7 +213,7 @@ export const LimitsChanged = Schema.TaggedStruct("limits.changed", {
 /** The run is held: it waits for decisions, and no process drives it. For a sub-agent, other runs of the tree may continue. */
 export const RunHeld = Schema.TaggedStruct("run.held", at)
 
-/** A process claimed an unfinished run whose previous process died or suspended it. */
+/** A process took up a run with the status `running`, whose previous process died or suspended it. */
 export const RunRecovered = Schema.TaggedStruct("run.recovered", at)
 
 /**
@@ -231,7 +231,7 @@ export const RunCompleted = Schema.TaggedStruct("run.completed", {
   output: Schema.optionalKey(Schema.Json)
 })
 
-/** The run was cancelled. Calls without a result get one that states what is known about them. */
+/** The run was cancelled, or stopped by a denial. Calls without a result get one that states what is known about them. */
 export const RunCancelled = Schema.TaggedStruct("run.cancelled", {
   ...at,
   reason: Schema.String,

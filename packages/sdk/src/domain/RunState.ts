@@ -2,8 +2,8 @@
  * The complete state of a run as one serializable value.
  *
  * A state is plain JSON. It holds the session's messages, the calls of the open turn and their states, the requests and their
- * decisions, grants, limits, usage, and the states of the sub-agents. Another process needs only the state and the program's agents
- * and tools, which it finds by name, to continue the run. States are made by `evolve` and are never changed in place.
+ * decisions, grants, limits, usage, and the states of the sub-agents. To continue the run, another process needs the state, a model, and
+ * the program's agents and tools, which it finds by name. States are made by `evolve` and are never changed in place.
  *
  * @since 0.1.0
  */
@@ -51,9 +51,9 @@ export const Status = Schema.Literals(["running", "held", "completed", "cancelle
 export type Status = typeof Status.Type
 
 /**
- * Marks a run whose calls may have run before. With `since`, its store was restored from a backup, and what the run did after that time
- * is lost. Without `since`, its prompt was sent again to a store that had lost the run. A side-effecting call of such a run is in doubt
- * before its first start.
+ * Marks a run whose calls may have run before. With `since`, the store was restored from a backup, and what the run did after that time
+ * is lost. Without `since`, the prompt was sent again to a store that had lost the run. A call of such a run that is neither read-only nor
+ * idempotent is reconciled before its first start, like a started one.
  */
 export const MayRepeat = Schema.Struct({ since: Schema.optionalKey(Timestamp) })
 export type MayRepeat = typeof MayRepeat.Type
@@ -176,10 +176,13 @@ const stateFields = {
   wrappedUp: Schema.optionalKey(Schema.Natural),
   usage: SessionUsage,
   sessionUsage: SessionUsage,
-  /** How many processes in a row died while they drove the run, or suspended it, without progress. */
+  /** How often in a row the run was taken up after its process died or suspended it, without progress. */
   recoveries: Schema.optionalKey(Schema.Natural),
   mayRepeat: Schema.optionalKey(MayRepeat),
-  /** Set when a decision stops the run: neither the run nor a sub-agent under it starts anything from then on. */
+  /**
+   * Set when a decision stops the run, or supersedes the turn that waits for it. From then on, neither the run nor a sub-agent under it
+   * starts anything.
+   */
   stop: Schema.optionalKey(Schema.Struct({ by: Schema.String, reason: Schema.String })),
   /** Set while the open turn is superseded: no further call of it starts. `run` received the message that superseded it. */
   superseded: Schema.optionalKey(Schema.Struct({ by: Schema.String, run: RunId })),
@@ -217,7 +220,7 @@ export const policiesOf = ({ otherPolicies, policy }: Pick<RunState, "policy" | 
 
 type Policies = readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>]
 
-/** All policies of its starter that bind a sub-agent, also after a handoff to another agent. */
+/** The policies that the agent which started a sub-agent imposes on it. They bind it also after the starter hands over. */
 export const policiesAbove = (state: RunState, callId: ToolCallId): Policies =>
   state.background?.find((entry) => entry.callId === callId)?.starterPolicies ?? policiesOf(state)
 
@@ -263,7 +266,7 @@ export const isOpen = (record: RequestRecord): boolean =>
 const hasChildren = ({ background, calls }: RunState): boolean =>
   background !== undefined || calls.some(({ child }) => child !== undefined)
 
-/** Every open request of the run and of the sub-agents inside it, in the order of the calls. */
+/** Every open request of the run and of the sub-agents inside it: first the run's own, then those of each sub-agent. */
 export const interruptions = (state: RunState): ReadonlyArray<Interruption> => openRequests(state, () => true)
 
 /** The open requests whose decision can still change something: all except those of a stopped run and of the sub-agents in it. */

@@ -32,7 +32,8 @@ export const encode = (state: RunState): string => JSON.stringify(state)
  *
  * **Errors**
  *
- * - `RunStateMalformed` — the text is not JSON, has no version, or does not match the schema of its version.
+ * - `RunStateMalformed` — the text is not JSON, has no version, nests deeper than 1,000 levels, does not match the schema of its version,
+ *   or contradicts itself.
  * - `RunStateTooNew` — a newer Fermata wrote the text; update Fermata and decode it again.
  */
 export const decode = (text: string): Result.Result<RunState, RunStateMalformed | RunStateTooNew> =>

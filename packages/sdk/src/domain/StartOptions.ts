@@ -15,7 +15,7 @@ import { LimitChanges } from "./Limits.ts"
 export const StartOptions = Schema.Struct({
   /** The caller's policy. */
   policy: Schema.optionalKey(ApprovalPolicy),
-  /** Name of the prompted agent. The caller's policy replaces this agent's own policy. */
+  /** Name of the prompted agent. The caller's policy replaces this agent's own policy and the profile's. */
   policyFor: Schema.optionalKey(Schema.String),
   /** Names of the agents beside `policyFor`. An agent of one of these names is not taken for `policyFor` through an alias. */
   policyPeers: Schema.optionalKey(Schema.Array(Schema.String)),
@@ -37,8 +37,9 @@ export interface Policies {
  *
  * **Details**
  *
- * The caller's policy replaces the policies of the profile and of the prompted agent (`isPrompted`). Every other agent is bound by its
- * own policy, the caller's and the profile's together, so a policy that was given for one agent never loosens the policy of another.
+ * For the prompted agent (`isPrompted`), the caller's policy replaces the agent's own and the profile's; without a caller's policy, these
+ * two bind it together. Every other agent is bound by its own policy, the caller's and the profile's together, so a policy that was given
+ * for one agent never loosens the policy of another.
  */
 export const policiesFor = (
   { policy, profilePolicy }: StartOptions,

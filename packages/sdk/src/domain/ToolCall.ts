@@ -21,8 +21,8 @@
  *           ─▶ settled      supplied | failed
  * ```
  *
- * If the turn is superseded, its requested and ready calls settle as `cancelled`. If the run ends or wraps up, or the session continues
- * after a failed run, all unsettled calls do.
+ * If the turn is superseded, its requested and ready calls settle as `cancelled`. If the run is cancelled or wraps up, or the session
+ * continues after a failed run, all unsettled calls do. A failed run keeps its calls as they are.
  *
  * A settled call keeps its result until all calls of the turn are settled. Then all results move into the history, in call order, and
  * the list of calls is empty.
@@ -100,15 +100,15 @@ export const fields = {
   result: Schema.optionalKey(ToolResult)
 }
 
-/** A cancelled run's statement about one call of its last turn. */
+/** A cancelled run's statement about one call of its last turn, or of the turn of a sub-agent that the turn waited for. */
 export const CallReport = Schema.Struct({
   callId: ToolCallId,
   tool: Schema.String,
   /**
-   * - `notStarted`: the body never ran.
-   * - `finished`: the body ran, and its result is recorded.
-   * - `aborted`: the body was stopped, and the call may be repeated without harm (read-only or idempotent).
-   * - `inDoubt`: the body was stopped while it ran, and its outcome is unknown.
+   * - `notStarted`: the body did not start; or the call was denied, or got its result by `supply`.
+   * - `finished`: the call has another result, from its body or from a failure before it.
+   * - `aborted`: the call was started and has no result. It is read-only or idempotent, or a sub-agent's without a call in doubt.
+   * - `inDoubt`: the call was started, and its outcome is unknown.
    */
   state: Schema.Literals(["notStarted", "finished", "aborted", "inDoubt"]),
   /** The decision that released the call, if the run ended before the call could run. */

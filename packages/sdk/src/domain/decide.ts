@@ -15,7 +15,8 @@ import { answerable, findCall, findChild, findRequest, isEnded, isSettled } from
 export { asSent, check, expiryDecision, isRepeated } from "./internal/judgeDecision.ts"
 
 /**
- * Returns the events of a decision that is made at `now`, or its rejection. A repeated decision has no events.
+ * Returns the events of a decision that is made at `now`, or its rejection. A decision that repeats the recorded one, with its
+ * idempotency key, has no events.
  *
  * **Details**
  *
@@ -52,7 +53,7 @@ export const expiryOf = (state: RunState, requestId: RequestId, now: Timestamp):
     : undefined
 }
 
-/** The expiry decisions of all requests of a run, and of its sub-agents, that are open and have expired by `now`. */
+/** The expiry decisions of the open requests of a run and its sub-agents that have expired by `now`, except those of stopped runs. */
 export const expiries = (state: RunState, now: Timestamp): ReadonlyArray<Decision> =>
   answerable(state).flatMap((request) => expiryAt(request, now) ?? [])
 
@@ -62,8 +63,8 @@ export const expiries = (state: RunState, now: Timestamp): ReadonlyArray<Decisio
  * **Errors**
  *
  * - `RequestNotFound` — this run and its sub-agents have no such request.
- * - `AlreadyDecided` — the first decision stands; it is in the error.
- * - `RequestSuperseded` — the run ended, or another request replaced this one.
+ * - `AlreadyDecided` — another decision was first and stands; it is in the error.
+ * - `RequestSuperseded` — the request was closed without a decision, for example because the run ended or another request replaced it.
  * - `DecisionNotApplicable`, `ArgumentsChanged`, `GrantRefused` — see {@link check}.
  */
 export const decide = (

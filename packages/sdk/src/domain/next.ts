@@ -4,9 +4,11 @@
  *
  * It also orders the calls of a turn. Calls run in the order of the response. Contiguous read-only calls run together, as do contiguous
  * sub-agents; any other call runs alone. A side-effecting call never overtakes an earlier call that is undecided. A read-only call may
- * overtake it, and a sub-agent may overtake other sub-agents. A handoff happens after all other calls of the response are settled.
+ * overtake a call that waits, and a sub-agent may overtake other sub-agents. A handoff happens after all other calls of the response are
+ * settled.
  *
- * Sub-agents in the background continue independently: a held one does not hold the others. The run ends after all of them have ended.
+ * Sub-agents in the background continue independently: a held one does not hold the others. The run completes after all of them have
+ * ended.
  *
  * A stopped run, and the sub-agents in it, start nothing more. Their only steps determine the outcome of started bodies and finish
  * the run.
@@ -71,11 +73,11 @@ export type Step =
   | { readonly _tag: "Withdraw"; readonly requests: ReadonlyArray<Interruption> }
   /** Give the model one last turn without tools, because a budget is exhausted. */
   | { readonly _tag: "AskWrapUp"; readonly exceeded: Limits.Exceeded }
-  /** Open a request for more of an exhausted budget. */
+  /** Open a request for more of a budget that is exhausted, or whose rest is reserved for sub-agents. */
   | { readonly _tag: "AskLimit"; readonly exceeded: Limits.Exceeded }
   /** Decode the final response with the agent's output schema. */
   | { readonly _tag: "DecodeOutput"; readonly text: string }
-  /** Hold the run until one of these requests is decided. */
+  /** Hold the run until one of these requests is decided; without requests, a sub-agent's run until a run above it goes on or ends. */
   | { readonly _tag: "Hold"; readonly requests: ReadonlyArray<Interruption> }
   /** End the run, or report how it ended. */
   | { readonly _tag: "Finish"; readonly end: End }
@@ -148,13 +150,13 @@ const onlyBelow = (state: RunState, constraints: Constraints): Step => {
   return attached.length > 0 ? { _tag: "ResumeChildren", callIds: attached } : waiting(state, constraints)
 }
 
-/** Fails a run at which too many processes have died, instead of taking the step again. A hold is kept: no process dies while it waits. */
+/** Fails a run that too many processes have left without progress, instead of taking the step again. A held run needs no process. */
 const unlessLost = (state: RunState, step: Step): Step => {
   if (step._tag === "Hold" || !isLost(state)) return step
   return failed({ _tag: "WorkersLost", times: state.recoveries ?? 0 })
 }
 
-/** Whether more processes in a row than `maxRecoveries` have died while they drove the run, without progress. */
+/** Whether more processes in a row than `maxRecoveries` have died while they drove the run, or suspended it, without progress. */
 const isLost = ({ limits, recoveries = 0 }: RunState): boolean =>
   recoveries > 0 && recoveries > (limits.maxRecoveries ?? Limits.defaults.maxRecoveries)
 
