@@ -37,6 +37,7 @@ const takes = {
   leaseTtl: 'a duration of a millisecond or more, such as "15 seconds" (the default) or 15000',
   cancelGrace: 'a duration, such as "2 seconds" (the default) or 2000',
   closeTimeout: 'a duration, such as "5 seconds" (the default) or 5000',
+  maxResultLength: "a whole number of characters, 1 or more (default: 1,000,000)",
   approvalCallback: "a function from a request to a decision or undefined (default: none)",
   extensions:
     "a list of extensions with different names: { name, tools?, onStart?, onClose? } (default: none)",

@@ -50,7 +50,9 @@ export const RuntimeSettings = Schema.Struct({
    */
   cancelGrace: Schema.optionalKey(anyDuration),
   /** How long a close waits for the runs to end, and then for each extension's `onClose`. Default: 5 seconds. */
-  closeTimeout: Schema.optionalKey(anyDuration)
+  closeTimeout: Schema.optionalKey(anyDuration),
+  /** The longest result of a tool that has no `maxResultLength` of its own, in characters. Default: 1,000,000. */
+  maxResultLength: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)))
 })
 
 /** The runtime options that are plain data. */

@@ -27,7 +27,7 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { lines, sentence } from "../domain/Display.ts"
-import { callable, either, flag, oneOf, shapeOf, string } from "../domain/internal/misfits.ts"
+import { callable, either, flag, length, oneOf, shapeOf, string } from "../domain/internal/misfits.ts"
 import { Safety } from "../domain/Interruption.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
@@ -66,7 +66,7 @@ export interface Options {
   readonly trustHints?: boolean
   /** Whether a call needs approval. Default: only for tools that are not read-only. */
   readonly needsApproval?: boolean | ((tool: McpSchema.Tool) => boolean)
-  /** Longest result or error in characters; the rest is cut, and a larger file is omitted. Default: 1,000,000. */
+  /** The longest result or error in characters, as the `maxResultLength` of each tool. Default: the runtime's, or 1,000,000. */
   readonly maxResultLength?: number
   /** Selects the tools to use. Default: all. */
   readonly include?: (tool: McpSchema.Tool) => boolean
@@ -129,7 +129,7 @@ const shape = shapeOf<Options & ConnectOptions & { readonly headers?: unknown }>
   safety: either(oneOf(...Safety.literals), callable),
   trustHints: flag,
   needsApproval: either(flag, callable),
-  maxResultLength: "anything",
+  maxResultLength: length,
   include: callable,
   protocols: "anything",
   client: "anything",
@@ -348,11 +348,10 @@ const toolOf = (
   tool: McpSchema.Tool,
   options: Options
 ): Tool.Tool => {
-  const { needsApproval, safety, trustHints = false } = options
+  const { maxResultLength, needsApproval, safety, trustHints = false } = options
   const hints = trustHints ? tool.annotations : undefined
   const hinted = hints?.readOnlyHint === true ? "readOnly" : "sideEffecting"
   const asked = typeof needsApproval === "function" ? needsApproval(tool) : needsApproval
-  const longest = options.maxResultLength ?? 1_000_000
   const { parameters, words } = fromJsonSchema(tool.inputSchema as Schema.JsonObject)
   return Tool.make(name, {
     description: [tool.description ?? tool.title ?? "", words].filter((text) => text !== "").join("\n\n"),
@@ -362,11 +361,12 @@ const toolOf = (
     identity: identityOf(server, tool.name),
     otherNames: otherNames(server, `${options.prefix ?? ""}${tool.name}`),
     ...(asked === undefined ? {} : { needsApproval: asked }),
+    ...(maxResultLength === undefined ? {} : { maxResultLength }),
     handler: (args) =>
       clientFor(tool).pipe(
         Effect.flatMap((client) => client.callTool({ tool, arguments: args })),
-        Effect.mapError((error) => failureOf(tool.name, error, longest)),
-        Effect.flatMap((result) => resultOf(result, longest))
+        Effect.mapError((error) => failureOf(tool.name, error)),
+        Effect.flatMap(resultOf)
       )
   })
 }

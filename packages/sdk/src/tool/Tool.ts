@@ -10,23 +10,54 @@
  */
 import type * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type * as Result from "effect/Result"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import { kindOf } from "../domain/internal/untyped.ts"
 import type { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"
 import type { Target } from "../domain/ToolCall.ts"
 import { type DataSchema, type Decoder, decoder } from "./DataSchema.ts"
 import { definitionMisfits } from "./internal/definitionOptions.ts"
-import { ToolDefinitionError } from "./ToolError.ts"
-import type { ToolOptions } from "./ToolOptions.ts"
+import { resultParts } from "./internal/resultParts.ts"
+import { ToolDefinitionError, ToolResultInvalid } from "./ToolError.ts"
+import type { StreamItem, ToolOptions } from "./ToolOptions.ts"
 
-export type { ApprovalContext, ApprovalOptions, Awaitable, Reconciled, ToolOptions } from "./ToolOptions.ts"
+export type {
+  ApprovalContext,
+  ApprovalOptions,
+  Awaitable,
+  Reconciled,
+  StreamItem,
+  ToolOptions
+} from "./ToolOptions.ts"
 
 /** The services that the return value of a handler requires, except `Scope`: each call has its own. */
 export type Services<Out> =
-  Out extends Effect.Effect<infer _A, infer _E, infer R> ? Exclude<R, Scope.Scope> : never
+  Out extends Effect.Effect<infer A, infer _E, infer R>
+    ? Exclude<R, Scope.Scope> | StreamServices<A>
+    : StreamServices<Awaited<Out>>
+
+/** The services of a stream, and {@link NotStreamItems} if its items have another shape. */
+type StreamServices<Out> =
+  Out extends Stream.Stream<infer Item, infer _E, infer R>
+    ? Exclude<R, Scope.Scope> | ItemServices<Item>
+    : Out extends AsyncGenerator<infer Item, infer Last>
+      ? ItemServices<Item | Exclude<Last, void | undefined>>
+      : Out extends AsyncIterable<infer Item>
+        ? ItemServices<Item>
+        : never
+
+type ItemServices<Item> = [Item] extends [StreamItem] ? never : NotStreamItems<Item>
+
+/**
+ * A service that no program has: a tool that needs it streams `Item`, which is no {@link StreamItem}, and would fail when it runs. It makes
+ * the program's types refuse the tool.
+ */
+export interface NotStreamItems<Item> {
+  readonly "A tool that streams gives { output: text }, { progress: text } and, at last, { result: value }": Item
+}
 
 /**
  * A tool, as {@link make} defines it, for the `tools` of an agent.
@@ -166,29 +197,18 @@ export interface Content {
 export const content = (parts: ReadonlyArray<UserPart>): Content => ({ [contentTag]: parts })
 
 /**
- * Converts the return value of a handler to the parts of a tool result. A string is used as it is, an error gives its name and message,
- * `undefined` and `null` give an empty text, {@link Content} gives its parts, and any other value gives its JSON.
+ * The parts of what a handler returned: text as it is, bytes as an attachment, and any other value as JSON.
+ *
+ * **Errors**
+ *
+ * Throws `ToolResultInvalid` for a value that has no JSON, such as a function, a `Response` or an object that contains itself.
  */
 export const toContent = (value: unknown): ReadonlyArray<UserPart> => {
-  if (typeof value === "string") return [{ _tag: "text", text: value }]
-  if (value === undefined || value === null) return [{ _tag: "text", text: "" }]
-  if (value instanceof Error) return [{ _tag: "text", text: toJsonable(value) as string }]
-  if (typeof value === "object" && contentTag in value) return (value as Content)[contentTag]
-  return [{ _tag: "text", text: stringify(value) }]
+  if (isContent(value)) return value[contentTag]
+  const parts = resultParts(value)
+  if (Result.isFailure(parts)) throw new ToolResultInvalid({ problem: parts.failure })
+  return parts.success
 }
 
-/** Replaces a value that JSON cannot represent, such as a bigint, or represents as an empty object, such as a map. */
-const toJsonable = (item: unknown): unknown => {
-  if (typeof item === "bigint") return item.toString()
-  if (item instanceof Error) return `${item.name}: ${item.message}`
-  return item instanceof Map || item instanceof Set ? [...item] : item
-}
-
-/** The JSON of a value, or its string form if it has none, as for a function or a cyclic object. */
-const stringify = (value: unknown): string => {
-  try {
-    return JSON.stringify(value, (_key, item: unknown) => toJsonable(item)) ?? String(value)
-  } catch {
-    return String(value)
-  }
-}
+const isContent = (value: unknown): value is Content =>
+  typeof value === "object" && value !== null && contentTag in value

@@ -59,3 +59,15 @@ export class ToolFailure extends Schema.TaggedError<ToolFailure>()("ToolFailure"
     return text(this.description)
   }
 }
+
+/** The result of a call cannot be shown to a model. The body has run, and may have taken effect. */
+export class ToolResultInvalid extends Schema.TaggedError<ToolResultInvalid>()("ToolResultInvalid", {
+  /** The tool; absent where a value is read without one. */
+  tool: Schema.optionalKey(Schema.String),
+  problem: Schema.String
+}) {
+  override get message() {
+    const of = this.tool === undefined ? "" : sentence` of the tool "${this.tool}"`
+    return sentence`The result${of} cannot be shown to a model: ${lines(this.problem)}. Return text, a plain object, bytes or Tool.content.`
+  }
+}

@@ -26,6 +26,15 @@ export type Reconciled =
   /** Outcome unknown: open an `inDoubt` request. */
   | { readonly _tag: "unknown" }
 
+/**
+ * An item of a tool that streams, which is a handler that returns an async generator or a `Stream`. Output and progress are published while
+ * the tool runs and are not kept; the last `result` is the result of the call.
+ */
+export type StreamItem<Result = unknown> =
+  | { readonly output: string; readonly progress?: undefined; readonly result?: undefined }
+  | { readonly progress: string; readonly output?: undefined; readonly result?: undefined }
+  | { readonly result: Result; readonly output?: undefined; readonly progress?: undefined }
+
 /** Options of a tool's approval requests. */
 export interface ApprovalOptions {
   /** How long a request waits for a decision. Default: without a limit. */
@@ -51,8 +60,9 @@ export interface ToolOptions<A, Out, R = never> {
    */
   readonly parameters?: DataSchema<A> | Schema.JsonObject
   /**
-   * Runs the call: returns a value, a promise or an effect, which gets its own scope. The result is a string as it is, the parts of
-   * `Tool.content`, or any other value as JSON.
+   * Runs the call: returns a value, a promise or an effect, which gets its own scope. The result is a string as it is, bytes as an
+   * attachment, the parts of `Tool.content`, or any other value as JSON. A handler that returns an async generator, another async iterable
+   * or a `Stream` of {@link StreamItem} streams output and progress before its result.
    */
   readonly handler: (args: A, context: ToolContext) => Out
   /**
@@ -92,4 +102,9 @@ export interface ToolOptions<A, Out, R = never> {
    * taken, the agent is refused. Default: none.
    */
   readonly otherNames?: ReadonlyArray<string>
+  /**
+   * The longest result, in characters; the base64 of attached bytes counts. A longer text is cut in its middle, with a mark that counts the
+   * missing characters; a file that does not fit is left out. Default: the runtime's `maxResultLength`, or 1,000,000.
+   */
+  readonly maxResultLength?: number
 }

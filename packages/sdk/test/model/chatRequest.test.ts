@@ -381,12 +381,16 @@ describe("the messages of a chat completion request", () => {
     ])
   })
 
-  it("encode a file as text when it is text or unavailable to the model", () => {
+  it("encode a file as text when it is text, of an unknown type or unavailable to the model", () => {
     const secret = { _tag: "reference", id: "file-1", provider: "another" } as const
+    const unknown = file("application/octet-stream", bytes, "a.bin")
     const [{ content }] = messagesOf([
-      user("look", file("text/plain", bytes, "a.txt"), file("image/png", secret))
+      user("look", file("text/plain", bytes, "a.txt"), file("image/png", secret), unknown)
     ])
-    assert.strictEqual(content, "look\n\na.txt:\nhi\n\n[image/png: not available to this model]")
+    assert.strictEqual(
+      content,
+      "look\n\na.txt:\nhi\n\n[image/png: not available to this model]\n\n[a.bin: not available to this model]"
+    )
   })
 
   it("contain the files of results after all results of the turn", () => {

@@ -213,7 +213,8 @@ describe("a request to /responses", () => {
           _tag: "file",
           mediaType: "image/png",
           source: { _tag: "reference", id: "file_1", provider: "another" }
-        }
+        },
+        { _tag: "file", mediaType: "application/octet-stream", name: "a.bin", source: bytes }
       ])
     ])
     assert.deepStrictEqual(content, [
@@ -224,7 +225,8 @@ describe("a request to /responses", () => {
       { type: "input_file", file_url: "https://x.example/a" },
       { type: "input_text", text: "a.txt:\nhi" },
       { type: "input_image", file_id: "file_1" },
-      { type: "input_text", text: "[image/png: not available to this model]" }
+      { type: "input_text", text: "[image/png: not available to this model]" },
+      { type: "input_text", text: "[a.bin: not available to this model]" }
     ])
   })
 

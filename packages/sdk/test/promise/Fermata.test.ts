@@ -3,8 +3,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { z } from "zod"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
+import { textOf } from "../../src/domain/Message.ts"
 import { AlreadyDecided } from "../../src/domain/Rejection.ts"
 import { EmptyPrompt } from "../../src/domain/RunError.ts"
+import { messages } from "../../src/domain/RunState.ts"
 import { answer, approve, deny, supply } from "../../src/promise/decisions.ts"
 import { agent, askUser, tool } from "../../src/promise/define.ts"
 import * as Fermata from "../../src/promise/Fermata.ts"
@@ -66,6 +68,27 @@ const opened = async (fermata: Fermata.Fermata, prompt = "deploy") => {
 }
 
 describe("a Fermata", () => {
+  it("streams what a tool yields, and cuts its result to maxResultLength", async () => {
+    const build = tool("build", {
+      safety: "readOnly",
+      handler: async function* () {
+        yield { output: "main.ts" }
+        yield { result: "abcdefghij" }
+      }
+    })
+    const agents = [agent("ci", { tools: [build] })]
+    await using fermata = await make([{ calls: [{ tool: "build" }] }, "done"], { agents, maxResultLength: 6 })
+    const updates: Array<RunUpdate> = []
+    const onUpdate = (update: RunUpdate) => void updates.push(update)
+    const { state } = await fermata.runPrompt("ci", "Build it", { onUpdate })
+    assert.deepInclude(
+      updates.find(({ _tag }) => _tag === "output"),
+      { chunk: "main.ts" }
+    )
+    const result = messages(state).find(({ role }) => role === "tool")
+    assert.strictEqual(textOf(result?.content ?? []), "abc\n[… 4 of 10 characters are missing here …]\nhij")
+  })
+
   it("holds a run at a call that needs approval, and another Fermata resumes it by its id", async () => {
     const store = shared()
     const { agent, deployed } = keeper()

@@ -32,10 +32,15 @@ describe("Tool.toContent", () => {
     assert.strictEqual(textOf(new Date(0)), '"1970-01-01T00:00:00.000Z"')
   })
 
-  it("writes values without a JSON form as text", () => {
+  it("throws for a value that has no JSON", () => {
     const loop: { self?: unknown } = {}
     loop.self = loop
-    assert.strictEqual(textOf(loop), "[object Object]")
+    for (const value of [loop, () => 1, new Response()]) {
+      assert.throws(() => Tool.toContent(value), "The result cannot be shown to a model")
+    }
+  })
+
+  it("writes values without a JSON form as text", () => {
     assert.strictEqual(textOf({ big: 12345678901234567890n }), '{"big":"12345678901234567890"}')
     assert.strictEqual(textOf(Symbol("s")), "Symbol(s)")
   })

@@ -2,6 +2,7 @@ import { Agent, type ModelClient, type RunResult, Runtime, runPrompt, Tool } fro
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { describe, expect, it } from "tstyche"
 import { z } from "zod"
 
@@ -56,6 +57,50 @@ describe("Tool.make", () => {
     >()
     const reconcile = () => Effect.as(mailing(), { _tag: "notHappened" } as const)
     expect(Tool.make("t", { handler, reconcile })).type.toBe<Tool.Tool<Mail>>()
+  })
+  it("infers the services of a handler that streams", () => {
+    const paying = Payments.use((payments) => Effect.map(payments.charge(1), (result) => ({ result })))
+    expect(Tool.make("t", { handler: () => Stream.fromEffect(paying) })).type.toBe<Tool.Tool<Payments>>()
+    expect(
+      Tool.make("t", {
+        handler: () => Mail.use((mail) => Effect.as(mail.send("ann"), Stream.fromEffect(paying)))
+      })
+    ).type.toBe<Tool.Tool<Payments | Mail>>()
+    expect(
+      Tool.make("t", {
+        parameters: z.object({ to: z.string() }),
+        handler: async function* ({ to }, { signal }) {
+          yield { output: `${to} ${signal.aborted}` }
+          yield { progress: "half" }
+          yield { result: { sent: true } }
+        }
+      })
+    ).type.toBe<Tool.Tool<never>>()
+  })
+  it("refuses, where its agent is bound, a handler that streams something else", () => {
+    const misspelt = Tool.make("t", {
+      handler: async function* () {
+        yield { outptu: "x" }
+        yield { result: 1 }
+      }
+    })
+    expect(misspelt).type.not.toBeAssignableTo<Tool.Tool<never>>()
+    expect(Tool.make("t", { handler: () => Stream.make("x") })).type.not.toBeAssignableTo<Tool.Tool<never>>()
+    const returned = Tool.make("t", {
+      handler: async function* () {
+        yield { output: "x" }
+        return "done"
+      }
+    })
+    expect(returned).type.not.toBeAssignableTo<Tool.Tool<never>>()
+  })
+  it("checks the result of a generator that is annotated", () => {
+    const report = async function* (): AsyncGenerator<Tool.StreamItem<{ readonly files: number }>> {
+      yield { output: "x" }
+      yield { result: { files: 1 } }
+    }
+    expect(Tool.make("t", { handler: report })).type.toBe<Tool.Tool<never>>()
+    expect<Tool.StreamItem<number>>().type.not.toBeAssignableFrom({ result: "text" })
   })
   it("requires no scope from its caller", () => {
     const acquire = Effect.acquireRelease(Effect.succeed("file"), () => Effect.void)

@@ -3,7 +3,7 @@
  *
  * Each call has its own scope and its own span and runs in the context of the run, with an optional timeout. Its failure is logged once.
  */
-import type * as Cause from "effect/Cause"
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Console from "effect/Console"
 import * as Context from "effect/Context"
@@ -39,32 +39,61 @@ export const notify = <A>(subscriber: ((value: A) => void) | undefined, value: A
   if (subscriber !== undefined) callOut(() => subscriber(value))
 }
 
-/** Calls a callback. An exception or a rejection of the callback is ignored. */
-export const callOut = (callback: () => unknown): void => {
-  const ignore = () => {}
+/** Calls a callback. An exception or a rejection of the callback is ignored, or passed to `onFailure`. */
+export const callOut = (callback: () => unknown, onFailure: (cause: unknown) => void = () => {}): void => {
   try {
     const out = callback()
-    if (isPromise(out)) out.then(ignore, ignore)
-  } catch {
-    ignore()
+    if (isPromise(out)) out.then(undefined, onFailure)
+  } catch (cause) {
+    onFailure(cause)
   }
 }
 
-/** Makes the function that calls hooks in the context of a run. It does not wait for promises and effects; a failing hook is logged. */
-export const callHook =
-  (
-    { agent, ...runtime }: Surroundings & { readonly agent: { readonly name: string } } = unbound,
-    context: Context.Context<never> = Context.empty()
-  ) =>
-  (code: string, hook: ((notice: never) => unknown) | undefined, notice: object): void => {
+/** Makes a function that publishes to a subscriber. A failure of the subscriber does not reach the publisher; the first one is logged. */
+export const subscribed = <A>(
+  runtime: Pick<Surroundings, "scrubber">,
+  called: () => Called,
+  context: () => Context.Context<never>,
+  subscriber: (value: A) => unknown
+): ((value: A) => void) => {
+  const log = logFirst()
+  const onFailure = (cause: unknown) => {
+    Effect.runForkWith(context())(log(runtime, called(), Cause.fail(cause)))
+  }
+  return (value) => callOut(() => subscriber(value), onFailure)
+}
+
+/**
+ * Makes a {@link logFailure} that logs the first failure of each callback only: one that fails at every update would otherwise fill the log.
+ */
+export const logFirst = (logged: Set<string> = new Set<string>()): typeof logFailure => {
+  return (runtime, called, cause) =>
+    Effect.suspend(() => {
+      if (logged.has(called.code)) return Effect.void
+      logged.add(called.code)
+      return logFailure(runtime, called, cause, " Its next failures are not logged.")
+    })
+}
+
+/**
+ * Makes the function that calls hooks in the context of a run. It does not wait for promises and effects; the first failure of a hook is
+ * logged.
+ */
+export const callHook = (
+  { agent, ...runtime }: Surroundings & { readonly agent: { readonly name: string } } = unbound,
+  context: Context.Context<never> = Context.empty()
+) => {
+  const log = logFirst()
+  return (code: string, hook: ((notice: never) => unknown) | undefined, notice: object): void => {
     if (hook === undefined) return
     const out = attempt(() => (hook as (notice: unknown) => unknown)(notice))
     // Most hooks return nothing.
     if (typeof out !== "object" || out === null) return
     const run = "runId" in notice && typeof notice.runId === "string" ? { runId: notice.runId } : {}
     const called = { code, agent: agent.name, ...run }
-    Effect.runForkWith(context)(call(runtime, called, () => out))
+    Effect.runForkWith(context)(call(runtime, called, () => out, undefined, log))
   }
+}
 
 /** For hooks without a runtime, as in `RuntimeHooks.observe`. */
 const unbound = {
@@ -115,7 +144,8 @@ export const call = <A>(
   runtime: Surroundings,
   called: Called,
   f: () => Awaitable<A, unknown>,
-  ms?: number
+  ms?: number,
+  log: typeof logFailure = logFailure
 ): Effect.Effect<A, unknown> => {
   const running = Effect.suspend((): Effect.Effect<A, unknown> => {
     const out = f()
@@ -129,7 +159,7 @@ export const call = <A>(
     ms === undefined ? running : withTimeout(ms, graceMs(runtime), running, late)
   ).pipe(
     // If the caller is interrupted, this does not run. Code that interrupts itself counts as failed.
-    Effect.tapCause((cause) => logFailure(runtime, called, cause)),
+    Effect.tapCause((cause) => log(runtime, called, cause)),
     Effect.catchDefect((defect) => Effect.fail(defect))
   )
 }
@@ -197,14 +227,15 @@ export const inSpan = <A, E, R>(
     )
   })
 
-/** Logs a failure of user code, without secrets. */
+/** Logs a failure of user code, without secrets. `note` follows the sentence. */
 export const logFailure = (
   { scrubber }: Pick<Surroundings, "scrubber">,
   called: Called,
-  cause: Cause.Cause<unknown>
+  cause: Cause.Cause<unknown>,
+  note = ""
 ): Effect.Effect<void> =>
   Effect.logWarning(
-    sentence`The ${called.code} of ${called.tool ?? called.extension ?? called.agent} failed.`,
+    sentence`The ${called.code} of ${called.tool ?? called.extension ?? called.agent} failed.${note}`,
     redactCause(scrubber, cause)
   ).pipe(Effect.annotateLogs({ ...called }), Effect.ignoreCause)
 

@@ -86,6 +86,10 @@ export const json: Kind = {
   takes: `plain JSON data, at most ${maxGivenDepth} levels deep`,
   is: (value) => copyJson(value) !== undefined
 }
+export const length: Kind = {
+  takes: "a whole number of characters, 1 or more",
+  is: (value) => Number.isInteger(value) && (value as number) >= 1
+}
 export const abortSignal: Kind = {
   takes: "an AbortSignal",
   is: (value) =>

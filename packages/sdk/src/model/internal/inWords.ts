@@ -8,6 +8,10 @@ export const titleOf = ({ mediaType, name }: FilePart): string => name ?? mediaT
 
 export const unavailableFile = (file: FilePart): string => `[${titleOf(file)}: not available to this model]`
 
+/** Whether a file consists of bytes of no known type, which OpenAI's APIs refuse together with the request. */
+export const isUnknown = ({ mediaType, source }: FilePart): boolean =>
+  source._tag === "bytes" && mediaType === "application/octet-stream"
+
 /** The content of a text file; `undefined` for any other file. */
 export const textOfFile = ({ mediaType, source }: FilePart): string | undefined => {
   if (source._tag !== "bytes") return undefined

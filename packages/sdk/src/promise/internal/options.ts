@@ -31,6 +31,7 @@ export interface FermataOptions extends Pick<
   | "leaseTtl"
   | "cancelGrace"
   | "closeTimeout"
+  | "maxResultLength"
   | "profile"
   | "profiles"
   | "mode"

@@ -75,6 +75,7 @@ export const fermataShape = shapeOf<FermataOptions>({
   leaseTtl: "anything",
   cancelGrace: "anything",
   closeTimeout: "anything",
+  maxResultLength: "anything",
   profile: "anything",
   profiles: "anything",
   mode: "anything",

@@ -11,6 +11,7 @@ import type * as Cancellation from "../../agent/Cancellation.ts"
 import type { Suspension } from "../../agent/Cancellation.ts"
 import { keepCause, redactCause } from "../../agent/internal/causes.ts"
 import { Missing, type Obstacle } from "../../agent/internal/definitions.ts"
+import type { logFailure } from "../../agent/internal/userCode.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { LiveRun } from "../../agent/RuntimeDefinition.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
@@ -68,6 +69,8 @@ export class Drive implements DriveFields, LiveRun {
   /** The number of changes that a loop may wait for. */
   changes = 0
   private ownTasks: Tasks<DriveError> | undefined = undefined
+  /** Logs the first failure of the approval callback. */
+  logCallback: typeof logFailure | undefined = undefined
   /** The requests that the approval callback was called with. */
   callbackAsked: Set<string> | undefined = undefined
   /** The request that the approval callback has not answered yet. */

@@ -14,7 +14,7 @@ import type * as Cancellation from "../../agent/Cancellation.ts"
 import type { Suspension } from "../../agent/Cancellation.ts"
 import { type Missing, obstacleOf } from "../../agent/internal/definitions.ts"
 import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
-import { notify } from "../../agent/internal/userCode.ts"
+import { subscribed } from "../../agent/internal/userCode.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { next, type Step } from "../../domain/next.ts"
@@ -77,13 +77,17 @@ export const drive = (options: DriveOptions): Effect.Effect<RunState, DriveError
   driving(begin(options), options.onStart)
 
 const begin = (options: DriveOptions): Drive => {
-  const drive = new Drive({
+  const called = () => ({ code: "onUpdate", runId: drive.runId, agent: drive.runtime.agent.name })
+  const drive: Drive = new Drive({
     runtime: options.runtime,
     token: options.token,
     suspension: options.suspension,
     clock: options.clock,
     journal: options.journal,
-    onUpdate: options.onUpdate === undefined ? undefined : guarded(options.onUpdate),
+    onUpdate:
+      options.onUpdate === undefined
+        ? undefined
+        : subscribed(options.runtime, called, () => drive.context, options.onUpdate),
     state: options.state,
     hasMail: options.hasMail ?? false,
     missing: options.missing,
@@ -96,12 +100,6 @@ const begin = (options: DriveOptions): Drive => {
   }
   return drive
 }
-
-/** A failing subscriber must not fail the run. */
-const guarded =
-  (onUpdate: (update: RunUpdate) => void) =>
-  (update: RunUpdate): void =>
-    notify(onUpdate, update)
 
 // An interruption at any time becomes a cancellation, and takes effect after the run has ended.
 const driving = (drive: Drive, onStart: DriveOptions["onStart"]): Effect.Effect<RunState, DriveError> =>

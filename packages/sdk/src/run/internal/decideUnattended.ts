@@ -6,7 +6,7 @@ import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import * as Cancellation from "../../agent/Cancellation.ts"
 import { setDeadline } from "../../agent/internal/deadlines.ts"
-import { call } from "../../agent/internal/userCode.ts"
+import { call, logFirst } from "../../agent/internal/userCode.ts"
 import { decide, decideAt, expiries } from "../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { decisionMisfits } from "../../domain/internal/given.ts"
@@ -104,7 +104,13 @@ const askCallback = Effect.fnUntraced(function* (root: AgentRun, request: Interr
   // A copy, since the callback may mutate it and the digest is compared with the request.
   const shown = copyJson(request) as Interruption | undefined
   const answer = readOnce(
-    yield* call(runtime, calledOf(root, "approvalCallback"), () => approvalCallback(shown ?? request)),
+    yield* call(
+      runtime,
+      calledOf(root, "approvalCallback"),
+      () => approvalCallback(shown ?? request),
+      undefined,
+      (drive.logCallback ??= logFirst())
+    ),
     1
   )
   if (answer === undefined || isAboutAnother(answer, request) || decisionMisfits(answer).length > 0)

@@ -1,13 +1,16 @@
 /**
  * The body of a tool call: starts the handler with its context, and stops it.
  *
- * A handler returns a value, a promise or an effect. The supervisor stops the body and abandons it after the grace period.
+ * A handler returns a value or a stream of items, or a promise or an effect of one of these. The supervisor stops the body and abandons it after the grace period.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Stream from "effect/Stream"
+import { Reading, readStream } from "../../agent/internal/streamedResult.ts"
 import { inSpan, isPromise, isTraced, supplied } from "../../agent/internal/userCode.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
-import type { AnyTool } from "../../tool/Tool.ts"
+import { attachment } from "../../tool/internal/resultParts.ts"
+import { type AnyTool, content, type Content } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import { isThere, stateOf, type AgentRun } from "./AgentRun.ts"
 import type { Running } from "./Supervisor.ts"
@@ -26,26 +29,47 @@ export const invoke = (
   const { context: runContext, runtime } = run.drive
   const context = new CallContext(run, call)
   let isStopped = false
-  const settled = (promise: Promise<unknown>) =>
+  let reading: Reading | undefined
+  const settled = <A>(promise: Promise<A>, outcome: (value: A) => Effect.Effect<unknown, unknown>) =>
     Effect.callback<unknown, unknown>((resume) => {
       // Any thenable counts as a promise.
       void Promise.resolve(promise).then(
-        (value) => resume(Exit.succeed(value)),
+        (value) => resume(outcome(value)),
         // After a stop, a rejection is how the handler ends, and not a failure.
         (cause: unknown) => resume(isStopped ? Exit.interrupt() : Exit.fail(cause))
       )
     })
-  const begin = (): Effect.Effect<unknown, unknown> => {
+  const read = (iterable: AsyncIterable<unknown>) => {
+    reading = new Reading(iterable, context)
+    if (isStopped) void reading.close()
+    return settled(reading.read(), (exit) => (isStopped && Exit.isFailure(exit) ? Exit.interrupt() : exit))
+  }
+  /** What the handler, its promise or its effect came to. */
+  const outcomeOf = (out: unknown): Effect.Effect<unknown, unknown> => {
     try {
-      const out = tool.options.handler(value, context)
       switch (kindOf(out)) {
         case "effect":
-          return Exit.isExit(out) ? out : supplied(runtime, Effect.interruptible(out as AnyEffect))
+          if (Exit.isExit(out) && (Exit.isFailure(out) || kindOf(out.value) === "value")) return out
+          return supplied(runtime, Effect.interruptible(Effect.flatMap(out as AnyEffect, outcomeOf)))
         case "promise":
-          return settled(out as Promise<unknown>)
+          return settled(out as Promise<unknown>, outcomeOf)
+        case "stream":
+          return supplied(runtime, Effect.interruptible(readStream(out as Stream.Stream<unknown>, context)))
+        case "items":
+          // Uninterruptible, so that it is closed within the grace period.
+          return Effect.uninterruptible(read(out as AsyncIterable<unknown>))
+        case "blob":
+          return Effect.uninterruptible(settled(contentOf(out as Blob), Exit.succeed))
         case "value":
           return Exit.succeed(out)
       }
+    } catch (cause) {
+      return Exit.fail(cause)
+    }
+  }
+  const begin = (): Effect.Effect<unknown, unknown> => {
+    try {
+      return outcomeOf(tool.options.handler(value, context))
     } catch (cause) {
       // A failure like a rejected promise, which the tool's retry schedule may repeat.
       return Exit.fail(cause)
@@ -66,6 +90,7 @@ export const invoke = (
         if (isStopped) return
         isStopped = true
         context.abort()
+        void reading?.close()
         fiber.interruptUnsafe()
       }
     }
@@ -75,13 +100,23 @@ export const invoke = (
 type AnyEffect = Effect.Effect<unknown, unknown>
 
 /** The kind of a handler's return value. A value that throws when it is inspected is `value`, since the handler has run. */
-const kindOf = (out: unknown): "effect" | "promise" | "value" => {
+const kindOf = (out: unknown): "effect" | "promise" | "stream" | "items" | "blob" | "value" => {
+  if (typeof out !== "object" || out === null) return "value"
   try {
     if (Effect.isEffect(out)) return "effect"
-    return isPromise(out) ? "promise" : "value"
+    if (isPromise(out)) return "promise"
+    if (Stream.isStream(out)) return "stream"
+    if (out instanceof Blob) return "blob"
+    return Symbol.asyncIterator in out && typeof out[Symbol.asyncIterator] === "function" ? "items" : "value"
   } catch {
     return "value"
   }
+}
+
+/** A `Blob` as an attachment, with its type, and its name if it is a `File`. */
+const contentOf = async (blob: Blob): Promise<Content> => {
+  const bytes = new Uint8Array(await blob.arrayBuffer())
+  return content([attachment(bytes, blob.type, "name" in blob ? String(blob.name) : "")])
 }
 
 const stopping = Symbol("stopping")

@@ -1,14 +1,24 @@
 /**
- * Calls user code for a run, and fails tool calls because of it.
+ * Calls user code for a run, and records the results and failures of tool calls.
  */
-import type * as Cause from "effect/Cause"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
 import type { Entry } from "../../agent/Entry.ts"
-import { type Called, call as callUserCode, logFailure } from "../../agent/internal/userCode.ts"
+import {
+  type Called,
+  call as callUserCode,
+  describeFailure,
+  logFailure
+} from "../../agent/internal/userCode.ts"
+import { lines, sentence } from "../../domain/Display.ts"
 import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
+import { cutText, longestResult } from "../../tool/internal/cutResult.ts"
+import { shownResult } from "../../tool/internal/shownResult.ts"
 import type { AnyTool, Awaitable } from "../../tool/Tool.ts"
+import { ToolResultInvalid } from "../../tool/ToolError.ts"
 import { isStopped, judgingMs, stateOf, type AgentRun } from "./AgentRun.ts"
 import { emit, now } from "./Drive.ts"
 
@@ -42,6 +52,42 @@ export const failCall = (
   emit(run, { _tag: "tool.failed", at: now(drive), callId: call.id, content: [text(why)] }, cause)
   Effect.runForkWith(drive.context)(logFailure(drive.runtime, called, cause))
 }
+
+/** Records what a body returned. A value that cannot be shown fails the call; the model reads that the body has run. */
+export const recordResult = (
+  run: AgentRun,
+  call: ToolCall,
+  tool: AnyTool | undefined,
+  value: unknown
+): void => {
+  const { drive } = run
+  const content = shownResult(drive.runtime.scrubber, value, longestOf(run, tool))
+  if (Result.isSuccess(content)) {
+    return emit(run, { _tag: "tool.completed", at: now(drive), callId: call.id, content: content.success })
+  }
+  const problem = content.failure
+  const cause = Cause.fail(new ToolResultInvalid({ tool: tool?.name ?? call.name, problem }))
+  const effect = call.safety === "readOnly" ? "" : " It may have taken effect."
+  const why = sentence`${call.name} ran, but its result cannot be shown: ${lines(problem)}.`
+  failCall(run, call, "handler", cause, `${why}${effect}`)
+}
+
+/** Records that a body failed. */
+export const recordFailure = (
+  run: AgentRun,
+  call: ToolCall,
+  tool: AnyTool,
+  cause: Cause.Cause<unknown>
+): void => {
+  const why = Cause.hasInterruptsOnly(cause)
+    ? "it stopped itself"
+    : describeFailure(run.drive.runtime, tool, Cause.squash(cause))
+  failCall(run, call, "handler", cause, `${call.name} failed: ${cutText(why, longestOf(run, tool))}`)
+}
+
+/** The longest result of a tool, in characters. */
+export const longestOf = ({ drive }: AgentRun, tool: AnyTool | undefined): number =>
+  tool?.options.maxResultLength ?? drive.runtime.options.maxResultLength ?? longestResult
 
 export type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
 

@@ -8,6 +8,7 @@ import type { ToolCallId } from "../../domain/Id.ts"
 import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { findCall, isRepeatable } from "../../domain/RunState.ts"
+import { cutText } from "../../tool/internal/cutResult.ts"
 import type { Reconciled } from "../../tool/ToolOptions.ts"
 import type { AgentRun } from "../internal/AgentRun.ts"
 import { stateOf, isStopped } from "../internal/AgentRun.ts"
@@ -17,8 +18,9 @@ import { toolEntryOf, openInDoubt } from "../internal/openRequest.ts"
 import { valueOf } from "../internal/prepareCall.ts"
 import { isTurnHalted } from "../internal/stops.ts"
 import { idempotencyKey } from "../internal/toolBody.ts"
+import { longestOf, recordResult } from "../internal/userCalls.ts"
 import { askTool } from "../internal/userCalls.ts"
-import { settle, shown, notStarted, recordStart } from "./settle.ts"
+import { settle, notStarted, recordStart } from "./settle.ts"
 
 /** Determines the outcome of these calls: repeats their bodies if that is harmless, asks the tool, or opens an `inDoubt` request. */
 export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: ReadonlyArray<ToolCallId>) {
@@ -37,17 +39,18 @@ export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: Re
     const call = found.status === "started" ? found : presumeStarted(run, found)
     const answer = yield* ask(run, call)
     if (answer === undefined) return
-    const at = now(run.drive)
     switch (answer._tag) {
       case "happened":
-        emit(run, { _tag: "tool.completed", at, callId, content: shown(run, call, answer.result) })
+        recordResult(run, call, entry?.tool, answer.result)
         break
       case "failed":
         emit(run, {
           _tag: "tool.failed",
-          at,
+          at: now(run.drive),
           callId,
-          content: [text(run.drive.runtime.scrubber.scrub(answer.message))]
+          content: [
+            text(cutText(run.drive.runtime.scrubber.scrub(answer.message), longestOf(run, entry?.tool)))
+          ]
         })
         break
       case "notHappened":

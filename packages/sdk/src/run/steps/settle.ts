@@ -7,15 +7,11 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Schema from "effect/Schema"
-import { describeFailure } from "../../agent/internal/userCode.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
-import { text, UserPart } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { findCall, isRepeatable } from "../../domain/RunState.ts"
 import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
-import { toContent } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import type { AgentRun } from "../internal/AgentRun.ts"
 import { isStopped, toolTimeoutMs, timeLeftOf, isCallOpen, stateOf } from "../internal/AgentRun.ts"
@@ -29,7 +25,7 @@ import { prepare, valueOf } from "../internal/prepareCall.ts"
 import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
 import type { Work } from "../internal/Supervisor.ts"
 import { idempotencyKey, invoke } from "../internal/toolBody.ts"
-import { failCall } from "../internal/userCalls.ts"
+import { recordFailure, recordResult } from "../internal/userCalls.ts"
 
 /** Runs calls that are allowed to run: several reads concurrently, or a single call of any safety. */
 export const settle = Effect.fnUntraced(function* (run: AgentRun, callIds: ReadonlyArray<ToolCallId>) {
@@ -203,33 +199,6 @@ const timeoutText = (call: ToolCall, time: string): string =>
 
 /** Records the outcome of a body. If it was interrupted without a result, the interrupter records it. */
 const record = (run: AgentRun, { call, entry }: Prepared, exit: Exit.Exit<unknown, unknown>): void => {
-  const at = now(run.drive)
-  const completed = (value: unknown) =>
-    emit(run, { _tag: "tool.completed", at, callId: call.id, content: shown(run, call, value) })
-  if (Exit.isSuccess(exit)) return completed(exit.value)
-  if (isStopped(run, exit.cause)) return
-  const why = Cause.hasInterruptsOnly(exit.cause)
-    ? "it stopped itself"
-    : describeFailure(run.drive.runtime, entry.tool, Cause.squash(exit.cause))
-  failCall(run, call, "handler", exit.cause, `${call.name} failed: ${why}`)
-}
-
-/** A fast check for the most common content, a single text; the schema is slower. */
-const isText = (content: ReadonlyArray<UserPart>): boolean => {
-  const first = content[0]
-  return content.length === 1 && first?._tag === "text" && typeof first.text === "string"
-}
-
-const isContent: (content: unknown) => boolean = Schema.is(Schema.Array(UserPart))
-
-/** The parts of a result, scrubbed. A result that has no valid parts is not a failure: the body has run. */
-export const shown = (run: AgentRun, call: ToolCall, value: unknown): ReadonlyArray<UserPart> => {
-  const { scrub } = run.drive.runtime.scrubber
-  try {
-    const content = toContent(value).map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
-    if (isText(content) || isContent(content)) return content
-    throw new TypeError("The result's parts are not valid.")
-  } catch {
-    return [text(`${call.name} finished, and its result cannot be shown.`)]
-  }
+  if (Exit.isSuccess(exit)) return recordResult(run, call, entry.tool, exit.value)
+  if (!isStopped(run, exit.cause)) recordFailure(run, call, entry.tool, exit.cause)
 }

@@ -8,6 +8,7 @@ import {
   duration,
   either,
   flag,
+  length,
   optionMisfits,
   type Kind,
   oneOf,
@@ -39,7 +40,8 @@ const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
   preview: callable,
   aliases: strings,
   identity: string,
-  otherNames: strings
+  otherNames: strings,
+  maxResultLength: length
 })
 
 /** Names of other SDKs. */

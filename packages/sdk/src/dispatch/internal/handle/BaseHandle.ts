@@ -5,7 +5,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
 import * as Cancellation from "../../../agent/Cancellation.ts"
-import { isPromise } from "../../../agent/internal/userCode.ts"
+import { subscribed } from "../../../agent/internal/userCode.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
@@ -44,6 +44,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   /** Whether the run has started: it has an event, or is in the store. */
   begun = false
   private readers: Set<Reader<RunUpdate>> | undefined
+  private readonly onUpdate: HandleOptions["onUpdate"]
 
   constructor(
     runtime: Runtime<Output>,
@@ -54,6 +55,11 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     this.runtime = runtime
     this.runId = ids.runId
     this.sessionId = ids.sessionId
+    const { context, onUpdate } = options
+    if (onUpdate !== undefined) {
+      const called = () => ({ code: "onUpdate", runId: this.runId, agent: runtime.agent.name })
+      this.onUpdate = subscribed(runtime, called, () => context, onUpdate)
+    }
     options.owner.owned.add(this)
     options.conductor?.onMade(this)
   }
@@ -125,12 +131,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     }
     this.eachReader((reader) => reader.push(update))
     this.options.conductor?.onUpdate(this, update)
-    try {
-      const returned: unknown = this.options.onUpdate?.(update)
-      if (isPromise(returned)) returned.then(undefined, () => {})
-    } catch {
-      // A failing subscriber must not fail the run, at once or later.
-    }
+    this.onUpdate?.(update)
   }
 
   /** Adds a reader of the updates. Returns a function that removes it. */

@@ -9,7 +9,7 @@ import type { AssistantMessage, FilePart, ToolMessage, UserPart } from "../../..
 import type { ModelProfile } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
 import { argumentsText, fieldsOf } from "../fields.ts"
-import { unavailableFile, textOfFile, titleOf } from "../inWords.ts"
+import { isUnknown, unavailableFile, textOfFile, titleOf } from "../inWords.ts"
 import { providerOf } from "../protocol.ts"
 import { wireIds, wireName } from "../wireNames.ts"
 import { extraOf } from "./chatCalls.ts"
@@ -138,6 +138,7 @@ const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
   const { mediaType, source } = file
   const words = textOfFile(file)
   if (words !== undefined) return textPart(`${titleOf(file)}:\n${words}`)
+  if (isUnknown(file)) return textPart(unavailableFile(file))
   if (source._tag === "reference") {
     return source.provider === provider
       ? { type: "file", file: { file_id: source.id } }

@@ -11,7 +11,7 @@ import type { ToolCallId } from "../../../domain/Id.ts"
 import type { AssistantMessage, FilePart, Message, UserPart } from "../../../domain/Message.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import { argumentsText, fieldsOf } from "../fields.ts"
-import { unavailableFile, textOfFile, titleOf } from "../inWords.ts"
+import { isUnknown, unavailableFile, textOfFile, titleOf } from "../inWords.ts"
 import { providerOf } from "../protocol.ts"
 import { wireIds, wireName } from "../wireNames.ts"
 
@@ -153,6 +153,7 @@ const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
   }
   const text = textOfFile(file)
   if (text !== undefined) return textPart(`${titleOf(file)}:\n${text}`)
+  if (isUnknown(file)) return textPart(unavailableFile(file))
   const data = source._tag === "bytes" ? `data:${mediaType};base64,${source.base64}` : undefined
   if (isImage) return { type: "input_image", image_url: data ?? (source as { url: string }).url }
   return source._tag === "url"

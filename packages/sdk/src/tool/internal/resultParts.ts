@@ -1,0 +1,122 @@
+/**
+ * The parts of what a handler returned: text, JSON, and attached bytes.
+ */
+import * as Base64 from "effect/encoding/Base64"
+import * as Result from "effect/Result"
+import { messageOf } from "../../domain/Display.ts"
+import { isPlain } from "../../domain/internal/untyped.ts"
+import { type FilePart, text, type UserPart } from "../../domain/Message.ts"
+
+/** The parts of a value, or why it cannot be shown, as the end of a sentence. */
+export const resultParts = (value: unknown): Result.Result<ReadonlyArray<UserPart>, string> => {
+  if (typeof value === "string") return Result.succeed([text(value)])
+  if (value === undefined || value === null) return Result.succeed([text("")])
+  if (typeof value === "bigint" || typeof value === "number") return Result.succeed([text(String(value))])
+  if (typeof value === "function") return Result.fail("it is a function")
+  try {
+    if (value instanceof Error) return Result.succeed([text(sayable(value) as string)])
+    const bytes = bytesOf(value)
+    if (bytes !== undefined) return Result.succeed([attachment(bytes)])
+    return isBare(value) ? Result.fail(`it is ${nameOf(value)}, which has no fields`) : ofJson(value)
+  } catch (cause) {
+    return Result.fail(unreadable(cause))
+  }
+}
+
+const ofJson = (value: unknown): Result.Result<ReadonlyArray<UserPart>, string> => {
+  const files: Array<FilePart> = []
+  const json = JSON.stringify(value, function (this: Readonly<Record<string, unknown>>, key, item: unknown) {
+    const given = isBufferJson(item) ? this[key] : item
+    const bytes = bytesOf(given)
+    if (bytes === undefined) return sayable(given)
+    const file = attachment(bytes)
+    files.push(file)
+    return `[attachment ${files.length}: ${file.mediaType}, ${bytes.length} bytes]`
+  })
+  return Result.succeed([text(json ?? String(value)), ...files])
+}
+
+/** The form in which a `Buffer` presents itself to `JSON.stringify`. */
+const isBufferJson = (item: unknown): boolean =>
+  typeof item === "object" && item !== null && "type" in item && item.type === "Buffer" && "data" in item
+
+/** A value that JSON cannot hold, or would show as an empty object or `null`, in a form that it can hold. */
+const sayable = (item: unknown): unknown => {
+  switch (typeof item) {
+    case "bigint":
+      return item.toString()
+    case "number":
+      return Number.isFinite(item) ? item : String(item)
+    case "object":
+      if (item === null || Array.isArray(item)) return item
+      if (item instanceof Error) return `${item.name}: ${item.message}`
+      if (item instanceof Map || item instanceof Set || isNumbers(item)) return [...item]
+      return isBare(item) ? `[${nameOf(item)} without fields]` : item
+    default:
+      return item
+  }
+}
+
+const isNumbers = (item: object): item is Float64Array =>
+  ArrayBuffer.isView(item) && Symbol.iterator in item && bytesOf(item) === undefined
+
+/** Whether a value is an instance of a class that JSON shows as an empty object, such as a `Response`. */
+const isBare = (value: unknown): boolean => {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || isPlain(value)) return false
+  if (value instanceof Map || value instanceof Set || ArrayBuffer.isView(value)) return false
+  if ("toJSON" in value && typeof value.toJSON === "function") return false
+  if (value instanceof Number || value instanceof String || value instanceof Boolean) return false
+  return Object.keys(value).length === 0
+}
+
+const nameOf = (value: unknown): string => {
+  const { name }: { readonly name?: unknown } = (value as object).constructor ?? {}
+  const known = typeof name === "string" && name !== "" ? name.slice(0, 100) : "object"
+  return `${/^[AEIOU]/i.test(known) ? "an" : "a"} ${known}`
+}
+
+const unreadable = (cause: unknown): string => {
+  if (cause instanceof TypeError && /circular|cyclic/i.test(cause.message)) return "it contains itself"
+  if (cause instanceof RangeError) return "it is too large, or nested too deeply"
+  return `reading it as JSON failed: ${messageOf(cause)}`
+}
+
+/** The bytes of a value; `undefined` if it has none. Arrays of larger numbers are not bytes. */
+const bytesOf = (value: unknown): Uint8Array | undefined => {
+  if (typeof value !== "object" || value === null) return undefined
+  if (value instanceof Uint8Array) return value
+  if (value instanceof ArrayBuffer) return new Uint8Array(value)
+  if (value instanceof Uint8ClampedArray || value instanceof DataView) {
+    return new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
+  }
+  return undefined
+}
+
+/** Bytes as a file part. Its media type is recognised from the bytes unless one is given. */
+export const attachment = (bytes: Uint8Array, mediaType = "", name = ""): FilePart => ({
+  _tag: "file",
+  mediaType: mediaType === "" ? mediaTypeOf(bytes) : mediaType,
+  source: { _tag: "bytes", base64: Base64.encode(bytes) },
+  ...(name === "" ? {} : { name })
+})
+
+/** The media type of the files that models read: images, PDF and text. */
+const mediaTypeOf = (bytes: Uint8Array): string => {
+  const start = String.fromCharCode(...bytes.subarray(0, 12))
+  if (start.startsWith("\u0089PNG\r\n")) return "image/png"
+  if (start.startsWith("\u00ff\u00d8\u00ff")) return "image/jpeg"
+  if (/^GIF8[79]a/.test(start)) return "image/gif"
+  if (/^RIFF[^]{4}WEBP/.test(start)) return "image/webp"
+  if (start.startsWith("%PDF-")) return "application/pdf"
+  return isText(bytes) ? "text/plain" : "application/octet-stream"
+}
+
+const isText = (bytes: Uint8Array): boolean => {
+  if (bytes.includes(0)) return false
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,93 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
+import * as Agent from "../../src/agent/Agent.ts"
+import { turn } from "../../src/agent/internal/eventLoop.ts"
+import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import { bind, call, expect, probe, safe } from "../helpers/Fixture.ts"
+
+/** Records the warnings of a program. */
+const recording = () => {
+  const logs: Array<string> = []
+  const logger = Logger.make(({ cause, message }) => {
+    logs.push(`${String(message)} ${Cause.pretty(cause).split("\n")[0]}`)
+  })
+  return {
+    logs,
+    logged: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.provide(effect, Logger.layer([logger]))
+  }
+}
+
+const fail = (): never => {
+  throw new Error("boom")
+}
+
+const bound = (options: Parameters<typeof bind>[2] = {}) =>
+  bind(
+    Agent.make("a", { tools: [safe().tool] }),
+    [{ calls: [call("safe", "1"), call("safe", "2")] }, { text: "a long answer", chunkSize: 1 }, "again"],
+    options as {}
+  )
+
+const warning = (code: string) => `The ${code} of a failed. Its next failures are not logged. Error: boom`
+
+describe("a callback that fails each time", () => {
+  const subscribers = { throws: fail, rejects: () => Promise.reject(new Error("boom")) }
+  for (const [how, onUpdate] of Object.entries(subscribers)) {
+    it.effect(`such as an onUpdate that ${how} is warned about once in each run`, () =>
+      Effect.gen(function* () {
+        const { logged, logs } = recording()
+        const { runtime } = yield* bound()
+        const first = yield* logged(runPrompt(runtime, { prompt: "go" }, { onUpdate }))
+        expect(first, "completed")
+        yield* turn
+        assert.deepStrictEqual(logs, [warning("onUpdate")])
+        yield* logged(runPrompt(runtime, { state: first.state, prompt: "go on" }, { onUpdate }))
+        yield* turn
+        assert.deepStrictEqual(logs, [warning("onUpdate"), warning("onUpdate")])
+      })
+    )
+  }
+
+  it.effect("such as the onUpdate of a dispatched run is warned about once", () =>
+    Effect.gen(function* () {
+      const { logged, logs } = recording()
+      const { runtime } = yield* bound()
+      const handle = yield* logged(dispatchPrompt(runtime, { prompt: "go" }, { onUpdate: fail }))
+      expect(yield* handle.wait, "completed")
+      assert.deepStrictEqual(logs, [warning("onUpdate")])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("such as a hook is warned about once for each hook", () =>
+    Effect.gen(function* () {
+      const { logged, logs } = recording()
+      const { runtime } = yield* bound({
+        hooks: {
+          onToolCall: () => Effect.die(new Error("boom")),
+          onTurn: fail,
+          onModelCall: async () => fail()
+        }
+      })
+      expect(yield* logged(runPrompt(runtime, { prompt: "go" })), "completed")
+      yield* turn
+      assert.sameMembers(logs, [warning("onToolCall"), warning("onTurn"), warning("onModelCall")])
+    })
+  )
+
+  it.effect("such as the approval callback is warned about once, and every request stays open", () =>
+    Effect.gen(function* () {
+      const { logged, logs } = recording()
+      const { runtime } = yield* bind(
+        Agent.make("a", { tools: [probe("pay").tool] }),
+        [{ calls: [call("pay", "1"), call("pay", "2"), call("pay", "3")] }],
+        { approvalCallback: fail }
+      )
+      const { interruptions } = expect(yield* logged(runPrompt(runtime, { prompt: "go" })), "interrupted")
+      assert.lengthOf(interruptions, 3)
+      assert.deepStrictEqual(logs, [warning("approvalCallback")])
+    })
+  )
+})
