@@ -2,9 +2,9 @@
  * Durable storage of runs, and the in-memory layer.
  *
  * A `RunStore` is the boundary between the pure run and a database. It stores each run's journal (an append-only list of events),
- * a head for listing, the lease of its owner, its requests and messages, and grants. An append is atomic and needs a lease and the
- * expected revision; each request is decided once, by the first caller. A store never folds a journal. `SqlRunStore` provides the
- * layer for any `SqlClient`; `@fermata/node` provides layers with drivers for SQLite and Postgres.
+ * head, lease, checkpoint, requests, messages and grants. An append is atomic and needs a lease and the expected revision; each request
+ * is decided once, by the first caller or by its expiry. A store never folds a journal. `SqlRunStore` provides the layer for any
+ * `SqlClient` of SQLite or Postgres; `@fermata/node` provides layers with drivers.
  *
  * @since 0.1.0
  */

@@ -73,7 +73,7 @@ const refusals: { readonly [K in ArchivedAs]: string } = {
     "is a different run from the one in the archive: nothing was imported. Import the archive into another store."
 }
 
-/** Another process owns the run's lease. Wait for that process, or try again after `until`. */
+/** A process owns the run's lease: another one, or this one already. Wait until `owner` releases it, or try again after `until`. */
 export class RunBusy extends Schema.TaggedError<RunBusy>()("RunBusy", {
   runId: RunId,
   owner: Schema.String,
@@ -86,8 +86,8 @@ export class RunBusy extends Schema.TaggedError<RunBusy>()("RunBusy", {
 }
 
 /**
- * Another writer appended to the run first. If `expected` equals `actual`, a decision or a message that the events contradict was
- * stored first. Load the run, compute the events again and retry.
+ * Another writer appended to the run first. If `expected` equals `actual`, the events contradict a stored decision or message: see the
+ * errors of `RunStore.append`. Load the run, compute the events again and retry.
  */
 export class RunConflict extends Schema.TaggedError<RunConflict>()("RunConflict", {
   runId: RunId,
@@ -102,7 +102,7 @@ export class RunConflict extends Schema.TaggedError<RunConflict>()("RunConflict"
   }
 }
 
-/** The lease expired, or another owner has claimed the run. This process must stop working on the run. */
+/** The lease expired or was released, another process has claimed the run, or the run was removed. This process must stop driving it. */
 export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
   runId: RunId,
   owner: Schema.String
@@ -155,7 +155,7 @@ export class StorageFull extends Schema.TaggedError<StorageFull>()("StorageFull"
   }
 }
 
-/** Another process held a lock of the database for longer than the store's `busyDeadline`. */
+/** Other transactions held locks of the database for longer than the store's `busyDeadline`. */
 export class StoreBusy extends Schema.TaggedError<StoreBusy>()("StoreBusy", { waitedMs: Schema.Finite }) {
   readonly isRetryable = true
   override get message() {

@@ -29,7 +29,10 @@ import type {
 import type { MessageInput, Receipt, SentMessage } from "./SentMessage.ts"
 import type { GrantFilter, StoredGrant } from "./StoredGrant.ts"
 
-/** The exclusive right to drive one run until a given time. Every write carries `epoch`, which grows with each claim. */
+/**
+ * The exclusive right to drive one run until a given time. Every write to the journal carries `epoch`, which grows with each claim; a write
+ * with an earlier epoch is refused.
+ */
 export interface Lease {
   readonly runId: RunId
   readonly owner: string
@@ -106,7 +109,7 @@ export interface Appended {
   readonly revoked?: ReadonlyArray<Revoked>
 }
 
-/** An open request, as an element of the inbox. */
+/** A request, as an element of the inbox. */
 export interface PendingRequest {
   readonly request: Interruption
   /** The root run: pass this id to resume. `request.runId` may be a sub-agent's run. */
@@ -130,9 +133,9 @@ export interface ReadyRun {
   /** Name of the root agent. */
   readonly agent: string
   /**
-   * `orphaned`: the run is running, and no process owns its lease. The other reasons apply to held runs. `cancelled`: cancellation was
-   * requested. `decided`: a decision is not in the journal yet. `message`: a message is not in the journal yet. `expired`: a request
-   * has expired. `expiring`: a request will expire soon, and the warning event is not in the journal yet.
+   * The first that applies, for a run whose lease no process owns. `orphaned`: the run is running. The other reasons apply to held runs.
+   * `cancelled`: cancellation was requested. `decided`: a decision is not in the journal yet. `message`: a message is not in the journal
+   * yet. `expired`: a request has expired. `expiring`: a request will expire soon, and the warning event is not in the journal yet.
    */
   readonly reason: "orphaned" | "cancelled" | "decided" | "message" | "expired" | "expiring"
 }
@@ -176,8 +179,8 @@ export interface PendingFilter {
   /** Selects requests that were opened before this time. */
   readonly askedBefore?: Timestamp
   /**
-   * Selects requests that expire before this time. Without this condition, a request that was denied by its expiry is not listed; with a
-   * time in the past, it is listed until a process has recorded the denial.
+   * Selects requests whose `expiresAt` is before this time, including expired ones whose denial no process has recorded yet. Without this
+   * condition, requests that were denied by their expiry are not listed.
    */
   readonly expiresBefore?: Timestamp
   /** Page size. Default: 100; maximum: 1,000. */
@@ -188,7 +191,7 @@ export interface PendingFilter {
 
 /** Selects runs; a run must meet all conditions. Results are ordered newest first. */
 export interface ListFilter {
-  /** Selects these runs: with at most 1,000 ids, one page has the heads of all of them that exist. */
+  /** Selects these runs, at most 1,000; `limit` applies as well. Default: all runs. */
   readonly runIds?: ReadonlyArray<RunId>
   readonly sessionId?: SessionId
   readonly agent?: string
@@ -215,7 +218,7 @@ export interface RunStorePort {
    */
   readonly create: (
     options: Pick<RunHead, "agent" | "runId" | "sessionId" | "status"> & {
-      /** `createdAt` is the value in the parent's head when it was read; a run that was created or replaced later is refused. */
+      /** `createdAt` is the value in the parent's head when it was read; a parent that was created or replaced later is refused. */
       readonly parent?: NonNullable<RunHead["parent"]> & { readonly createdAt?: Timestamp }
       /** The checkpoint of `parent` at `parent.revision`, to store with the new run. */
       readonly checkpoint?: NewCheckpoint
@@ -238,8 +241,9 @@ export interface RunStorePort {
    *
    * **Errors**
    *
-   * - `RunConflict` — another writer appended first, or the events contain a decision that differs from the stored one, a message that the
-   *   journal already contains, or an end of the run that omits a decision. Load the run, decide again, retry.
+   * - `RunConflict` — another writer appended first, or the events contain a decision that differs from the stored one, the withdrawal of
+   *   a decided request, a message that the journal already contains, or an end of the run that omits a decision. Load the run, decide
+   *   again, retry.
    * - `LeaseLost` — the lease is not in force; stop working on the run.
    * - `SessionBusy` — the events resume a run that had ended, and the next run of the session builds on that end.
    */
@@ -256,8 +260,12 @@ export interface RunStorePort {
    *
    * **Details**
    *
-   * If there is a decision or a message that the journal does not contain yet, or a cancellation request, nothing is written and
-   * `parked` is false. One transaction checks and releases, so a decision or message cannot be missed in between.
+   * If there is a decision or a message that the events and the journal do not contain, an expired request, or a cancellation request,
+   * nothing is written and `parked` is false. One transaction checks and releases, so none of these can be missed in between.
+   *
+   * **Errors**
+   *
+   * - Those of `append`.
    */
   readonly park: (options: {
     readonly lease: Lease
@@ -276,14 +284,14 @@ export interface RunStorePort {
    *
    * **Details**
    *
-   * `runs` are ordered oldest first, and each builds on the one before. `decisions` and `messages` are those of the last run that its
-   * journal does not contain. Stored copies have no lease.
+   * `runs` are ordered oldest first, and each builds on the one before. `decisions` and `messages` are the mail of the last run. Stored
+   * copies have no lease.
    *
    * If this store already has one of the runs, that run stays unchanged if the next run can build on it. A stored copy is replaced by the
-   * given one if no process has claimed it, the given journal begins with its events, and no run builds on more of it. Archives can
-   * therefore arrive in any order. The replaced run gets a new `createdAt` and keeps the decisions and messages that this store
-   * acknowledged; if they do not fit, the copy is refused. The last run may be in this store only as such a copy. If both copies are the
-   * same, nothing changes. No run of the chain can be removed during the operation.
+   * given one if no process has claimed the stored one, the given journal begins with the stored events, and no run builds on more than
+   * these. Archives can therefore arrive in any order. The replaced run gets a new `createdAt` and keeps the decisions and messages
+   * that this store acknowledged; if they do not fit, the copy is refused. The last run may be in this store only as such a copy. If both
+   * copies are the same, nothing changes. No run of the chain can be removed during the operation.
    *
    * A grant that one of these runs gave is revoked in this store if a journal says so, or if it is revoked in `revoked`, the other store's
    * rows. Rows of grants that no run of the chain gave are ignored. A grant that was revoked in this store before its run was deleted is
@@ -328,7 +336,7 @@ export interface RunStorePort {
   readonly head: (runId: RunId) => Effect.Effect<RunHead, RunNotFound | RunStoreError>
 
   /**
-   * Takes the lease of a run that no process owns, or whose lease has expired.
+   * Takes the lease of a run that no process owns, or whose lease has expired; also of a run that has ended.
    *
    * **Details**
    *
@@ -336,7 +344,7 @@ export interface RunStorePort {
    *
    * **Errors**
    *
-   * - `RunBusy` — another process owns the run; wait, or try again after `until`.
+   * - `RunBusy` — a process owns the run, possibly under the same `owner`; wait, or try again after `until`.
    */
   readonly claim: (options: {
     readonly runId: RunId
@@ -358,10 +366,12 @@ export interface RunStorePort {
    *
    * **Details**
    *
-   * It needs no lease; the run's current or next owner reads the decision. A repetition of the recorded decision succeeds and returns
-   * it. If the request's `expiresAt` has passed and its `onExpiry` is not `stay`, the store records the denial by `expiry` and refuses a
-   * late decision with `AlreadyDecided`. Requests of a run or sub-agent whose cancellation was acknowledged are refused with
-   * `RequestSuperseded`.
+   * It needs no lease; the run's current or next owner reads the decision. A repetition of the recorded decision with its
+   * `idempotencyKey` succeeds and returns the recorded one. If the request's `expiresAt` has passed and its `onExpiry` is not `stay`, the
+   * store records the decision by `expiry` and refuses a late one with `AlreadyDecided`. Requests of a run or sub-agent whose cancellation
+   * was acknowledged are refused with `RequestSuperseded`.
+   *
+   * The store does not check edited `arguments`, because it does not know the tool; `decideStored` checks them.
    *
    * **Errors**
    *
@@ -377,9 +387,9 @@ export interface RunStorePort {
    *
    * **Details**
    *
-   * The requests may belong to different runs. If one decision is refused, nothing is written, not even an expiry. A decision that
-   * repeats the recorded one, or has its idempotency key, is accepted. Two decisions on one request are refused unless the second
-   * repeats the first.
+   * The requests may belong to different runs. If one decision is refused, nothing is written, not even an expiry. As with `decide`, a
+   * decision that repeats the recorded one with its `idempotencyKey` is accepted. Two decisions on one request are refused unless the
+   * second repeats the first in this way.
    *
    * **Errors**
    *
@@ -424,7 +434,7 @@ export interface RunStorePort {
   }) => Effect.Effect<StoredGrant, GrantNotFound | RunStoreError>
 
   /**
-   * Sends a message to a run, once per `messageId`. A repeated `send` returns the receipt of the first.
+   * Sends a message to a run, once per `messageId`. A repeated `send` returns the receipt of the first and ignores the other content.
    *
    * **Details**
    *
@@ -471,14 +481,14 @@ export interface RunStorePort {
    *
    * **Details**
    *
-   * It reads the head, the requests and the grants of every run, and not the journals: a damaged journal is found when its run is loaded,
-   * or by the check of a whole store. Reading a damaged part of one of these runs fails with `StoreUnreadable`; `remove` deletes the run.
+   * It reads the head, the requests and the grants of every run. Damage in a journal or a message is found when the run is loaded, or by
+   * the check of a whole store. Reading a damaged part of one of these runs fails with `StoreUnreadable`; `remove` deletes the run.
    */
   readonly damaged: Effect.Effect<ReadonlyArray<DamagedRun>, RunStoreError>
 
   /**
-   * Lists the runs that a worker has to drive, least recently updated first, each once. Held runs without new input are not listed, and
-   * their number does not slow the query down.
+   * Lists the runs that a worker has to drive, least recently updated first, each once. Runs that a process owns are not listed. Held runs
+   * for which no reason of {@link ReadyRun} applies are not listed either, and their number does not slow the query down.
    */
   readonly ready: (filter?: ReadyFilter) => Effect.Effect<ReadonlyArray<ReadyRun>, RunStoreError>
 
@@ -492,7 +502,10 @@ export interface RunStorePort {
    */
   readonly changes: Stream.Stream<void>
 
-  /** Requests cancellation from the run's current or next owner. The first reason wins. */
+  /**
+   * Requests cancellation from the run's current or next owner. The first reason wins. It does not affect a run that is completed or
+   * cancelled; a failed run is cancelled once it is resumed.
+   */
   readonly requestCancel: (runId: RunId, reason: string) => Effect.Effect<void, RunNotFound | RunStoreError>
 
   /**
@@ -511,8 +524,8 @@ export interface RunStorePort {
   readonly remove: (runId: RunId) => Effect.Effect<void, RunNotFound | RunBusy | RunContinued | RunStoreError>
 
   /**
-   * Deletes the runs that ended before a time, unless a run that stays builds on them, and returns their number. Held and running runs are
-   * never deleted.
+   * Deletes the runs that ended before a time, and returns their number. A run stays if a process owns it, or if a run that stays builds on
+   * it. Held and running runs are never deleted.
    */
   readonly prune: (options: { readonly endedBefore: Timestamp }) => Effect.Effect<number, RunStoreError>
 }

@@ -1,7 +1,7 @@
 /**
  * Messages to runs, as a store keeps them until the run's journal contains them.
  *
- * A message reaches a run while a process drives it, or while it is held; see `RunStore.send`.
+ * The process that drives the run reads its messages. A message to a held run makes the run ready; see `RunStore.send`.
  *
  * @since 0.1.0
  */

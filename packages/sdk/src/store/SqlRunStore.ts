@@ -4,8 +4,8 @@
  * The layer creates its tables (all named `fermata_…`) when it is built. An append is one transaction, usually of two statements: a
  * fenced compare-and-set of the run's head, and the insertion of one journal row that contains the whole batch.
  *
- * Do not call an operation inside a transaction of the same `SqlClient`. Each operation begins its own transactions, and SQLite's
- * client has one connection, so the operation would wait forever.
+ * Do not call an operation inside a transaction of the same `SqlClient`. Each operation begins its own transactions on a connection of
+ * its own. SQLite's client has one connection, so the operation would wait forever.
  *
  * @since 0.1.0
  */
@@ -33,8 +33,8 @@ import type { RunStoreError } from "./RunStoreError.ts"
 /** Options of the SQL store. */
 export interface Options {
   /**
-   * How long an operation waits for locks of other processes, including its wait for a connection, before it fails with `StoreBusy`.
-   * Default: 10 seconds.
+   * How long an operation waits and is retried while the database is locked (it then fails with `StoreBusy`) or cannot be reached. The
+   * wait for a connection counts. Default: 10 seconds.
    */
   readonly busyDeadline?: Duration.Input
   /**

@@ -13,7 +13,7 @@ export interface StoredGrant {
   readonly sessionId: SessionId
 }
 
-/** Selects grants; a grant must meet all conditions. Results are ordered oldest first. */
+/** Selects grants, including revoked ones; a grant must meet all conditions. Results are ordered oldest first. */
 export interface GrantFilter {
   readonly runId?: RunId
   readonly sessionId?: SessionId

@@ -3,7 +3,7 @@
  */
 import * as Duration from "effect/Duration"
 
-/** Page size: 100 by default, at most 1,000. */
+/** Page size: 100 by default, from 0 to 1,000. */
 export const pageSize = (limit: number | undefined): number =>
   limit === undefined || Number.isNaN(limit) ? 100 : Math.min(1000, Math.max(0, Math.trunc(limit)))
 

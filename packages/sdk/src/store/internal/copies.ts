@@ -2,8 +2,8 @@
  * The rules of `restore`: whether a given copy of a run replaces the store's run with the same id.
  *
  * An archive contains the runs that its last run builds on, so several archives may contain the same run, at different times, in parts,
- * and may arrive in any order. A run that a process of this store has claimed is never replaced. Of an unclaimed copy, the store keeps the
- * longest journal that it was given, and every decision and message that it has acknowledged.
+ * and may arrive in any order. A run that a process of this store has claimed is never replaced. Of a copy that was never claimed, the
+ * store keeps the longest journal that it was given, and every decision and message that it has acknowledged.
  *
  * The functions are pure and shared by the memory store and the SQL store.
  */

@@ -96,7 +96,7 @@ export const endsUnread = (inbox: Inbox, events: ReadonlyArray<RunEvent>): boole
   )
 }
 
-/** The reason for which a held run with these requests is ready, or `undefined`. */
+/** The reason in its requests for which a held run is ready, or `undefined`. */
 export const readiness = (inbox: Inbox, now: Timestamp): ReadyRun["reason"] | undefined => {
   if (hasDecided(inbox)) return "decided"
   const open = Array.from(inbox.values()).filter(({ status }) => status === "open")

@@ -2,7 +2,7 @@
  * Validates the arguments of store operations, for programs without type checks.
  *
  * An id must be a string, a size a number, a time a finite number, and the length of a lease a duration. All stores refuse other values
- * with the same typed error, before they read or write anything.
+ * with the same typed errors, before they read or write anything. Events, decisions and messages are not checked here.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -69,7 +69,7 @@ const timesInBounds = <Filter extends object>(filter: Filter): Filter => {
   return { ...filter, ...bounded }
 }
 
-/** Wraps a store so that it refuses arguments that do not match its types, with a typed error. */
+/** Wraps a store so that it refuses ids, sizes, times and durations of the wrong type, and unknown keys of filters, with a typed error. */
 export const withSoundInput = (store: RunStorePort): RunStorePort => {
   const aboutRun =
     <Rest extends ReadonlyArray<unknown>, A, E>(ask: (runId: RunId, ...rest: Rest) => Effect.Effect<A, E>) =>
