@@ -1,8 +1,8 @@
 /**
  * The definition of an agent: its name, instructions, tools, sub-agents, handoffs, limits and approval policy.
  *
- * A definition is a value without state. It can run once a `Runtime` binds it to a model. A held run is bound again by the agent's name
- * or alias, so a definition may change while its runs are held.
+ * A definition is a value without state. It runs only after a `Runtime` has bound it to a model. A stored or held run finds its agent by
+ * name or alias, so the definition may change while the run waits.
  *
  * @since 0.1.0
  */
@@ -37,8 +37,8 @@ type Needs<
  *
  * **Errors**
  *
- * Throws `AgentDefinitionError` for an unknown option, for a value of the wrong type and for an invalid policy. Every other problem of a
- * definition is reported when the agent is bound to a runtime.
+ * Throws `AgentDefinitionError` for an unknown option, for a value of the wrong type and for an invalid policy. Other problems, such as
+ * two tools with one name, are reported when the agent is bound to a runtime.
  *
  * @category constructors
  * @since 0.1.0

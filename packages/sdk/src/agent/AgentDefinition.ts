@@ -23,33 +23,43 @@ export interface InstructionsContext {
  * output schema decodes to.
  */
 export interface AgentOptions<R, Output> {
-  /** The system instructions: a text, or a function that is called before each model call. Default: none. */
+  /**
+   * The system instructions: a text, or a function that is called in each turn, before the model. If the function fails, the run fails.
+   * Default: none.
+   */
   readonly instructions?: string | ((context: InstructionsContext) => Awaitable<string, R>)
   /** The tools that the model may call. Default: none. */
   readonly tools?: ReadonlyArray<Tool<R>>
-  /** Agents that this agent can call. Their requests open in its runs. Default: none. */
+  /** Agents that this agent can call. Their runs are part of its runs, and so are their requests. Default: none. */
   readonly subAgents?: ReadonlyArray<Agent<R, unknown>>
   /**
-   * How it calls its sub-agents. With `tools` (the default), each sub-agent is a tool of its own name that takes a prompt, and the call
-   * waits for the sub-agent's answer. With `delegate`, one tool `delegate` takes the sub-agent's name and can run it in the background;
-   * the tools `list_agents`, `wait_for_agent`, `message_agent` and `cancel_agent` then act on the background sub-agents.
+   * How the agent calls its sub-agents. With `tools` (the default), each sub-agent is a tool of its own name that takes a prompt, and the
+   * call waits for the sub-agent's answer. With `delegate`, one tool `delegate` takes the sub-agent's name and can run it in the
+   * background; the tools `list_agents`, `wait_for_agent`, `message_agent` and `cancel_agent` then act on the background sub-agents.
    */
   readonly delegation?: "tools" | "delegate"
   /**
-   * Agents that it can hand the conversation over to, each by a tool `transfer_to_<name>`. The run continues with the other agent's
-   * instructions, tools, approval policy and output schema, and keeps its own limits. That agent also answers the next prompt of the
-   * session, with its own limits. Pass a function if agents hand over to each other.
+   * Agents to which this agent can hand over the conversation, each by a tool `transfer_to_<name>`. The run then continues under the
+   * other agent's definition, except for the limits: the run keeps those that it has. A policy that the caller or the capability profile
+   * gave to the run binds the other agent in addition to its own. The other agent also answers the next prompt of the session, with its
+   * own limits. Pass a function if agents hand over to each other.
    */
   readonly handoffs?: ReadonlyArray<Agent<R, unknown>> | (() => ReadonlyArray<Agent<R, unknown>>)
-  /** The output schema, with which the final answer is decoded. Default: the answer is text. */
+  /**
+   * The output schema, with which the final answer is decoded. The model answers again, in another turn, if its answer does not fit.
+   * Default: the answer is text.
+   */
   readonly output?: DataSchema<Output>
-  /** Changes to the default limits (`maxTurns` 8). */
+  /** Changes to the default limits, field by field. By default, `maxTurns` is 8 and every other budget is unlimited; see `Limits`. */
   readonly limits?: Partial<Limits>
-  /** What happens to calls that need approval. Default: each one opens a request. */
+  /** The approval policy. Default: a call that needs approval opens a request, unless a grant covers it. */
   readonly policy?: ApprovalPolicy
   /** What this agent is for, shown to the model of an agent that can call it or hand over to it. */
   readonly description?: string
-  /** The name of the model profile to use. Default: the model client's default profile. */
+  /**
+   * The name of the model profile to use. Default: the model client's default profile. For the prompted agent and its handoffs, the
+   * `model` of the runtime or of its capability profile takes precedence.
+   */
   readonly profile?: string
   /** Settings of the agent's model calls, such as `temperature`. */
   readonly settings?: ModelSettings

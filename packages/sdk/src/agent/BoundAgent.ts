@@ -1,8 +1,8 @@
 /**
  * An agent whose definition was checked and whose tools can be looked up by name.
  *
- * Binding reports every problem of a definition before anything runs, such as two tools with one name, a schema without a JSON Schema, or
- * a name that providers refuse.
+ * Binding refuses an invalid definition before anything runs, for example because of two tools with one name, a schema without a JSON
+ * Schema, or a name that providers refuse. The error names the first problem.
  *
  * @since 0.1.0
  */
@@ -72,7 +72,7 @@ export const checkDefinitions = (
     }
   })
 
-/** The names of the agents beside an agent, and beside the agent that starts it: see `AgentIdentity`. */
+/** The names of the agents beside an agent, and of those beside the agent that starts it; see `AgentIdentity`. */
 interface PeerNames {
   readonly peers: ReadonlyArray<string>
   readonly starterPeers?: ReadonlyArray<string>
@@ -276,8 +276,8 @@ export const calledAgent = (
 export const memberOf = (bound: BoundAgent, name: string): BoundAgent | undefined => bound.team.get(name)
 
 /**
- * The agent that has the conversation of a run: the agent that began it, or one that took it over. An alias never leads to an agent that
- * existed beside it (`peers`).
+ * The agent that has the conversation of a run: the agent that began it, or one that took it over. Returns `undefined` if none has the
+ * recorded name or alias, or if the found agent existed beside the recorded one (`peers`) and is therefore another.
  */
 export const holderOf = (
   bound: BoundAgent,

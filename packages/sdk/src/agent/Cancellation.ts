@@ -1,9 +1,9 @@
 /**
  * Cancellation tokens, which cancel runs with a reason.
  *
- * A token is cancelled once; a token made from another is cancelled with it. When its token is cancelled, a run interrupts its running
- * operations, gives every open call a result that states what is known about it, and ends as `cancelled`. Interrupting the fiber that
- * runs a prompt has the same effect.
+ * A token is cancelled once; a token made from another is cancelled with it. A driven run whose token is cancelled interrupts its running
+ * operations, reports on every call of its open turn, and ends as `cancelled`. Interrupting the fiber that runs a prompt has the same
+ * effect.
  *
  * @since 0.1.0
  */
@@ -156,13 +156,14 @@ class OfSignal extends Token {
  *
  * **Details**
  *
- * The token listens to the signal only while it has listeners, and a run removes its listener when it ends. One signal may therefore be
- * used for any number of runs. The result of `signal()` is linked to the signal until `release`.
+ * The token listens to the signal only while it has listeners, and a run removes its listener when it is held or ends. One signal may
+ * therefore be used for any number of runs. After a call of `signal()`, the token listens until it is cancelled or released.
  */
 export const fromSignal = (signal: AbortSignal): CancellationToken => new OfSignal(signal)
 
 /**
- * The cancellation token in the context of an effect. Default: `undefined`. Runs and runtimes link their own token to it when they start.
+ * The cancellation token in the context of an effect. Default: `undefined`. A run links its own token to it when it is started or
+ * continued, and a runtime when it is created, unless their options give another token.
  *
  * @category services
  * @since 0.1.0

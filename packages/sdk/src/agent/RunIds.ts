@@ -1,5 +1,6 @@
 /**
- * Generates the ids of runs and sessions: 48 bits of time and 80 random bits, in 26 characters that sort by time.
+ * Generates the ids of runs and sessions: `run_` or `ses_`, then 10 characters of the time in milliseconds and 16 of 80 random bits. Ids
+ * of one kind sort by time; those of the same millisecond have no order.
  *
  * @since 0.1.0
  */

@@ -25,7 +25,10 @@ interface Transient extends Whose {
 
 /** One update of a run: an event of its journal, or a transient part. */
 export type RunUpdate =
-  /** An event of the run. With a store, requests, decisions and ends are published after they were committed. */
+  /**
+   * An event of the run; a sub-agent's event is inside `child.advanced`. With a store, an event about a request, a grant or the run itself
+   * is published after its commit. Another event may be published before, and is then lost if the commit fails.
+   */
   | {
       readonly _tag: "event"
       readonly runId: RunId
@@ -47,5 +50,5 @@ export type RunUpdate =
       readonly waitMs: number
       readonly reason: string
     })
-  /** A stream failed before its first part; the model is called again without streaming. */
+  /** A stream failed before its first content; the model is called again without streaming. */
   | (Whose & { readonly _tag: "fallback"; readonly turn: number; readonly reason: string })

@@ -1,10 +1,10 @@
 /**
- * A runtime: an agent whose definition was checked, restricted to a capability profile, and bound to a model and to the services that its
+ * A runtime: an agent whose definition was checked, configured by a capability profile, and bound to a model and to the services that its
  * tools need.
  *
- * A runtime has no state of a run. It can run any number of prompts at the same time, and continue runs that another process started, if
- * the agent has the same name. It is a live object: `reconfigureRuntime` changes its profile, tools, model and mode between turns, and each
- * turn reads them anew.
+ * A runtime has no state of a run. It can run any number of prompts at the same time, and continue a run that another process started, if
+ * its agent has the recorded name or alias. It is a live object: `reconfigureRuntime` changes its profile, tools, model and mode between
+ * turns, and each turn reads them anew.
  *
  * @since 0.1.0
  */
@@ -52,7 +52,7 @@ export type Runtime<Output = unknown> = Definition<Output>
  */
 export const Runtime = Context.Service<Runtime>("@fermata/sdk/agent/Runtime")
 
-/** The options of {@link make}: those that need no start and no close. */
+/** The options of {@link make}. `createRuntime` takes all options. */
 export type BindOptions<R, Output> = Pick<
   RuntimeOptions<R, Output>,
   "agent" | "peers" | "approvalCallback" | "interactive" | "owner" | "leaseTtl" | "cancelGrace"
@@ -67,7 +67,7 @@ export type BindOptions<R, Output> = Pick<
  *
  * **Errors**
  *
- * - `RuntimeOptionsInvalid` — names every invalid or unknown option, and what it takes.
+ * - `RuntimeOptionsInvalid` — names the invalid and unknown options, and what they take.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition.
  */
 export const make = <R, Output, Callback = never>(

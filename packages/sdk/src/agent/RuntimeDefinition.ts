@@ -29,16 +29,17 @@ export interface RuntimeOptions<R, Output> extends RuntimeSettings {
   /** The agent to run. */
   readonly agent: Agent<R, Output>
   /**
-   * Decides requests when they are opened, so that the run is not held. Return a decision, or `undefined` to leave the request open. A
-   * callback that fails, or whose decision names another request, leaves the request open, too. Each time a run is resumed, the callback
-   * is called for its open requests. Default: every request holds the run.
+   * Decides requests before they hold the run. It is called with one open request of a run after the other and has no timeout; a decision
+   * from elsewhere ends the wait. Return a decision, or `undefined` to leave the request open. A callback that fails, or whose decision
+   * does not fit the request, leaves it open, too. Each time a run is resumed, the callback is called for its open requests. Default: an
+   * open request holds the run.
    */
   readonly approvalCallback?: (request: Interruption) => Awaitable<DecisionInput | undefined, R>
   /** Extensions, which add tools that use the runtime, and code that runs at its start and close. Default: none. */
   readonly extensions?: ReadonlyArray<RuntimeExtension<R>>
   /** Callbacks that observe the runs. Default: none. */
   readonly hooks?: RuntimeHooks
-  /** Cancels all runs of the runtime. Default: the `CancellationToken` in the context in which it is created. */
+  /** Cancels all runs of the runtime. Default: the `CancellationToken` in the context in which the runtime is created. */
   readonly cancellation?: CancellationToken
 }
 
@@ -62,15 +63,18 @@ export interface RuntimeContext {
 /** An extension with any services. */
 export type AnyExtension = RuntimeExtension<unknown>
 
-/** Adds tools to a runtime. `R` are the services that the tools, `onStart` and `onClose` need. */
+/** Adds tools, and code at the start and close, to a runtime. `R` are the services that the tools, `onStart` and `onClose` need. */
 export interface RuntimeExtension<R = never> {
   /** The name in errors and logs, unique among the extensions of a runtime. */
   readonly name: string
-  /** Returns its tools. Called when the runtime is created and at each reconfiguration; it must have no other effect. */
+  /** Returns the extension's tools. Called when the runtime is created and at each reconfiguration; it must have no other effect. */
   readonly tools?: (context: RuntimeContext) => ReadonlyArray<Tool<R>>
-  /** Acquires what its tools need. Called once, in the order of the extensions. */
+  /** Acquires what the tools need. Called once, in the order of the extensions. If it fails, the runtime is closed. */
   readonly onStart?: (context: RuntimeContext) => Awaitable<void, R>
-  /** Releases it. Called once, after the runs have ended, in reverse order, and only if `onStart` succeeded. */
+  /**
+   * Releases what `onStart` acquired. Called once, in reverse order, and only if `onStart` succeeded: after the runs have ended, or have
+   * been waited for up to `closeTimeout`. A failure is logged; the other extensions are closed all the same.
+   */
   readonly onClose?: (status: CloseStatus, context: RuntimeContext) => Awaitable<void, R>
 }
 
@@ -85,10 +89,10 @@ export interface Choice {
   readonly tools?: ReadonlyArray<AnyTool>
 }
 
-/** A run that this process drives. */
+/** A run that a runtime drives. */
 export interface LiveRun {
   readonly runId: string
-  /** Whether a call of the run is open or a model call is running. */
+  /** Whether a turn of the run, or of a sub-agent's run in it, has not ended: a model call is running, or the turn's calls are open. */
   readonly isMidTurn: () => boolean
   /** Cancels the run. */
   readonly cancel: (reason: string) => void
@@ -103,7 +107,7 @@ export interface LiveRun {
 export interface Runtime<Output = unknown> {
   /** Where the tools act: in this program, or in a remote sandbox. */
   readonly kind: "local" | "remote"
-  /** The options that it was created with, with defaults. */
+  /** The options that the runtime was created with, with defaults. */
   readonly options: RuntimeOptions<unknown, Output>
   /** The agent as it was defined, without the restrictions of the profile. */
   readonly agent: Agent<unknown, Output>
@@ -125,7 +129,7 @@ export interface Runtime<Output = unknown> {
   readonly tokenizer: Tokenizer
   readonly scrubber: Scrubber
   readonly ids: RunIds
-  /** The name under which it claims stored runs. */
+  /** The name under which the runtime claims stored runs. */
   readonly owner: string
   /** The runs that this runtime drives now. */
   readonly runs: Set<LiveRun>
@@ -138,7 +142,7 @@ export interface Runtime<Output = unknown> {
    * `closeTimeout`. It happens once, with the first status; later calls wait for the same close.
    */
   readonly close: (status: CloseStatus) => Effect.Effect<void>
-  /** Returns the status with which it was closed; `undefined` before. */
+  /** Returns the status with which the runtime was closed; `undefined` before. */
   readonly closed: () => CloseStatus | undefined
   /** Serializes reconfigurations. */
   readonly "~changing": Semaphore.Semaphore

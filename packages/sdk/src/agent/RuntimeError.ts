@@ -1,13 +1,16 @@
 /**
- * The errors of creating, reconfiguring and closing runtimes. An operation that fails with one of them has changed nothing, except that
- * `ExtensionFailed` at the start closes the runtime.
+ * The errors of creating, using and reconfiguring runtimes, and of restoring captures. An operation that fails with one of them has
+ * changed nothing, except that `ExtensionFailed` at the start closes the runtime.
  *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import { lines, sentence } from "../domain/Display.ts"
 
-/** The options of a runtime, or of a function of the Promise API, are invalid. `problems` lists every one, with what it takes. */
+/**
+ * The options of a runtime, a change of its configuration, or the options of a function of the Promise API are invalid. `problems` lists
+ * the invalid options, with what each takes. A problem inside `profiles` hides those of the other settings until it is corrected.
+ */
 export class RuntimeOptionsInvalid extends Schema.TaggedError<RuntimeOptionsInvalid>()(
   "RuntimeOptionsInvalid",
   {
@@ -68,7 +71,10 @@ export class RuntimeBusy extends Schema.TaggedError<RuntimeBusy>()("RuntimeBusy"
   }
 }
 
-/** How a runtime was closed: its scope succeeded, was interrupted, or failed. */
+/**
+ * How a runtime was closed. Its scope closes it as `completed` if the scope succeeded, `cancelled` if it was interrupted, `error` if it
+ * failed. An extension that fails to start closes it as `error`.
+ */
 export const CloseStatus = Schema.Literals(["completed", "cancelled", "error"])
 export type CloseStatus = typeof CloseStatus.Type
 
@@ -92,7 +98,7 @@ export class ReconfigureRefused extends Schema.TaggedError<ReconfigureRefused>()
   }
 }
 
-/** The text was not made by `captureState`, or was changed. */
+/** The text is not JSON, or does not have the fields of a capture. Other changes to a capture are not detected. */
 export class CaptureMalformed extends Schema.TaggedError<CaptureMalformed>()("CaptureMalformed", {
   issues: Schema.String
 }) {

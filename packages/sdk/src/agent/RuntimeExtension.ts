@@ -1,8 +1,8 @@
 /**
- * An extension of a runtime: tools that use the runtime that they run in, with code that runs at its start and close.
+ * An extension of a runtime: tools that can use the runtime, and code that runs when the runtime starts and closes.
  *
- * A tool of an agent's definition has access to its call only. An extension's tools are made when the runtime is created, and again at
- * each reconfiguration, from the current profile and mode. The profile restricts them like any other tool.
+ * A tool of an agent's definition receives only the context of its call. An extension's tools are made when the runtime is created, and
+ * again at each reconfiguration, from the current profile and mode. The profile restricts them like any other tool.
  *
  * @since 0.1.0
  */

@@ -1,8 +1,8 @@
 /**
  * Hooks: callbacks that observe the runs of a runtime, for metrics, logs and progress.
  *
- * {@link observe} derives the calls from the updates of a run. Hooks are not called for the parts of a streamed response. A failing hook
- * does not fail the run; the failure is logged.
+ * {@link observe} derives the calls of hooks from the updates of a run. No hook is called for the parts of a streamed response, or for the
+ * progress and output of a tool. A failing hook does not fail the run; the failure is logged.
  *
  * @since 0.1.0
  */
@@ -38,11 +38,14 @@ export type {
 } from "./internal/notices.ts"
 
 /**
- * Callbacks that observe the runs of a runtime. A hook may return a promise or an effect, which the run does not wait for. An effect runs in
- * the context of the run with the services of the runtime.
+ * Callbacks that observe the runs that a runtime drives. A hook may return a promise or an effect, which the run does not wait for. An
+ * effect runs in the context of the run with the services of the runtime.
  */
 export interface RuntimeHooks {
-  /** Called when a turn of a run has ended. The runtime can be reconfigured here if no other run is in the middle of a turn. */
+  /**
+   * Called when a turn of a run has ended. The runtime can be reconfigured here if no run is in the middle of a turn. The turn of a
+   * sub-agent's run ends in the middle of a turn of its lead.
+   */
   readonly onTurn?: (turn: TurnNotice) => unknown
   /** Called when a model call was answered, failed, is retried or falls back to another way of calling. */
   readonly onModelCall?: (call: ModelCallNotice) => unknown
@@ -81,8 +84,8 @@ type Call = <Name extends keyof RuntimeHooks>(
  *
  * **Details**
  *
- * `before` is the state from which a run is continued; the observer finds calls and requests in it. Without it, hooks are called only for
- * a run that starts under the observer, and not for a continued one, except for retries and fallbacks of model calls.
+ * `before` is the state from which a run is continued; the observer finds calls and requests in it. Without `before`, a run that is
+ * continued is not observed, except for retries and fallbacks of its model calls; a run that starts under the observer is.
  *
  * **Example** (Logging what tools do)
  *

@@ -1,7 +1,8 @@
 /**
  * The options of a runtime, and their checks. `RuntimeSettings` is the schema of those that are plain data, which can come from a file.
  *
- * All options are checked before anything is created. Unknown options are refused, not ignored, and an error names what an option takes.
+ * All options are checked before anything is created. Unknown options are refused, not ignored, and the error says what each invalid
+ * option takes.
  *
  * @since 0.1.0
  */
@@ -150,7 +151,7 @@ const values: Readonly<Record<string, (value: unknown) => boolean>> = {
  *
  * **Errors**
  *
- * - `RuntimeOptionsInvalid` — names every invalid or unknown option, and what it takes.
+ * - `RuntimeOptionsInvalid` — names the invalid and unknown options. A problem inside `profiles` hides those of the other options.
  */
 export const decode = (given: unknown): Result.Result<RuntimeSettings, RuntimeOptionsInvalid> => {
   if (!isObject(given)) {

@@ -22,25 +22,26 @@ const anyDuration = durationFrom(0)
 
 /** The schema of the runtime options that are plain data. */
 export const RuntimeSettings = Schema.Struct({
-  /** The name of the first capability profile. Default: `default`, which restricts nothing. */
+  /** The name of the capability profile that the runtime starts with. Default: `default`. */
   profile: Schema.optionalKey(Schema.NonEmptyString),
-  /** The capability profiles besides `default`; one of that name replaces it. Default: none. */
+  /** The capability profiles besides `default`, which changes nothing; one of that name replaces it. Default: none. */
   profiles: Schema.optionalKey(Schema.Array(CapabilityProfile)),
   /** The mode, such as `plan` or `act`, for extensions and front ends. Default: the profile's mode, or its name. */
   mode: Schema.optionalKey(Schema.NonEmptyString),
   /** The name of the model profile. Default: that of the capability profile, the agent or the model client, in this order. */
   model: Schema.optionalKey(Schema.NonEmptyString),
   /**
-   * Whether a person or program decides requests. Default: `true`. With `false`, a call that needs approval is denied, and a question, an
-   * exhausted budget or a missing login is an error; the run is not held for them.
+   * Whether a person or program decides requests. Default: `true`. With `false`, a call that needs approval is denied, a question fails
+   * with a text for the model, and an exhausted budget or a missing login fails the run. A call in doubt opens a request even then.
+   * Without a store, an exhausted budget or a missing login always fails the run.
    */
   interactive: Schema.optionalKey(Schema.Boolean),
   /**
-   * Names of the program's other agents, which are stored with each run. An agent that existed when a run was stored does not take that
-   * run over by an alias. Default: none, besides the agents that the agent hands over to.
+   * Names of the program's other agents. They are stored with each run, and an agent with a stored name does not take the run over by an
+   * alias. Default: none, besides the agents that the agent hands over to.
    */
   peers: Schema.optionalKey(Schema.Array(Schema.NonEmptyString)),
-  /** The name under which this process claims stored runs; `RunBusy` names it to other processes. Default: a random name. */
+  /** The name under which the runtime claims stored runs; `RunBusy` names it to other processes. Default: a random name. */
   owner: Schema.optionalKey(Schema.NonEmptyString),
   /** How long a lease lasts without renewal. At least a millisecond. Default: 15 seconds. */
   leaseTtl: Schema.optionalKey(positiveDuration),
@@ -49,7 +50,10 @@ export const RuntimeSettings = Schema.Struct({
    * effect. After it, the code is abandoned and its result is ignored. Default: 2 seconds.
    */
   cancelGrace: Schema.optionalKey(anyDuration),
-  /** How long a close waits for the runs to end, and then for each extension's `onClose`. Default: 5 seconds. */
+  /**
+   * How long each wait of a close lasts at most: for a start in progress, for the end of the runs, for each extension's `onClose`, and for
+   * the release of the extensions' resources. Default: 5 seconds.
+   */
   closeTimeout: Schema.optionalKey(anyDuration),
   /** The longest result of a tool that has no `maxResultLength` of its own, in characters. Default: 1,000,000. */
   maxResultLength: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)))

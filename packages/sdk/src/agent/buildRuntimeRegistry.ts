@@ -1,5 +1,5 @@
 /**
- * Builds the registry of a runtime: the agent's tools that a capability profile permits and the tools of extensions, checked and bound.
+ * Builds the registry of a runtime: the tools of the agent and of extensions that a capability profile permits, checked and bound.
  *
  * @since 0.1.0
  */
@@ -24,14 +24,14 @@ export type RegistryError = DefinitionError | ExtensionFailed
 export interface RegistryOptions {
   /** The argument of the extensions' functions. Default: a context with the agent and the profile, and without a runtime. */
   readonly context?: RuntimeContext
-  /** Tools that replace the agent's own. */
+  /** Tools that replace those of the agent's definition. The profile restricts them, too. */
   readonly tools?: ReadonlyArray<AnyTool>
   /** Names of the program's other agents. Default: none. */
   readonly peers?: ReadonlyArray<string>
 }
 
 /**
- * Restricts an agent to a capability profile, adds the tools of extensions, and binds the result.
+ * Applies a capability profile to an agent and to the tools of extensions, and binds the result.
  *
  * **When to use**
  *
@@ -40,8 +40,9 @@ export interface RegistryOptions {
  * **Details**
  *
  * The profile's tools, sub-agents and policy apply to the whole tree of agents. Its limits, its instructions and the extensions' tools apply
- * to the prompted agent and the agents that it hands over to. Models do not see what the profile excludes. A held run that waits for an
- * excluded tool or sub-agent stays held and fails to resume with `ToolUnavailable` or `AgentNotFound`.
+ * to the prompted agent and the agents that it hands over to; its model also to the sub-agents that select none. Models do not see what the
+ * profile excludes. A call that waits for an excluded tool or sub-agent cannot run: its run fails to resume with `ToolUnavailable` or
+ * `AgentNotFound` if nothing else of it can advance, and stays as it is.
  *
  * **Errors**
  *
@@ -87,7 +88,7 @@ const toolsOf = (extension: AnyExtension, context: RuntimeContext) =>
       })
   })
 
-/** Restricts an agent, its sub-agents and its handoffs to a profile. Returns the agent itself if nothing changes. */
+/** Applies a profile to an agent, its sub-agents and its handoffs. Returns the agent itself if nothing changes. */
 const narrow = (
   root: Any,
   profile: CapabilityProfile,

@@ -41,12 +41,12 @@ export type CreateRuntimeError =
  *
  * **Details**
  *
- * When the scope closes, the runs of the runtime are cancelled and the extensions are closed with the status `completed`, `cancelled` or
- * `error`, according to the exit of the scope.
+ * When the scope closes, the runtime refuses new runs, cancels those that it drives, and closes its extensions with the status
+ * `completed`, `cancelled` or `error`, according to the exit of the scope.
  *
  * **Errors**
  *
- * - `RuntimeOptionsInvalid` — names every invalid or unknown option, and what it takes.
+ * - `RuntimeOptionsInvalid` — names the invalid and unknown options, and what they take.
  * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the existing profiles.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition.
  * - `ExtensionFailed` — an extension failed to make its tools or to start; the extensions that had started were closed again.

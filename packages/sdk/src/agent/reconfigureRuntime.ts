@@ -28,9 +28,15 @@ import type { Configuration } from "./RuntimeHooks.ts"
 
 /** The changes to a runtime. What is left out stays as it is. */
 export interface RuntimeChange<R = never> {
-  /** The name of the new capability profile. The mode becomes that profile's; so does the model, if the profile names one. */
+  /**
+   * The name of the new capability profile. The mode becomes that profile's, unless the change names one. So does the model profile, if the
+   * profile names one; otherwise it stays.
+   */
   readonly profile?: string
-  /** Tools that replace the agent's own. The profile restricts them, too. */
+  /**
+   * Tools that replace those of the prompted agent's definition, until a later change. The profile restricts them, too. The tools of
+   * extensions, sub-agents and handoffs stay.
+   */
   readonly tools?: ReadonlyArray<Tool<R>>
   /**
    * The name of a model profile, or another model client. A new client is called with the model profile of the capability profile or the
@@ -57,8 +63,8 @@ export type ReconfigureError =
  * **Details**
  *
  * Every run of the runtime uses the new configuration from its next turn on. A run keeps the policy and limits of the profile under which it
- * started. A run that is held at a call of a tool that was removed stays held, with `ToolUnavailable`, until the tool is available again or
- * the call is denied.
+ * started. A call of a removed tool does not run: its run stays held, with `ToolUnavailable`, until the tool is available again or a
+ * decision settles the call without it, such as a denial.
  *
  * **Errors**
  *
@@ -67,7 +73,7 @@ export type ReconfigureError =
  * - `ReconfigureRefused` — its tools act in a remote sandbox: create another runtime.
  * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the existing profiles.
  * - `RuntimeOptionsInvalid` — a change is unknown or has an invalid value.
- * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError`, `ExtensionFailed` — correct the tools.
+ * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError`, `ExtensionFailed` — correct the tools or the extension.
  *
  * @category running
  * @since 0.1.0

@@ -44,7 +44,7 @@ interface Attempted {
 }
 
 /**
- * A model call: `answered`, `failed` after its last attempt, about to be retried (`retry`), or repeated without streaming (`fallback`).
+ * A model call: `answered`, `failed` so that the run has failed, about to be retried (`retry`), or repeated without streaming (`fallback`).
  */
 export type ModelCallNotice =
   | (Notice & {
@@ -73,7 +73,7 @@ export interface ToolCallNotice extends Notice {
   readonly status: "started" | ToolOutcome
   /** The number of times it was started. */
   readonly attempt: number
-  /** Milliseconds since its last start; left out if it never started. */
+  /** Milliseconds from the call's last start to its result; left out without one of them. */
   readonly ms?: number
   /**
    * The cause of the failure of its code, without secrets: an error, a defect or a rejection, with its stack. Left out if no code failed in
@@ -86,6 +86,7 @@ export interface ToolCallNotice extends Notice {
 export interface RequestNotice extends Notice {
   readonly status: "opened" | "decided" | "superseded" | "expiring"
   readonly request: Interruption
+  /** Present if the status is `decided`. */
   readonly decision?: Decision
 }
 
@@ -93,8 +94,9 @@ export interface RequestNotice extends Notice {
 export interface RunEndNotice extends Notice {
   readonly status: "completed" | "cancelled" | "error"
   readonly usage: SessionUsage
-  /** The reason of the cancellation. */
+  /** Present if the status is `cancelled`. */
   readonly reason?: string
+  /** Present if the status is `error`. */
   readonly failure?: RunFailure
 }
 
