@@ -1,7 +1,7 @@
 /**
  * Delivers decisions and messages to a run that is not stored, while it is driven.
  *
- * The caller that starts a run keeps its mailbox and passes it as `RunOptions.mailbox`. The loop takes the mail before each step and
+ * The caller that starts a run keeps the run's mailbox and passes it as `RunOptions.mailbox`. The loop takes the mail before each step and
  * before it returns a run as held. The mail of a stored run is in the store instead; see `decideStored` and `sendMessage`.
  *
  * @since 0.1.0
@@ -33,11 +33,13 @@ import type { Mail, Prompt } from "./Mail.ts"
  */
 export interface Mailbox {
   /**
-   * Decides a request of the run, once. The decision is checked now, and the loop acts on it before its next step.
+   * Decides a request of the run, once. The decision is checked now, and the loop acts on it before its next step. If the same decision is
+   * repeated, the first one is returned.
    *
    * **Errors**
    *
-   * - A `Rejection` — the request does not exist, has been decided or has expired, or the decision does not fit it. Nothing changes.
+   * - A `Rejection` — the request does not exist (no request does before the start), has another decision or has expired, or the decision
+   *   does not fit it. Nothing changes.
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection>
   /**

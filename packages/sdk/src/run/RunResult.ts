@@ -1,8 +1,8 @@
 /**
  * The outcome of running a prompt: `completed`, `interrupted`, `cancelled` or `error`, in `status`.
  *
- * Failures inside a run are results, not exceptions. Every result has the state. An `interrupted` or `error` run continues from it; a
- * prompt starts the next run of the session after any end.
+ * Failures inside a run are results, not exceptions. Every result has the state. An `interrupted` or `error` run can be continued from it;
+ * after any end, a prompt with it starts the next run of the session.
  *
  * @since 0.1.0
  */
@@ -17,11 +17,11 @@ interface Fields {
   readonly runId: RunId
   readonly sessionId: SessionId
   readonly state: RunState
-  /** What this run consumed. */
+  /** What this run and its sub-agents consumed; `turns` are the run's own. */
   readonly usage: SessionUsage
 }
 
-/** The model answered without further calls. */
+/** The model answered without further calls, in the form of the output schema if the agent has one. */
 export interface Completed<Output> extends Fields {
   readonly status: "completed"
   readonly text: string
@@ -29,7 +29,7 @@ export interface Completed<Output> extends Fields {
   readonly output: Output
 }
 
-/** The run is held. Decide its requests, then continue it. */
+/** The run waits: for decisions on `interruptions`, for definitions that are `missing`, or for both. Provide them, then continue it. */
 export interface Interrupted extends Fields {
   readonly status: "interrupted"
   readonly interruptions: ReadonlyArray<Interruption>
@@ -41,7 +41,7 @@ export interface Interrupted extends Fields {
 export interface Cancelled extends Fields {
   readonly status: "cancelled"
   readonly reason: string
-  /** A report on each call of the last turn. */
+  /** A report on each call of the last turn, including the calls of sub-agents inside it. */
   readonly calls: ReadonlyArray<CallReport>
 }
 

@@ -29,11 +29,11 @@ const Capture = Schema.Struct({
 const decodeCapture = Schema.decodeUnknownResult(Capture)
 
 /**
- * Returns a run's state with its runtime's capability profile and mode, and its model profile if one was chosen, as JSON text.
+ * Returns, as JSON text, a run's state and the runtime's capability profile, its mode, and the model profile if one was chosen by name.
  *
  * **When to use**
  *
- * To continue a run in another process with the runtime configured as it is now. `RunStateCodec.encode` encodes the state alone.
+ * To continue a run in another process, with a runtime that is configured like this one. `RunStateCodec.encode` encodes the state alone.
  *
  * **Gotchas**
  *
@@ -77,7 +77,8 @@ export type RestoreError =
  *
  * **Details**
  *
- * The run is not continued: pass the state to `runPrompt`. `problems` lists each tool that an open call needs and that is missing.
+ * The run is not continued: pass the state to `runPrompt`. `problems` lists what has changed in the agents and tools, and the missing ones
+ * that keep parts of the run from continuing.
  *
  * **Errors**
  *

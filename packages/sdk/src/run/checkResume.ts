@@ -16,7 +16,7 @@ import { parse } from "./internal/recordClassification.ts"
 
 export type { Obstacle } from "../agent/internal/definitions.ts"
 
-/** One difference between the agent of a run as the run recorded it and as the program defines it now. */
+/** One difference between an agent as the run recorded it and as the program defines it now. */
 export type Change =
   | { readonly _tag: "agentRenamed"; readonly from: string; readonly to: string }
   | { readonly _tag: "instructionsChanged"; readonly agent: string }
@@ -24,12 +24,12 @@ export type Change =
   | { readonly _tag: "toolRemoved"; readonly agent: string; readonly tool: string }
   | { readonly _tag: "toolChanged"; readonly agent: string; readonly tool: string }
 
-/** The differences that a resume would meet. The whole run can be resumed if `blocking` is empty. */
+/** What has changed since the run recorded its agents. The whole run can be resumed if `blocking` is empty, regardless of `changes`. */
 export interface ResumeReport {
   readonly changes: ReadonlyArray<Change>
   /**
-   * Missing agents, and tools that an open call needs and that are missing or no longer accept its arguments. The parts of the run that
-   * need them stay held.
+   * Missing agents; and tools that an open call needs and that are missing, or no longer accept the call's arguments. The parts of the run
+   * that need them stay held.
    */
   readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }

@@ -21,9 +21,12 @@ export interface StartInput extends Allotted {
   readonly runId?: RunId
   /** Default: a new session. */
   readonly sessionId?: SessionId
-  /** Changes to the agent's limits. */
+  /** Changes to the agent's limits, field by field. */
   readonly limits?: Partial<Limits>
-  /** Replaces the agent's approval policy. */
+  /**
+   * Replaces the approval policies of the runtime's agent and of the capability profile. Other agents that act in the run are bound by it
+   * in addition to their own policies; the strictest verdict counts.
+   */
   readonly policy?: ApprovalPolicy
   /** The name of the agent that answers: the runtime's agent (default), or one that it hands over to, directly or through others. */
   readonly answeredBy?: string
@@ -35,11 +38,14 @@ export interface ContinueInput extends Allotted {
   readonly decisions?: ReadonlyArray<DecisionInput>
   /** For a run that has not ended: a message, queued until its open calls are settled. For an ended run: starts the session's next run. */
   readonly prompt?: Prompt
-  /** Changes to the run's limits, such as a larger budget. If a next run starts: added to the changes that the ended run's caller gave. */
+  /**
+   * Changes to the run's limits, field by field, such as a larger budget. If a next run starts: changes to its agent's limits, which
+   * replace those of the ended run's caller field by field.
+   */
   readonly limits?: Partial<Limits>
   /**
-   * Replaces the approval policy of the next run's agent. Default: the policy that the ended run's caller gave, if any. Refused if no
-   * next run starts.
+   * The approval policy of the next run; see `StartInput`. Default: the policy that the ended run's caller gave, if any. Refused with
+   * `PolicyFixed` if no next run starts.
    */
   readonly policy?: ApprovalPolicy
   /** The name of the agent that answers in the next run. Default: the agent that has the conversation. Ignored if no next run starts. */

@@ -61,7 +61,8 @@ export type RunPromptError =
  * **Details**
  *
  * The result is `completed`, `interrupted`, `cancelled` or `error`; failures inside the run are results. All decisions are checked
- * before any of them is taken. Requests without a decision stay open. Interrupting the fiber cancels the run.
+ * before any of them is taken. Interrupting the fiber cancels the run. An exhausted budget or a missing login opens no request without a
+ * store: the run fails, and can be continued from its state.
  *
  * **Errors**
  *

@@ -1,8 +1,8 @@
 /**
  * A run while it is driven: its state, the events that are not committed yet, and its subscriber.
  *
- * Events are folded when they are emitted, and are committed together before the next operation that must not be repeated: a
- * side-effecting body, a hold, an end. Requests, decisions, holds and ends are published after their commit.
+ * Events are folded when they are emitted, and are committed together, at the latest before the next body of a call, a hold or an end.
+ * Events about requests, grants and the run itself are published after their commit.
  */
 import type * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
@@ -45,7 +45,7 @@ interface DriveFields {
   readonly missing?: Missing | undefined
 }
 
-/** One driven run. Allocated once per driven run, also while it waits; keep it small. */
+/** One driven run. It stays in memory while the run waits for work; keep it small. */
 export class Drive implements DriveFields, LiveRun {
   readonly runtime: Runtime
   readonly token: Cancellation.CancellationToken
@@ -62,7 +62,7 @@ export class Drive implements DriveFields, LiveRun {
   hasMail: boolean
   /** Whether there is mail that ends a sub-agent. The root's loop takes it. */
   hasEnding = false
-  /** Model calls in flight, in any run of the tree. */
+  /** The number of model calls in flight, in all runs of the tree. */
   modelCalls = 0
   /** The cause of the first failed task. The loop fails with it, too. */
   failure: Cause.Cause<DriveError> | undefined = undefined

@@ -1,9 +1,9 @@
 /**
  * The loop: asks `next` for the next step, performs it and folds its events, until the run is held, has ended or is suspended.
  *
- * Only the loop performs effects between a state and its successor. It never runs user code to restore its position, it calls the model
- * only when every call of the turn is settled, and it commits before every operation that must not be repeated. The cancellation token
- * stops it by stopping the work that it waits for. Interrupting the fiber that waits for the run cancels the token.
+ * The loop never runs user code to restore its position, it calls the model only when every call of the turn is settled, and it commits
+ * before every operation that must not be repeated. Sub-agents have loops of their own, in the tasks of the drive. The cancellation token
+ * stops a loop by stopping the work that the loop waits for. Interrupting the fiber that waits for the run cancels the token.
  *
  * @since 0.1.0
  */

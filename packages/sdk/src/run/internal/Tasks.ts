@@ -18,8 +18,8 @@ interface Task {
 /** The reason that tools and tasks receive when the drive has failed. */
 export const cannotGoOn = "This process can no longer drive the run."
 
-/** The drive that owns the tasks. */
-interface Owner<E> {
+/** The drive of the tasks, as far as they use it. */
+interface TaskDrive<E> {
   /** The cause of the first failed task. The loop fails with it, too. */
   failure: Cause.Cause<E> | undefined
   readonly token: Cancellation.CancellationToken
@@ -32,12 +32,12 @@ export class Tasks<E> {
   /** Serialize commits, and the taking of mail. */
   readonly commits = Semaphore.makeUnsafe(1)
   readonly mail = Semaphore.makeUnsafe(1)
-  private readonly drive: Owner<E>
+  private readonly drive: TaskDrive<E>
   private readonly running = new Map<string, Task>()
   private readonly stopped = new Set<string>()
   private change = Deferred.makeUnsafe<void>()
 
-  constructor(drive: Owner<E>) {
+  constructor(drive: TaskDrive<E>) {
     this.drive = drive
   }
 
@@ -49,7 +49,7 @@ export class Tasks<E> {
     return this.running.has(name)
   }
 
-  /** Whether a task was stopped. It does not start again, unless {@link allow} permits it. */
+  /** Whether a task was stopped. Its sub-agent is not started again, unless {@link allow} permits it. */
   isStopped(name: string): boolean {
     return this.stopped.has(name)
   }

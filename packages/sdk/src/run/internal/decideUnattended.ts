@@ -25,8 +25,8 @@ import { approvalCallbackTask } from "./Tasks.ts"
 import { calledOf } from "./userCalls.ts"
 
 /**
- * Decides expired requests, and starts a task that calls the approval callback with one request after the other. Returns whether expiry or
- * mail changed the state.
+ * Decides expired requests, and starts a task that calls the approval callback with one request after the other. Returns whether the mail,
+ * or an expiry in it, changed the state.
  */
 export const decideUnattended = Effect.fnUntraced(function* (root: AgentRun) {
   const { drive } = root
@@ -47,7 +47,7 @@ export const decideUnattended = Effect.fnUntraced(function* (root: AgentRun) {
   return false
 })
 
-/** Whether a request waits for the callback. The next process that drives the run calls it again. */
+/** Whether a request waits for the callback. The next drive of the run, here or elsewhere, calls it again. */
 export const isToBeAsked = (drive: Drive): boolean =>
   drive.runtime.options.approvalCallback !== undefined &&
   (drive.tasks.has(approvalCallbackTask) || nextToAsk(drive) !== undefined)
@@ -129,7 +129,7 @@ const isAboutAnother = (answer: DecisionInput, { requestId }: Interruption): boo
   return named !== undefined && named !== requestId
 }
 
-/** The longest timer. JavaScript timers are limited to about 24 days. */
+/** The longest timer: a day. JavaScript timers are limited to about 24 days. */
 const longestMs = 24 * 60 * 60 * 1000
 
 /** The pause before the next attempt for a request that is expired by this clock and not by the store's. */

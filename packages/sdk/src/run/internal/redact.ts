@@ -1,6 +1,6 @@
 /**
  * Removes secrets from events before they are folded, published or written. The state in memory, the journal and every subscriber have the
- * same text, and none of them has a secret of a prompt or an argument.
+ * same text of an event, without the secrets that the scrubber knows. The parts of a streamed response are published unchanged.
  */
 import type * as Schema from "effect/Schema"
 import type { Decision } from "../../domain/Decision.ts"

@@ -20,7 +20,7 @@ export interface LimitsAndPolicy {
   readonly policy?: ApprovalPolicy
 }
 
-/** Limits in addition to the caller's, which no other run inherits: the share that a conductor sets aside. */
+/** Limits that override the caller's, field by field, and that no other run inherits: the share that a conductor sets aside. */
 export interface Allotted {
   readonly "~allotted"?: LimitChanges
 }
@@ -32,7 +32,10 @@ export const startOptions = (runtime: Runtime, { limits, policy }: LimitsAndPoli
   ...profileOptions(runtime)
 })
 
-/** The start options of a run that continues another one. Options that the caller does not give are inherited. */
+/**
+ * The start options of a run that continues another one. The caller's policy is inherited unless a new one is given, and each limit unless
+ * a new one is given for its field. The profile's policy is that of the runtime now.
+ */
 export const inheritedOptions = (
   runtime: Runtime,
   { limits, policy }: LimitsAndPolicy,

@@ -1,5 +1,6 @@
 /**
- * Reconciliation: determines the outcome of bodies that a process that died had started, or that may have run in a store that was lost.
+ * Reconciliation: determines the outcome of bodies without a recorded result. A process that died had started them, or they may have run
+ * under a journal that was lost with its store.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

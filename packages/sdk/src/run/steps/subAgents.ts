@@ -1,8 +1,8 @@
 /**
  * Starts, resumes, awaits and stops the sub-agents of a run.
  *
- * Each sub-agent is driven in a fiber of its own beside the root's loop, at most `agentConcurrency` at once. A sub-agent that is held, or
- * that waits for a budget above it, has no fiber; a decision resumes it.
+ * Each sub-agent is driven in a fiber of its own beside the root's loop, at most `agentConcurrency` sub-agents of one run at once. A
+ * sub-agent that is held, or that waits for a budget above it, has no fiber; a decision resumes it.
  */
 import * as Effect from "effect/Effect"
 import * as Cancellation from "../../agent/Cancellation.ts"
