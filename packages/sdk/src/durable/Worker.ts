@@ -33,9 +33,9 @@ export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
   readonly concurrency?: number
   /** Poll interval for expired leases and requests, which send no notification; at least 50 ms. Default: 2 seconds. */
   readonly pollInterval?: Duration.Input
-  /** Time in which running operations may finish when the worker is stopped, before they are cancelled. Default: 2 seconds. */
+  /** Time in which running operations may finish when the worker is stopped, before they are interrupted. Default: 2 seconds. */
   readonly drainTimeout?: Duration.Input
-  /** Called before a run is driven, with a token that cancels it. */
+  /** Called before a run is driven, with a token that cancels the run. */
   readonly onTakingUp?: (runId: RunId, cancellation: Cancellation.CancellationToken) => void
   /** Called after a run was driven, with the outcome. */
   readonly onTakenUp?: (run: Recovered) => void
@@ -55,15 +55,17 @@ const shape = shapeOf<WorkerOptions>({
  *
  * **Details**
  *
- * An interruption suspends the runs: no operation starts, running operations get `drainTimeout` to finish and then the tools' grace
- * period to stop, and the runs stay in the store for another worker. They are not cancelled.
+ * An interruption suspends the runs and does not cancel them: no operation starts, running operations get `drainTimeout` to finish and
+ * then the runtimes' grace period to stop, and the runs stay in the store for another worker. A run whose code does not stop in time
+ * becomes available when its lease expires.
  *
  * If the store fails, the worker polls it again. If a run cannot be driven, because a tool is missing for example, the worker retries
- * it at growing intervals.
+ * it at growing intervals of up to 5 minutes.
  *
  * **Errors**
  *
- * - `OptionsInvalid` — an unknown key; the error names the nearest known one. The worker fails with no other error.
+ * - `OptionsInvalid` — an option's key or value is wrong; for a misspelt key, the error names the nearest one. The worker fails
+ *   with no other error.
  *
  * @category running
  * @since 0.1.0

@@ -5,8 +5,8 @@
  * cancellation request that the journal does not contain yet. These runs can be folded and continued without the store that they came
  * from. A held run that a fork builds on is copied with the fork, and is held in the other store, too.
  *
- * An archive is a copy. If the original can still be resumed, the run exists twice after an import, and each of the two runs the calls
- * that are left. To move runs, remove the originals before you resume the copies: the fork first, then the run that it builds on.
+ * An archive is a copy. If the original can still be resumed, the run exists twice after an import: both the original and the copy run the
+ * calls that are left. To move runs, remove the originals before you resume the copies: the fork first, then the run that it builds on.
  *
  * An archive contains decisions, so a program that can write archives can write approvals. Trust an archive as much as the database. An
  * import checks that the archive is consistent, not where it comes from.
@@ -43,11 +43,12 @@ export { ArchiveInvalid, RunArchive } from "./internal/checkArchive.ts"
 
 /**
  * Returns a copy of a run and of the runs that it builds on. The content is as the store has it: secrets were removed before it was
- * written.
+ * written. A running run can be exported for inspection; its archive cannot be imported.
  *
  * **Errors**
  *
  * - `RunNotFound` — check the id.
+ * - `RunStoreError` — the store failed, or the journal of the run is damaged; see its `reason`.
  *
  * @category running
  * @since 0.1.0

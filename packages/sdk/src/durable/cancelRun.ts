@@ -11,14 +11,15 @@ import { bestEffort } from "./internal/appendOnce.ts"
 import { requestEnd } from "./internal/requestEnd.ts"
 
 /**
- * Cancels a run. A run that is held, or that no process drives, has ended when this returns. A run that a process drives is stopped by
- * that process at its next step. A completed or cancelled run does not change.
+ * Cancels a run. A run that is held, or that no process drives, is ended by this call. A run that a process drives is cancelled by that
+ * process when it next writes to the store or renews the lease, which it does every third of `leaseTtl`. A completed or cancelled run does
+ * not change.
  *
  * **Details**
  *
- * With the id of a sub-agent's run, that run ends with everything under it, and its lead learns of it. The process that drives the root
- * ends it; if the root is held, the worker, handle or caller that continues the root does. If the run or its root has failed, the
- * cancellation is stored, and takes effect before anything else if the run is resumed.
+ * With the id of a sub-agent's run, that run ends with everything under it, and its lead receives a result that says so. The process that
+ * drives the root ends it; if the root is held, the worker, handle or caller that continues the root does. If the run or its root has
+ * failed, the cancellation is stored, and takes effect before anything else if the run is resumed.
  *
  * **Errors**
  *

@@ -12,7 +12,10 @@ import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { loadRun } from "./internal/loadRun.ts"
 
-/** Compares a stored run with an agent, as a resume would. Decisions that the journal does not contain yet are included. */
+/**
+ * Compares a stored run with an agent, as a resume would. Decisions that the journal does not contain yet are included. Fails with
+ * `RunNotFound` for the id of a sub-agent's run.
+ */
 export const checkStoredRun = (
   runId: RunId,
   bound: BoundAgent

@@ -27,11 +27,13 @@ import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { loadRun } from "./internal/loadRun.ts"
 
 /**
- * Records a decision, once per request, and returns the recorded one. With a `runId`, requests of other runs are refused.
+ * Records a decision, once per request, and returns the recorded one. With a `runId`, a request of another run is refused with
+ * `RequestNotFound`.
  *
  * **Errors**
  *
- * - A `Rejection` — see `RunStore.decide`; also `EditedArgumentsInvalid` if edited arguments do not match the tool's schema.
+ * - A `Rejection` — see `RunStore.decide`; also `ArgumentsChanged` if the request was changed in the store, and `EditedArgumentsInvalid` if
+ *   edited arguments do not match the tool's schema. Edited arguments are checked only if one of `runtimes` has the run's agent.
  *
  * @category running
  * @since 0.1.0

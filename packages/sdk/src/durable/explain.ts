@@ -60,7 +60,7 @@ export interface Explanation {
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
   /** What resuming the run now would do, in words and in order, up to the next model call. */
   readonly resuming: ReadonlyArray<string>
-  /** The whole description in a few sentences. */
+  /** The whole description in a few sentences, with the messages that wait to be read. */
   readonly text: string
 }
 
@@ -77,7 +77,7 @@ const explainShape = shapeOf<ExplainOptions>({ runtimes: list })
  *
  * **Errors**
  *
- * - `OptionsInvalid` — an unknown key; the error names the nearest known one.
+ * - `OptionsInvalid` — an option's key or value is wrong; for a misspelt key, the error names the nearest one.
  * - `RunNotFound` — check the id.
  *
  * @category running

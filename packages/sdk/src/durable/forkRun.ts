@@ -41,7 +41,7 @@ import type { ForkInput, StoredRunOptions } from "./storedInput.ts"
  * of the original stay, from before the revision and after it, and the fork's model does not see what came after. The original's
  * requests are not opened again: if the revision is in the middle of a turn, each call without a result gets a result that says so, and
  * sub-agents stay with the original. Grants with the scope of a session apply to the fork; grants with the scope of a run do not. The
- * fork inherits the limits and the policy that the original's caller gave, except those that `input` sets.
+ * fork inherits the limits and the policy that the original's caller gave; `input` can replace the policy, and each limit by its field.
  *
  * The original may be running, held or ended, and may be a run of another agent. It does not change, and it cannot be removed while a
  * fork builds on it. A fork can be forked.
@@ -51,7 +51,7 @@ import type { ForkInput, StoredRunOptions } from "./storedInput.ts"
  * - `RunNotFound`, `RevisionNotFound` — check the id; choose a revision of the run.
  * - `SessionTaken` — choose another `sessionId`, or omit it.
  * - `RunRemoved` — the original was removed before the fork was stored.
- * - `RunExists` — a run has the id `newRunId`; after a repeated call, it is the fork.
+ * - `RunExists` — a run has the id `newRunId`; if the call was repeated, that run is the fork.
  * - Those of `runPromptStored`.
  *
  * @category running

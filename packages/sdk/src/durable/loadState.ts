@@ -14,7 +14,7 @@ import { findSubRun } from "./internal/subRun.ts"
 
 /**
  * Reads a run and returns the state that is folded from its journal; the id may be that of a sub-agent's run. Decisions that the
- * journal does not contain yet are not included. Revocations of the run's grants are, even if the journal does not contain them.
+ * journal does not contain yet are not included. Revocations of the run's own grants are, even if the journal does not contain them.
  *
  * **Errors**
  *

@@ -1,5 +1,6 @@
 /**
- * Drives the runs that are ready: runs whose process died, runs with new decisions or messages, requests that have expired.
+ * Drives the runs that are ready: orphaned runs, and runs with a new decision, message or cancellation request, or with a request that has
+ * expired or is about to expire.
  *
  * A run that only waits is not read, so many held runs cost nothing. `recover` drives each ready run once; a `Worker` continues to do
  * so.
@@ -35,17 +36,21 @@ export interface Recovered {
   readonly runId: RunId
   readonly agent: string
   readonly reason: ReadyRun["reason"]
-  /** The run's status afterwards. Absent if the run could not be driven until it was held or had ended. */
+  /**
+   * The run's status afterwards: `running` if the run was suspended, or waits for a definition that this program lacks. Absent if driving
+   * it failed.
+   */
   readonly status?: Status
   /**
-   * Why it could not: another process owns the run, a definition is missing, the store failed. Without a `status`, the run stays at its
-   * last commit. With one, everything that can continue in this program has, and `error` is what the rest waits for.
+   * Why driving it failed: for example, another process owns the run, a definition is missing, or the store failed. Without a `status`, the
+   * run stays at its last commit. With one, everything that can continue in this program has, and `error` names the missing definition that
+   * the rest waits for.
    */
   readonly error?: WorkError | RunDefect
 }
 
 /**
- * Drives the ready runs of these agents once, each until it is held or has ended, and returns the outcomes.
+ * Drives the ready runs of these agents once, each until it is held, has ended or is suspended, and returns the outcomes.
  *
  * **When to use**
  *
@@ -59,7 +64,7 @@ export interface Recovered {
  *
  * **Errors**
  *
- * - `OptionsInvalid` — an unknown key; the error names the nearest known one.
+ * - `OptionsInvalid` — an option's key or value is wrong; for a misspelt key, the error names the nearest one.
  * - `RunStoreError` — the ready runs could not be read. A failure of one run is in its entry, and stops no other run.
  *
  * @category running

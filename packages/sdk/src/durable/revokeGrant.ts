@@ -21,7 +21,7 @@ import { loadRun } from "./internal/loadRun.ts"
 
 /**
  * Revokes a grant and returns it: no call starts under it any more, in any run, fork or process. Calls that it allowed and that have
- * not started need approval again. A process may be driving the run; no lease is needed.
+ * not started need approval again. The run may be driven by any process meanwhile.
  *
  * **Details**
  *

@@ -1,5 +1,5 @@
 /**
- * Runs prompts with a store: each step is in the journal, and any process can continue the run by its id.
+ * Runs prompts with a store: every event is in the journal, and any process that has the agent can continue the run by its id.
  *
  * A process claims a run before it drives it; a second process is refused with `RunBusy`. The store records decisions, once per
  * request, from any process and at any time; this function delivers them to the run.
@@ -33,13 +33,14 @@ import type { StoredContinueInput, StoredRunOptions, StoredStartInput } from "./
 export type RunPromptStoredError = WorkError | RunSuspended
 
 /**
- * Runs a prompt, or continues a run by its id, until the run is held or has ended, with every step in the store.
+ * Runs a prompt, or continues a run by its id, until the run is held or has ended, with every event in the store.
  *
  * **Details**
  *
  * With a `prompt`, a run is started, once per id: a repeated start fails with `RunExists`. Without one, the run `runId` continues. A
- * run that has ended returns its result. A run that still waits returns its open requests, after the approval callback, if there is
- * one, was called with them.
+ * completed or cancelled run returns its result; a failed run is resumed. With a `message`, the next run of its session is started after
+ * a run that has ended. A run that still waits returns its open requests, after the approval callback, if there is one, was called with
+ * them.
  *
  * **Errors**
  *

@@ -12,7 +12,10 @@ import type { Allotted } from "../run/internal/startOptions.ts"
 import type { Prompt } from "../run/Mail.ts"
 import type { ContinueInput, RunOptions, StartInput } from "../run/runInput.ts"
 
-/** Input that starts a stored run; with a `sessionId`, the next run of that session. */
+/**
+ * Input that starts a stored run; with the `sessionId` of a session that has runs, its next run. The next run inherits the conversation,
+ * and not the limits and the policy that callers gave to earlier runs; a `StoredContinueInput` with a `message` inherits these, too.
+ */
 export interface StoredStartInput extends StartInput {
   /** The run's id, so that a repeated start does not start it twice. Default: a new id. */
   readonly runId?: RunId
@@ -43,7 +46,7 @@ export interface StoredContinueInput extends Omit<ContinueInput, "state" | "prom
 
 /** Option that suspends stored runs. */
 export interface SuspensionOptions {
-  /** Stops driving a run without ending it; the function fails with `RunSuspended`. */
+  /** Stops driving runs without ending them. `runPromptStored` and `forkRun` then fail with `RunSuspended`; `recover` returns. */
   readonly suspension?: Suspension
   /** @deprecated Use `suspension`. */
   readonly leaving?: Suspension
@@ -67,11 +70,11 @@ export interface ForkInput extends Allotted {
   /** The fork's session, which must have no runs. Default: a new session. */
   readonly sessionId?: SessionId
   /**
-   * Changes to the agent's limits, added to the changes that the original's caller gave. The original's usage does not count against
-   * them.
+   * Changes to the agent's limits, which replace those of the original's caller field by field. The original's usage does not count against
+   * the fork's limits.
    */
   readonly limits?: Partial<Limits>
-  /** Replaces the agent's approval policy. Default: the policy that the original's caller gave, if any. */
+  /** The approval policy of the fork; see `StartInput`. Default: the policy that the original's caller gave, if any. */
   readonly policy?: ApprovalPolicy
   /** The name of the agent that answers; see `StoredStartInput`. Default: the agent that had the conversation at that revision. */
   readonly answeredBy?: string
