@@ -2,8 +2,8 @@
  * The handle of a background run: observes, awaits, decides, messages and cancels it.
  *
  * `dispatchPrompt`, `dispatchPromptStored`, `attach` and a `Conductor` return one. A held run without a store is a value inside its
- * handle and has no fiber; a stored run can be attached to again by its id. Otherwise the handles behave alike. A held run continues as
- * soon as it is decided. A handle without readers has no stream and no queue.
+ * handle and has no fiber; a stored run can be attached to again by its id. A held run continues as soon as it is decided, under a
+ * conductor as soon as it also has a slot. A handle without readers has no stream and no queue.
  *
  * @since 0.1.0
  */
@@ -48,7 +48,8 @@ import type {
  * - `queued`: the run waits for a slot of its conductor, or for its next attempt.
  * - `running`: a process drives the run.
  * - `held`: the run waits for decisions.
- * - `completed`, `cancelled`, `error`: the run has ended, or failed to start.
+ * - `completed`, `cancelled`: the run has ended.
+ * - `error`: the run has failed; or it has no result, and `wait` and `done` fail with the reason.
  * - `suspended`: this program has stopped driving the run, which is in the store and can be attached to again.
  *
  * The first three may change; the others are final for the handle.
@@ -94,17 +95,22 @@ export type WhenHeld =
 
 /** The options of {@link AgentHandle.send}. */
 export interface HandleSendOptions {
-  /** What the message does while requests are open. Default: `queue`. Without open requests, it precedes the next turn. */
+  /**
+   * What the message does while requests are open. Default: `queue`. Without open requests, the message precedes the next turn; with
+   * `answer`, it is then refused.
+   */
   readonly whenHeld?: WhenHeld
   /** The author of the message, recorded for denials and answers that it causes. Default: `user`. */
   readonly by?: string | Principal
   /** Identifies the message of a stored run, so that a repeated call sends it once. Default: a random id. */
   readonly messageId?: string
-  /** Changes to the limits of a fork, in addition to those that the caller of this run made. Refused unless the message forks the run. */
+  /**
+   * Changes to the limits of a fork, which replace those of this run's caller field by field. Refused unless the message forks the run.
+   */
   readonly limits?: Partial<Limits>
   /**
-   * Replaces the approval policy of a fork's agent. Default: the policy that the caller of this run gave, if any. Refused unless the message
-   * forks the run.
+   * The approval policy of a fork; see `StartInput`. Default: the policy that the caller of this run gave, if any. Refused unless the
+   * message forks the run.
    */
   readonly policy?: ApprovalPolicy
 }
@@ -125,7 +131,7 @@ export type HandleError =
   | ConductorClosed
   | ConductorBudgetExceeded
 
-/** The errors of {@link AgentHandle.send}. The message was not sent. */
+/** The errors of {@link AgentHandle.send}. The message was not sent, except that a `supersede` has queued it if one of its denials fails. */
 export type SendError =
   | EmptyPrompt
   | OptionsInvalid
@@ -148,13 +154,13 @@ export type SendError =
 export interface AgentHandle<Output = unknown, out E = never> {
   readonly runId: RunId
   readonly sessionId: SessionId
-  /** The name under which it was dispatched, if any. */
+  /** The name under which the run was dispatched, if any. */
   readonly name: string | undefined
   /** The status of the run and its changes. */
   readonly status: Observed<HandleStatus>
   /**
    * Returns the state of the run as far as this process knows it; `undefined` before the run has started. For a stored run, it is the state
-   * of the last hold or of the end.
+   * that the handle has read last: when it was attached, at a hold, or at the end.
    */
   readonly state: () => RunState | undefined
   /** Returns the open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */
@@ -164,9 +170,9 @@ export interface AgentHandle<Output = unknown, out E = never> {
    *
    * **Details**
    *
-   * A reader of a stored run receives every event, from the journal. For a run without a store, the latest 64 events (`keepEvents`) are kept
-   * for late readers. Parts of responses and progress reach only the current readers. A slow reader never delays the run: it receives a
-   * {@link Skipped} with the number of missed updates. Events of a stored run are never missed; they are read again from the journal.
+   * A reader of a stored run receives every event, from the journal. For a run without a store, the latest 64 events (`keepEvents`) are
+   * kept for late readers. Parts of responses and progress reach only the current readers. A slow reader never delays the run: it receives
+   * a {@link Skipped} with the number of missed updates. Events of a stored run are never missed; they are read again from the journal.
    */
   readonly events: Stream.Stream<HandleUpdate, E>
   /** Waits until the run is held or has ended. */
@@ -196,6 +202,9 @@ export interface AgentHandle<Output = unknown, out E = never> {
    * - `RunEnded` — start a new run in its session.
    * - `SubAgentNotForked` — fork the root.
    * - `NothingToAnswer`, `SeveralQuestions`, `AnswerNotText` — decide by id, or send the message with another `whenHeld`.
+   * - `MessageInvalid` — choose another `messageId`.
+   * - A `Rejection` — the answer or a denial does not fit its request.
+   * - With `fork`, those of starting a run, such as `LimitsInvalid` and `ConductorBudgetExceeded`.
    */
   readonly send: (
     prompt: Prompt,

@@ -1,6 +1,6 @@
 /**
- * Runs many prompts under one concurrency limit and one budget, with one inbox and one stream of updates. The runs can be cancelled by
- * name, and are suspended together when the program ends.
+ * Runs many prompts under one concurrency limit and shared budgets, with one inbox and one stream of updates. The runs can be cancelled by
+ * name. When the program ends, the stored ones are suspended together, and the others are cancelled.
  *
  * A conductor owns the handles of its runs. The runs behave as with `dispatchPrompt` and `dispatchPromptStored`. A held run releases its
  * slot, and takes one again when it is decided.
@@ -48,11 +48,13 @@ export type { Restart } from "./internal/handle/restart.ts"
  */
 export interface Conductor {
   /**
-   * Runs a prompt in the background, without a store, as soon as there is a slot; see `dispatchPrompt`.
+   * Runs a prompt in the background, without a store, as soon as there is a slot; see `dispatchPrompt`. `maxRuns` is checked at once, the
+   * other budgets when the run gets its slot; `wait` and `done` of a queued run fail with the later error.
    *
    * **Errors**
    *
-   * - `ConductorFull` — dispatch again when a run has ended.
+   * - The errors of `dispatchPrompt`.
+   * - `ConductorFull` — dispatch again when a run is held or has ended.
    * - `ConductorBudgetExceeded` — a shared budget is exhausted; raise it, or wait for runs that have reserved a part of it.
    * - `ConductorClosed` — dispatch the prompt with another conductor.
    */
@@ -71,8 +73,8 @@ export interface Conductor {
     options?: Omit<ConductOptions, "keepEvents">
   ) => Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault | ConductorFull, RunStore>
   /**
-   * Takes over a stored run by its id; see `attach`. It counts towards `maxRuns`, and its spending from now on counts towards the budgets. It
-   * keeps its own limits.
+   * Takes over a stored run by its id; see `attach`. It counts towards `maxRuns`, and its spending from now on counts towards the budgets.
+   * It keeps its own limits.
    */
   readonly attach: (
     runtimes: ReadonlyArray<Runtime>,
@@ -99,7 +101,7 @@ export interface Conductor {
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection | StoredFault>
   /** Cancels the runs with this name and those with names under it, such as `a/b` under `a`. Returns their number when they have ended. */
   readonly cancel: (name: string, reason?: string) => Effect.Effect<number>
-  /** Returns what the runs have consumed together, and what is reserved for those that have not ended. */
+  /** Returns what the runs that have ended consumed together, and what is reserved for those that have not. */
   readonly spending: () => Spending
   /**
    * Takes no more runs and starts no more turns. Stored runs are suspended; their running operations may finish within half of
@@ -133,8 +135,8 @@ export interface Conductor {
  *
  * **Errors**
  *
- * - `LimitsInvalid` — a limit is not a number or is unknown.
- * - `OptionsInvalid` — an option is unknown; the error names the nearest one.
+ * - `LimitsInvalid` — a limit is negative, not a number, or unknown.
+ * - `OptionsInvalid` — an option's key or value is wrong; for a misspelt key, the error names the nearest one.
  *
  * @category constructors
  * @since 0.1.0

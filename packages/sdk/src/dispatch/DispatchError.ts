@@ -67,7 +67,7 @@ export class ConductorClosed extends Schema.TaggedError<ConductorClosed>()("Cond
 export const SharedBudget = Schema.Literals(["tokens", "cost", "runs", "turns"])
 export type SharedBudget = typeof SharedBudget.Type
 
-/** A shared budget of the conductor is exhausted. The run was not started. */
+/** A shared budget of the conductor is exhausted; or its cost budget is set, and the cost of a run is unknown. The run was not started. */
 export class ConductorBudgetExceeded extends Schema.TaggedError<ConductorBudgetExceeded>()(
   "ConductorBudgetExceeded",
   {

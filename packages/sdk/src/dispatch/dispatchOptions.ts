@@ -11,9 +11,9 @@ import type { Restart } from "./internal/handle/restart.ts"
 
 /** The options of `dispatchPrompt`. */
 export interface DispatchOptions extends Pick<RunOptions, "onUpdate" | "cancellation"> {
-  /** The name of the run, which its handle has. Names need not be unique. */
+  /** The name of the run, which its handle shows. Names need not be unique. */
   readonly name?: string
-  /** How often, and after which delays, a run that failed with a retryable error is resumed. Default: never. */
+  /** How often, and after which delays, a run that failed with a retryable `ModelFailed` is resumed. Default: never. */
   readonly restart?: Restart
   /** The number of events that are kept for readers that start late. Default: 64. */
   readonly keepEvents?: number
@@ -47,7 +47,7 @@ export interface ConductorOptions {
   readonly maxQueued?: number
   /** The budgets that the runs share. Default: unlimited. */
   readonly limits?: SharedLimits
-  /** How often, and after which delays, runs that failed with a retryable error are resumed. Default: never. */
+  /** The `restart` of runs that are dispatched without their own. Default: never. */
   readonly restart?: Restart
   /** How long a drain may take, at most 5 seconds. Default: 5 seconds; for a conductor of a `Fermata`, twice its own `drainTimeout`. */
   readonly drainTimeout?: Duration.Input

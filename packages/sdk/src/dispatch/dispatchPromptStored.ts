@@ -28,8 +28,8 @@ import { attachShape, storedDispatchShape } from "./internal/shapes.ts"
  * **Details**
  *
  * A held run continues when it is decided, through the handle or by another process through the store. If another process drives the run,
- * the handle follows it through the store, and drives the run itself if that process dies. When the scope closes, the run is suspended:
- * `done` fails with `RunSuspended`, and {@link attach} creates a new handle.
+ * the handle follows the run through the store, and drives it if that process dies. When the scope closes, the run is suspended, unless
+ * `onClose` is `cancel`: `done` fails with `RunSuspended`, and {@link attach} creates a new handle.
  *
  * **Errors**
  *
@@ -70,8 +70,8 @@ export const dispatchPromptStored: <Output>(
  * through the store; decisions, messages and cancellations reach it through the store. An orphaned run is driven.
  *
  * With the id of a sub-agent's run, the handle is about that run: its status, requests and result. Messages are sent to the sub-agent, and
- * a cancellation ends its run and the runs under it. The root is attached to as well and is driven if necessary. A sub-agent's run cannot be
- * forked (`SubAgentNotForked`).
+ * a cancellation ends its run and the runs under it. The root is attached to as well and is driven if necessary. A sub-agent's run cannot
+ * be forked (`SubAgentNotForked`).
  *
  * **Errors**
  *

@@ -1,6 +1,6 @@
 /**
- * The shared budgets of a conductor. A part is reserved for each run before it starts, in one synchronous step, and the run's consumption is
- * booked when it has ended.
+ * The shared budgets of a conductor. A part is reserved for each run before it starts, in one synchronous step, and the run's consumption
+ * is booked when it has ended.
  */
 import * as Effect from "effect/Effect"
 import type { Runtime } from "../../../agent/Runtime.ts"
@@ -41,8 +41,9 @@ export const checkShared = (limits: SharedLimits): Effect.Effect<void, LimitsInv
     : Effect.fail(new LimitsInvalid({ issues: problemsOf(found), misfits: found }))
 }
 
-/** The consumption of the runs of a conductor, and the amounts that are reserved for runs that have not ended. */
+/** The consumption of the runs of a conductor that have ended, and the amounts that are reserved for those that have not. */
 export interface Spending {
+  /** `runs` counts the dispatched runs, also those that have not ended. */
   readonly spent: { readonly [Budget in SharedBudget]: number }
   readonly reserved: { readonly [Budget in SharedBudget]: number }
   /** Whether the cost of all ended runs is known; otherwise `spent.cost` is a lower bound. */
@@ -98,8 +99,8 @@ export class Ledger {
   }
 
   /**
-   * Reserves a part of each budget for a run, and returns the limits that keep the run within it: its own limit, or the rest of the budget if
-   * that is less. For a run without a limit of its own, the rest is divided equally among the free slots.
+   * Reserves a part of each budget for a run, and returns the limits that keep the run within it: its own limit, or the rest of the budget
+   * if that is less. For a run without a limit of its own, the rest is divided equally among the free slots.
    */
   private reserve(
     key: object,

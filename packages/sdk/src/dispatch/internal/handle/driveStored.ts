@@ -77,7 +77,7 @@ export const driveStored = <Output>(
         : Effect.succeed(driven)
     ),
     (driving) => failWhenRemoved(driving, runId),
-    // A retryable store error is retried once the run is stored. Before, its caller receives the error.
+    // A retryable store error is retried without end when the run is stored. Before, the caller receives it.
     Effect.catchTag("RunStoreError", (error) => {
       if (!error.isRetryable || !run.begun) return Effect.fail(error)
       return Effect.logWarning(`The drive of the run ${runId} is retried: ${error.message}`).pipe(

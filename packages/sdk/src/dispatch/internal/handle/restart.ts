@@ -8,8 +8,8 @@ import * as Schedule from "effect/Schedule"
 import type { RunError } from "../../../domain/RunError.ts"
 
 /**
- * How often, and after which delays, a run that failed with a retryable error is resumed from its state: at most `times`, after a `backoff`
- * (default: 1 second) that doubles with each attempt up to a minute; or by a schedule.
+ * How often, and after which delays, a run that failed with a `ModelFailed` whose `isRetryable` is true is resumed from its state: at most
+ * `times`, after a `backoff` (default: 1 second) that doubles with each attempt up to a minute; or by a schedule.
  */
 export type Restart =
   | { readonly times: number; readonly backoff?: Duration.Input }
