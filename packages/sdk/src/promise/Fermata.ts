@@ -118,7 +118,10 @@ export interface Fermata extends AsyncDisposable {
    * each agent, by its name.
    */
   readonly reconfigure: (change: FermataChange) => Promise<Readonly<Record<string, Configuration>>>
-  /** Resumes a run by its id, and drives it until it is held again or has ended. An `agent` types the output. */
+  /**
+   * Resumes a run by its id, and drives it until it is held again or has ended; a failed run is resumed, too. Resolves to the result of a
+   * run that is completed or cancelled. An `agent` types the output.
+   */
   readonly resume: <Output = unknown>(
     runId: string,
     options?: ResumeOptions<Output>
@@ -133,7 +136,8 @@ export interface Fermata extends AsyncDisposable {
   ) => Promise<StoredResult<Output>>
   /**
    * Sends a message to a run or to a sub-agent's run, regardless of the process that drives it. Resolves when the message is stored. The
-   * model receives it before the run's next turn. A repeated call with the same `messageId` sends it once.
+   * model receives it before the run's next turn; a worker, or the next `resume`, continues a held run for it. A repeated call with the
+   * same `messageId` sends it once.
    */
   readonly send: (runId: string, prompt: Prompt, options?: SendOptions) => Promise<Receipt>
   /**
@@ -160,13 +164,17 @@ export interface Fermata extends AsyncDisposable {
    * order.
    */
   readonly decideAll: (decisions: ReadonlyArray<DecisionOn>) => Promise<ReadonlyArray<Decision>>
-  /** Iterates over the updates of a run or of a sub-agent's run: first the stored events, then the live updates. */
+  /**
+   * Iterates over the updates of a run or of a sub-agent's run, until the run is held or has ended: first the stored events, then the live
+   * updates. With `until: "end"`, a hold does not end the iteration. A slow reader misses no event; the text that it misses is counted in
+   * `omitted`.
+   */
   readonly events: (runId: string, options?: EventsOptions) => AsyncIterable<RunUpdate>
   /** Drives every ready run once, such as runs that are orphaned or were decided, and runs with an expired request. */
   readonly recover: (options?: RecoverOptions) => Promise<ReadonlyArray<Recovered>>
   /**
    * Runs a worker, which drives runs as soon as they are ready, until the signal is aborted or the Fermata is closed. The worker then
-   * suspends its runs, so that another process can resume them.
+   * suspends the runs that it drives, so that another process can resume them.
    */
   readonly work: (options?: WorkOptions) => Promise<void>
   /** Explains what a run or a sub-agent's run waits for: since when, for which agent, until when, and what resuming it would do. */
@@ -185,8 +193,8 @@ export interface Fermata extends AsyncDisposable {
   /** Reports what has changed in this program since the run was stored, and which changes prevent it from being resumed. */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
   /**
-   * Lists the grants of the store, oldest first, including revoked ones. A page has 100 unless `limit` is given, and starts behind the grant
-   * `after`. Grants that cannot be read are left out; see `damagedRuns`.
+   * Lists the grants of the store, oldest first, including revoked ones. A page has 100 unless `limit` is given, and starts behind the
+   * grant `after`. Grants that cannot be read are left out; see `damagedRuns`.
    */
   readonly grants: (filter?: PlainIds<GrantFilter>) => Promise<ReadonlyArray<StoredGrant>>
   /**
@@ -202,16 +210,19 @@ export interface Fermata extends AsyncDisposable {
    * revocations of an archive are stored even if the import rejects with `RunExists` or `SessionBusy`, which list them in `revoked`.
    */
   readonly importRun: (archive: unknown) => Promise<string>
-  /** Deletes a run and everything that belongs to it. Rejects with `RunContinued` if a later run builds on it. */
+  /**
+   * Deletes a run and everything that belongs to it. Rejects with `RunBusy` while a process drives the run, and with `RunContinued` if a
+   * later run builds on it.
+   */
   readonly remove: (runId: string) => Promise<void>
   /**
    * Deletes the runs that ended before a time (milliseconds since 1970), unless a run that stays builds on them. Resolves to their number.
    */
   readonly prune: (options: { readonly endedBefore: number }) => Promise<number>
   /**
-   * Suspends the runs of this Fermata and closes the store. No new operation starts; running ones may finish within `drainTimeout`, and
-   * then within the grace period of the tools. Promises of runs that are neither held nor ended by then reject with `RunSuspended`; another
-   * process can resume these runs.
+   * Suspends the runs of this Fermata and closes the store. No new operation starts; running ones may finish within `drainTimeout`, and,
+   * after they were interrupted, within the grace period (`cancelGrace`). Promises of runs that are neither held nor ended by then reject
+   * with `RunSuspended`; another process can resume these runs.
    */
   readonly close: () => Promise<void>
 }
@@ -221,8 +232,7 @@ export interface Fermata extends AsyncDisposable {
  *
  * **Errors**
  *
- * - `OptionsInvalid` — an option is unknown; the error names the nearest one.
- * - `RuntimeOptionsInvalid`, `PrincipalInvalid` — an option has an invalid value.
+ * - `OptionsInvalid`, `RuntimeOptionsInvalid`, `PrincipalInvalid` — an option is unknown or has an invalid value.
  * - `RunStoreError` — the store cannot be opened.
  * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the existing profiles.
  * - `ExtensionFailed` — an extension failed to make its tools or to start.

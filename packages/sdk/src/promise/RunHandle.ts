@@ -40,7 +40,7 @@ export type { ConductorDispatchOptions, Decidable, DecisionOn, DispatchOptions }
 export interface RunHandle<Output = unknown> {
   readonly runId: string
   readonly sessionId: string
-  /** The name under which it was dispatched, if any. */
+  /** The name under which the run was dispatched, if any. */
   readonly name: string | undefined
   /** The current status of the run. */
   readonly status: HandleStatus
@@ -54,7 +54,10 @@ export interface RunHandle<Output = unknown> {
   readonly wait: () => Promise<RunResult<Output>>
   /** Resolves when the run has ended, regardless of how often it is held before. */
   readonly done: () => Promise<RunResult<Output>>
-  /** Cancels the run and the runs under it, and resolves when it has ended. Has no effect on a run that has already ended. */
+  /**
+   * Cancels the run and the runs under it, and resolves when it has ended. A run that has already ended does not change; if it has failed,
+   * the cancellation is stored, and ends the run if it is resumed.
+   */
   readonly cancel: (reason?: string) => Promise<RunResult<Output>>
   /** Takes the decision on a request of the run; the first one counts. The run then continues without a further call. */
   readonly decide: (request: Decidable, decision: DecisionBody, options?: DecideOptions) => Promise<Decision>
@@ -65,7 +68,7 @@ export interface RunHandle<Output = unknown> {
 }
 
 /**
- * Owns background runs under one concurrency limit, one budget and one inbox. Disposing of it drains it.
+ * Owns background runs under one concurrency limit, shared budgets and one inbox. Disposing of it drains it.
  *
  * @category models
  * @since 0.1.0
@@ -81,7 +84,7 @@ export interface RunConductor extends AsyncDisposable {
   readonly handles: () => ReadonlyArray<RunHandle>
   /** Iterates over the updates of all runs from now on. A slow reader misses updates; a `skipped` update has their number. */
   readonly events: () => AsyncIterable<Conductor_.ConductorUpdate>
-  /** Returns the open requests of all runs. */
+  /** Returns the open requests of all runs, oldest first. */
   readonly inbox: () => ReadonlyArray<Conductor_.InboxEntry>
   /** Iterates over the inbox: its current value, and its value after each change. */
   readonly inboxes: () => AsyncIterable<ReadonlyArray<Conductor_.InboxEntry>>
@@ -89,7 +92,7 @@ export interface RunConductor extends AsyncDisposable {
   readonly decide: (request: Decidable, decision: DecisionBody, options?: DecideOptions) => Promise<Decision>
   /** Cancels the runs with this name and those with names under it, such as `research/eu` under `research`. Resolves to their number. */
   readonly cancel: (name: string, reason?: string) => Promise<number>
-  /** Returns what the runs have consumed together, and what is reserved for those that have not ended. */
+  /** Returns what the runs that have ended consumed together, and what is reserved for those that have not. */
   readonly spending: () => Conductor_.Spending
   /** Resolves when all runs have ended, to their results in the order of the handles. */
   readonly all: <Output>(
@@ -106,7 +109,10 @@ export interface RunConductor extends AsyncDisposable {
     handles: ReadonlyArray<RunHandle<Output>>,
     n: number
   ) => Promise<ReadonlyArray<Completed<Output>>>
-  /** Suspends the runs, which stay in the store, and starts no further turn. Resolves to the status of each run. */
+  /**
+   * Takes no more runs, starts no further turn, and suspends the runs, which stay in the store. Resolves to the status of each run after at
+   * most `drainTimeout`.
+   */
   readonly drain: () => Promise<ReadonlyArray<Conductor_.Drained>>
 }
 

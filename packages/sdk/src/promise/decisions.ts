@@ -12,8 +12,8 @@ import { requireApproval, requireBody, requireDenial } from "./internal/body.ts"
 export type { DecisionBody } from "../domain/Decision.ts"
 
 /**
- * Approves a call: it runs with the arguments that the model sent, or with `arguments`. With `grant`, later calls of
- * the tool are approved, too. Throws `DecisionMalformed` for an unknown option and for a value of the wrong type, as all functions of this
+ * Approves a call: it runs with the arguments that the request showed, or with `arguments`. With `grant`, later calls that the grant covers
+ * need no decision. Throws `DecisionMalformed` for an unknown option and for a value of the wrong type, as all functions of this
  * module do.
  */
 export const approve = (
@@ -38,7 +38,7 @@ export const deny = (
 /** Answers a question. */
 export const answer = (text: string): DecisionBody => requireBody({ _tag: "answer", answer: text })
 
-/** Supplies the result of a call from outside; the tool does not run. */
+/** Supplies the result of a call from outside, instead of an approval or for a call in doubt; the tool does not run. */
 export const supply = (result: Schema.Json): DecisionBody => requireBody({ _tag: "supply", result })
 
 /** Runs a call in doubt again, or retries after a login. */

@@ -43,7 +43,7 @@ export const isGrantNotFound = tagged<GrantNotFound>("GrantNotFound")
 export const isPrincipalInvalid = tagged<PrincipalInvalid>("PrincipalInvalid")
 /** Another process owns the lease of the run: `owner`, until `until`. */
 export const isRunBusy = tagged<RunStoreError.RunBusy>("RunBusy")
-/** Another writer has appended to the run's journal first. */
+/** Another writer has changed the run first: its journal, or a decision or a message of its mail. */
 export const isRunConflict = tagged<RunStoreError.RunConflict>("RunConflict")
 /** The store has no run with this id. */
 export const isRunNotFound = tagged<RunStoreError.RunNotFound>("RunNotFound")
@@ -61,13 +61,13 @@ export const isRunStoreError = tagged<RunStoreError.RunStoreError>("RunStoreErro
 export const isArchiveInvalid = tagged<Archive.ArchiveInvalid>("ArchiveInvalid")
 /** The message is not valid; see `issues`. */
 export const isMessageInvalid = tagged<RunStoreError.MessageInvalid>("MessageInvalid")
-/** The run cannot be forked from this revision. */
+/** The run has no such revision. */
 export const isRevisionNotFound = tagged<RunError.RevisionNotFound>("RevisionNotFound")
 /** A fork needs a session of its own, and the given one already has runs. */
 export const isSessionTaken = tagged<RunError.SessionTaken>("SessionTaken")
 /** A policy was given to a run that has not ended. It keeps the policy with which it was started. */
 export const isPolicyFixed = tagged<RunError.PolicyFixed>("PolicyFixed")
-/** The options of a runtime or of a Fermata are not valid; see `problems`. */
+/** The options of a runtime, of a Fermata or of one of its methods are not valid; see `problems`. */
 export const isRuntimeOptionsInvalid = tagged<RuntimeError.RuntimeOptionsInvalid>("RuntimeOptionsInvalid")
 /** There is no capability profile of this name; see `known`. */
 export const isCapabilityProfileNotFound =
@@ -91,7 +91,7 @@ export const isRunSuspended = tagged<RunError.RunSuspended>("RunSuspended")
  * @alias
  */
 export const isRunLetGo = isRunSuspended
-/** The session's last run has not ended. */
+/** The session's last run has not ended, or another run has taken the position in the session. */
 export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")
 /** The program has no agent with this name or alias. */
 export const isAgentNotFound = tagged<RunError.AgentNotFound>("AgentNotFound")
@@ -103,17 +103,17 @@ export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
 export const isLimitsInvalid = tagged<RunError.LimitsInvalid>("LimitsInvalid")
 /** The approval policy that the caller gave is not valid. */
 export const isPolicyInvalid = tagged<RunError.PolicyInvalid>("PolicyInvalid")
-/** The options of a function have an unknown key; `misfits` names it and the nearest known one. */
+/** The options of a function have an unknown key or a wrong value; `misfits` names each, and the nearest known key. */
 export const isOptionsInvalid = tagged<OptionsInvalid>("OptionsInvalid")
 /** An id that the caller gave is not valid. */
 export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
-/** A budget is exhausted. */
+/** A budget is exhausted, or the cost of a run with a cost budget is unknown. */
 export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")
 /** The model call failed. */
 export const isModelFailed = tagged<RunError.ModelFailed>("ModelFailed")
 /** The processes that drove the run died repeatedly. */
 export const isWorkersLost = tagged<RunError.WorkersLost>("WorkersLost")
-/** The program has a defect: its code threw where a run cannot continue. */
+/** Code of the program threw where a run cannot continue, or the drive of the run met an unexpected exception. */
 export const isRunDefect = tagged<RunError.RunDefect>("RunDefect")
 /** The key for seals is not valid. */
 export const isSealKeyInvalid = tagged<Seal.SealKeyInvalid>("SealKeyInvalid")

@@ -38,7 +38,7 @@ export interface FermataOptions extends Pick<
   | "extensions"
   | "hooks"
 > {
-  /** The agents that it can run. Their names and aliases must differ. */
+  /** The agents that the Fermata can run. Their names and aliases must differ. */
   readonly agents: ReadonlyArray<Agent<never, unknown>>
   /** The model client of all agents. */
   readonly model: ModelClient["Service"]
@@ -61,17 +61,20 @@ export interface FermataOptions extends Pick<
 /** A change of a running Fermata. What is left out stays as it is. */
 export interface FermataChange {
   /**
-   * The agents from now on. An agent with the same definition as before keeps its configuration. Runs that this process drives, and handles,
-   * keep the definition with which they began.
+   * The agents from now on. An agent with the same definition as before keeps its configuration. Runs that this process drives, and
+   * handles, keep the definition with which they began.
    */
   readonly agents?: ReadonlyArray<Agent<never, unknown>>
   /** The agent to which the following options apply, or its name or alias. Default: all agents. */
   readonly agent?: string | Agent<never, unknown>
-  /** The name of the capability profile. The mode becomes that profile's; so does the model profile, if the profile names one. */
+  /**
+   * The name of the capability profile. Unless the change names them, the mode becomes that profile's, and so does the model profile if the
+   * profile names one.
+   */
   readonly profile?: string
   /** The mode. */
   readonly mode?: string
-  /** Tools that replace the agent's own. The profile restricts them, too. */
+  /** Tools that replace those of the agent's definition. The profile restricts them, too. */
   readonly tools?: ReadonlyArray<Tool>
   /** The model client. It is called with the model profile of the capability profile or the agent, unless `modelProfile` names another. */
   readonly model?: ModelClient["Service"]
