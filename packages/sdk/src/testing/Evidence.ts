@@ -89,7 +89,7 @@ export type Invariant =
   | "foldable"
   /** The journal contains `tool.started` for each effect of a body. */
   | "attemptFirst"
-  /** A side-effecting call has at most one effect for each time that it was released. */
+  /** A call that is neither read-only nor idempotent has at most one effect for each time that it was released. */
   | "atMostOnce"
   /** A completed call of a tool that records its effects has an effect. */
   | "lostEffect"
@@ -103,7 +103,7 @@ export type Invariant =
   | "oneDecision"
   /** The journal contains a message at most once. A message in the journal, or to a completed run, is not waiting. */
   | "oneMessage"
-  /** A run that has ended gets no further events. */
+  /** A run that has ended gets no further events, except revocations, and the resumption of a failed run. */
   | "terminal"
   /** Each call has its result before the next model call. */
   | "validHistory"

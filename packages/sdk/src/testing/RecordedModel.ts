@@ -31,7 +31,8 @@ export interface Recordings {
 export interface Options {
   readonly recordings: Recordings
   /**
-   * The model to record. If set, a request without a recording is sent to it and recorded. If absent, such a request fails.
+   * The model to record. If set, a request without a recording is sent to it, and its complete response is recorded. If absent, such a
+   * request fails.
    */
   readonly record?: ModelClient["Service"]
 }

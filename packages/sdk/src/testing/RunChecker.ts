@@ -2,8 +2,8 @@
  * Checks the invariants of stored runs.
  *
  * The checker takes the journals, the inbox of the store, and the effects that tools recorded, and returns the violated invariants. It is
- * a pure function without a store, so your tests, a crash campaign, or a nightly check of production data can call it. It uses no field
- * that the runtime derives: it counts effects, decisions and results itself.
+ * a pure function without a store, so your tests, a crash campaign, or a nightly check of production data can call it. It counts effects,
+ * starts, approvals and decisions itself, from the events; open calls, open requests and grants come from the folded state.
  *
  * @since 0.1.0
  */

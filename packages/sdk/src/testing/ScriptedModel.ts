@@ -41,6 +41,7 @@ export interface ScriptedAnswer {
   readonly content?: ReadonlyArray<AnsweredPart>
   /** The usage. Default: 10 input and 5 output tokens. With an `error`, the usage in the error; default: none. */
   readonly usage?: Partial<ModelUsage>
+  /** Default: `toolCalls` for a response with calls, otherwise `stop`. */
   readonly finishReason?: FinishReason
   /** Number of characters in each streamed piece of the text. Default: all in one piece. */
   readonly chunkSize?: number
@@ -82,7 +83,8 @@ export interface ScriptedModel {
  *
  * **Details**
  *
- * A list is played in order; a request after the last response fails with the reason `InvalidRequest`. A function is called for each
+ * A list is played in order. A request after the last response fails with the reason `InvalidRequest`; so does a request with an invalid
+ * history, which takes no response. A function is called for each
  * request: use it for programs with several concurrent runs.
  *
  * @category constructors

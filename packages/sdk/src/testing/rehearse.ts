@@ -74,7 +74,8 @@ export type Scenario = (rehearsal: PromisedRehearsal) => Promise<unknown>
  *
  * **Errors**
  *
- * Rejects with the error of the scenario, and with `PointNotReached` if a planned crash or failure did not happen.
+ * Rejects with the error of the scenario, and with those of `Rehearsal.rehearse`, such as `PointNotReached` if a planned crash or failure
+ * did not happen.
  *
  * @category running
  * @since 0.1.0
@@ -84,11 +85,11 @@ export const rehearse = (setup: RehearsalSetup, scenario: Scenario): Promise<Reh
 
 /**
  * Rehearses a scenario once without a fault, and then once for each point that it passes, with a crash at that point. Returns a report for
- * each crash.
+ * each crash or pair of crashes; see `Rehearsal.everyCrash`.
  *
  * **Errors**
  *
- * Rejects with `ScenarioFailed`, which names the points of the crashes.
+ * Rejects with `ScenarioFailed`, which names the points of the crashes, and with `OptionsInvalid` for a wrong option.
  *
  * @category running
  * @since 0.1.0
