@@ -1,9 +1,9 @@
 /**
  * A client for a model of the AI SDK: `openai("gpt-5.5")`, `anthropic("claude-sonnet-4-5")`, or any other provider's.
  *
- * The model is used without the AI SDK's own loop: tools are declared to it and never run by it, its errors become `ModelError`s, and
- * this client retries. What a provider needs back with a history, such as signed reasoning, is stored with the messages and sent to
- * the same model only.
+ * The model is used without the AI SDK's own loop: tools are declared to the model and never run by the AI SDK, the model's errors become
+ * `ModelError`s, and this client retries. What a provider needs back with a history, such as signed reasoning, is stored with the messages
+ * and sent to the same model only.
  *
  * @since 0.1.0
  */
@@ -29,7 +29,10 @@ import { errorsWithout } from "./internal/errors.ts"
 import { callOptions, settingsLeftOut } from "./internal/prompt.ts"
 import { warningsIn } from "./internal/warnings.ts"
 
-/** A model of the AI SDK. Specifications 3 and 4 are those of its versions 6 and 7; specification 2 is supported where it allows. */
+/**
+ * A model of the AI SDK. Specifications 3 and 4 are those of versions 6 and 7 of the AI SDK. With specification 2, the requests leave out
+ * what it lacks.
+ */
 export type LanguageModel = LanguageModelV4 | LanguageModelV3 | LanguageModelV2
 
 /** Options of `make` and `layer`. */
@@ -40,7 +43,7 @@ export interface Options {
   readonly headers?: Readonly<Record<string, string>>
   /** Length of the ids of calls, which are then letters and digits only: 9 for Mistral. Default: the ids are sent unchanged. */
   readonly callIdLength?: number
-  /** Size of the context window in tokens, input and output together. The AI SDK does not know it. */
+  /** Size of the context window in tokens, input and output together. Default: unknown, since the AI SDK does not report it. */
   readonly contextTokens?: number
   /** Prices from which the cost of a call is computed when the provider does not report it. */
   readonly prices?: ModelProfile.Prices

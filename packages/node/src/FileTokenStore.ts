@@ -2,8 +2,8 @@
  * Keeps the tokens of a login in a file that only its owner can read.
  *
  * The file is replaced as a whole, so that no reader and no crash meets a partial file. A symbolic link stays one: the file that it
- * points to is replaced. All users of a file, in this process and in others, take turns by a lock on a second file beside it. The
- * operating system releases the lock when the process that holds it ends.
+ * points to is replaced. Renewals of the tokens, in this process and in others, take turns by a lock on a second file beside it; readers
+ * take no lock. The operating system releases the lock when the process that has it ends.
  *
  * @since 0.1.0
  */
@@ -32,7 +32,7 @@ const decode = Schema.decodeUnknownEffect(Stored)
  * **Errors**
  *
  * Operations fail with a `ModelError` with the reason `NotAuthorized`: the file cannot be read or written, was not written by a
- * token store, or the lock was not free for a minute.
+ * token store, or the lock cannot be used or was not free for a minute.
  *
  * @category constructors
  * @since 0.1.0

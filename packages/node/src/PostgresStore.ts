@@ -2,7 +2,7 @@
  * Keeps runs in a Postgres database, for processes on any number of machines.
  *
  * Concurrent writes take turns by row locks. A lost connection is replaced and the operation retried; a restart of the server is waited
- * for. No state is kept in a session (no advisory lock, no temporary table), so that a lost connection loses nothing. Acknowledged
+ * for. Nothing of a run is kept in a session (no advisory lock, no temporary table), so that a lost connection loses nothing. Acknowledged
  * writes survive a crash of the server. Notifications wake the processes that wait for work.
  *
  * @since 0.1.0
@@ -33,7 +33,7 @@ export interface Options {
    * in the first schema of the search path.
    */
   readonly url: string | Redacted.Redacted
-  /** Most connections for queries; one more listens for notifications. Default: 10. */
+  /** The largest number of connections for queries; one more listens for notifications. Default: 10. */
   readonly maxConnections?: number
   /**
    * How long an operation, including opening the store, is retried while others hold locks that it needs or the server is away. Bounds
@@ -66,7 +66,8 @@ export interface Options {
  *
  * **Errors**
  *
- * - `RunStoreError` — `CannotOpen` for an invalid URL, a server that cannot be reached, a refused login or a missing database;
+ * - `RunStoreError` — `CannotOpen` for an invalid option, a server that cannot be reached, a refused certificate or login, or a missing
+ *   database;
  *   `StoreUnreadable` for tables of a newer Fermata; `StoreFault` when the server is read-only.
  *
  * @category layers

@@ -1,7 +1,7 @@
 /**
  * Keeps runs in one SQLite file, with the SQLite of Node.
  *
- * Several processes may use one file at the same time: every write takes the lock at its start, waits for it without blocking
+ * Several processes may use one file at the same time: every write takes SQLite's lock at its start, waits for the lock without blocking
  * the event loop, and is retried until a deadline. Acknowledged writes survive a killed process and, with `synchronous: "full"` (the
  * default), a power cut.
  *
@@ -43,7 +43,7 @@ export interface Options {
  * The file, `-wal` and `-shm` belong together while the store is open: copy it with {@link backup}, and never delete one of them.
  * A process that has the store open must not open these files other than through SQLite, not even to read them (`fs.readFile`,
  * `fs.copyFile`): on POSIX, closing the file drops the locks of the whole process, and two processes then write at once.
- * Processes cannot share a file on a network file system; the store logs a warning when it opens one there.
+ * Processes cannot share a file on a network file system; on Linux, the store logs a warning when it opens one there.
  *
  * **Errors**
  *
@@ -68,7 +68,8 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
  * **Details**
  *
  * A background thread makes the copy in one step, so that neither writers nor this process wait for it. The copy gets its name when it is
- * whole; until then it has another one in the same folder. It cannot be interrupted half-way, and has the mode of the store's file.
+ * whole; until then it has another one in the same folder. It has the mode of the store's file. The operation cannot be interrupted
+ * half-way.
  *
  * **Errors**
  *
@@ -120,8 +121,8 @@ export const fence = (options: {
   )
 
 /**
- * Makes a new store of a backup. Its runs are in their state at the time of the backup; a side effect that may have happened since is
- * in doubt before its first start (see `doubtLaterEffects`).
+ * Makes a new store of a backup. Its runs are in their state at the time of the backup; a call with a side effect, which may have happened
+ * since, is in doubt before its first start (see `doubtLaterEffects`).
  *
  * **When to use**
  *
@@ -131,7 +132,7 @@ export const fence = (options: {
  * **Details**
  *
  * Returns the ids of the runs that can continue, and the runs that cannot be read: none of their calls is executed, and they do not keep
- * other runs from being restored. No process holds a run. The backup stays unchanged.
+ * other runs from being restored. No process owns a run of the new store. The backup stays unchanged.
  *
  * **Errors**
  *

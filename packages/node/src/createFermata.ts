@@ -1,5 +1,6 @@
 /**
- * Makes a Fermata with defaults for Node programs: a SQLite file for the runs, and a scrubber that also hides the home directory.
+ * Makes a Fermata with defaults for Node programs: a SQLite file for the runs, and a scrubber that also hides the home directory. A store
+ * or a scrubber in the options replaces these.
  *
  * @since 0.1.0
  */
@@ -36,7 +37,7 @@ export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "stor
  *
  * **Errors**
  *
- * Rejects with `RunStoreError` when the store cannot be opened, and with `ToolNameTaken`, `ToolDefinitionError` or
+ * Rejects with the errors of `Fermata.make`: for example with `RunStoreError` when the store cannot be opened, and with
  * `AgentDefinitionError` when an agent's definition cannot work.
  *
  * @category constructors

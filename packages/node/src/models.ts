@@ -76,8 +76,8 @@ export const modelOf = (profile: ModelProfile.ModelProfile): Client =>
   })
 
 /**
- * Makes a login for the `auth` of a model, to use instead of a key. Its tokens are renewed before they expire, once for all processes
- * that share the token file.
+ * Makes a login for the `auth` of a model, to use instead of a key. The login's tokens are renewed before they expire, once for all
+ * processes that share the token file.
  *
  * @category models
  * @since 0.1.0

@@ -5,7 +5,10 @@ import { readFileSync, statfsSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import * as Effect from "effect/Effect"
 
-/** The name of the network file system of a path, on which processes cannot share a store; `undefined` on a local one. */
+/**
+ * The name of the network file system of a path, on which processes cannot share a store; `undefined` on a local one, on one of an unknown
+ * kind, and on other platforms than Linux.
+ */
 export const networkFileSystemOf = (path: string): Effect.Effect<string | undefined> =>
   Effect.sync(() => {
     try {

@@ -1,7 +1,7 @@
 /**
  * New files: created under a temporary name, and renamed to their own name when they are whole.
  *
- * A database that a connection has open must never be opened here (see `sqliteFile.ts`).
+ * A database that a connection has open must never be opened here (see `sqlite/file.ts`).
  */
 import { link, open, rename, rm } from "node:fs/promises"
 

@@ -32,8 +32,8 @@ export interface Response {
 export interface Fault {
   readonly after: number
   /**
-   * `end`: the body ends properly, but too early. `cut`: the connection is closed within the body. `reset`: it is reset. `stall`: no more
-   * is sent, and the connection stays open.
+   * `end`: the body ends properly, but too early. `cut`: the connection is closed within the body. `reset`: the connection is reset.
+   * `stall`: no more is sent, and the connection stays open.
    */
   readonly kind: "end" | "cut" | "reset" | "stall"
 }
