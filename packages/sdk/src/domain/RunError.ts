@@ -76,10 +76,15 @@ export const fromFailure = (failure: RunFailure): RunError => {
   }
 }
 
-/** The prompt has no content. */
-export class EmptyPrompt extends Schema.TaggedError<EmptyPrompt>()("EmptyPrompt", {}) {
+/** The prompt has no content, or is no prompt. */
+export class EmptyPrompt extends Schema.TaggedError<EmptyPrompt>()("EmptyPrompt", {
+  /** The problem of a value that is no prompt. Absent if the prompt is empty. */
+  problem: Schema.optionalKey(Schema.String)
+}) {
   override get message() {
-    return "The prompt is empty: pass some text or a file."
+    return this.problem === undefined
+      ? "The prompt is empty: pass some text or a file."
+      : sentence`The prompt cannot be used: ${lines(this.problem)}. Pass a text, or a list of parts such as { _tag: "text", text: "Hello" }.`
   }
 }
 

@@ -20,7 +20,7 @@ import { callOut, notify } from "../agent/internal/userCode.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { lines, messageOf, sentence } from "../domain/Display.ts"
 import type { RunId } from "../domain/Id.ts"
-import { callable, shapeOf } from "../domain/internal/misfits.ts"
+import { atLeastOne, callable, shapeOf } from "../domain/internal/misfits.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { RunOptions } from "../run/runInput.ts"
 import { RunStore } from "../store/RunStore.ts"
@@ -43,7 +43,7 @@ export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
 
 const shape = shapeOf<WorkerOptions>({
   onUpdate: callable,
-  concurrency: "anything",
+  concurrency: atLeastOne,
   pollInterval: "anything",
   drainTimeout: "anything",
   onTakingUp: callable,

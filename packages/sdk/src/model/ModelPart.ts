@@ -6,7 +6,9 @@
  * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
+import { sentence } from "../domain/Display.ts"
 import { defined } from "../domain/internal/defined.ts"
+import { kindOf } from "../domain/internal/untyped.ts"
 import type { FilePart, ReasoningPart, TextPart } from "../domain/Message.ts"
 import type { AnsweredPart, FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
@@ -81,6 +83,29 @@ export interface Collector {
 /** Makes an empty collector. */
 export const makeCollector = (): Collector => new PartCollector()
 
+const known = [
+  "text-delta",
+  "text-end",
+  "reasoning-delta",
+  "reasoning-end",
+  "tool-call-delta",
+  "tool-call",
+  "file",
+  "finish"
+] satisfies ReadonlyArray<ModelPart["_tag"]>
+
+/** A client may be written without types. */
+const unknownPart = (part: unknown): string => {
+  if (typeof part !== "object" || part === null) return `${kindOf(part)} as a part`
+  const tag = "_tag" in part ? part._tag : undefined
+  return typeof tag === "string" ? sentence`the unknown part "${tag}"` : "a part without a _tag"
+}
+
+const deltaOf = ({ _tag, delta }: { readonly _tag: string; readonly delta: string }): string => {
+  if (typeof delta === "string") return delta
+  throw new TypeError(`it emitted a ${_tag} whose "delta" is ${kindOf(delta)}, and has to be a string`)
+}
+
 class PartCollector implements Collector {
   private content: Array<AnsweredPart> | undefined = undefined
   private text = ""
@@ -89,10 +114,10 @@ class PartCollector implements Collector {
   private seen = false
 
   add(part: ModelPart): void {
-    switch (part._tag) {
+    switch (part?._tag) {
       case "text-delta":
         if (this.reasoning !== "") this.endReasoning()
-        this.text += part.delta
+        this.text += deltaOf(part)
         this.seen = true
         return
       case "text-end":
@@ -101,7 +126,7 @@ class PartCollector implements Collector {
         return
       case "reasoning-delta":
         this.endText()
-        this.reasoning += part.delta
+        this.reasoning += deltaOf(part)
         this.seen = true
         return
       case "reasoning-end":
@@ -133,6 +158,11 @@ class PartCollector implements Collector {
         return
       case "finish":
         this.finish = part
+        return
+      default:
+        throw new TypeError(
+          `it emitted ${unknownPart(part)}; the parts of a response are ${known.join(", ")}`
+        )
     }
   }
 

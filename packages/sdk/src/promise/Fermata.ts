@@ -65,6 +65,7 @@ import { makeReading } from "./internal/reading.ts"
 import { makeReconfigure } from "./internal/reconfiguring.ts"
 import { settingsOf } from "./internal/settings.ts"
 import {
+  cancelShape,
   decideShape,
   dispatchShape,
   eventsShape,
@@ -338,7 +339,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     explain: (runId) => run(explain(runId as RunId, { runtimes })),
     cancel: async (runId, reason = "cancelled by the caller") => {
-      await work.cancel(runId, String(reason))
+      requireKnown("cancel", { reason }, cancelShape)
+      await work.cancel(runId, reason)
       watching.poke(runId as RunId)
     },
     runs: (filter) => run(store.list(filter as ListFilter | undefined)),

@@ -15,6 +15,7 @@ import * as Joins from "../dispatch/Conductor.ts"
 import { sendShape } from "../dispatch/internal/shapes.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RequestId } from "../domain/Id.ts"
+import { type Kind, natural, required } from "../domain/internal/misfits.ts"
 import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Principal } from "../domain/Principal.ts"
@@ -27,7 +28,13 @@ import { requireBody } from "./internal/body.ts"
 import { FermataClosed } from "./internal/FermataClosed.ts"
 import { iterable } from "./internal/iterable.ts"
 import type { Decidable, DecideOptions, DecisionOn, ConductorDispatchOptions } from "./internal/options.ts"
-import { decideShape, decisionOnShape, requireKnown } from "./internal/shapes.ts"
+import {
+  cancelNamedShape,
+  cancelShape,
+  decideShape,
+  decisionOnShape,
+  requireKnown
+} from "./internal/shapes.ts"
 
 export type { ConductorDispatchOptions, Decidable, DecisionOn, DispatchOptions } from "./internal/options.ts"
 
@@ -124,10 +131,18 @@ export type Run = <A, E>(effect: Effect.Effect<A, E>) => Promise<A>
 
 const inner = new WeakMap<RunHandle, AgentHandle<unknown, unknown>>()
 
-const innerOf = <Output>(handle: RunHandle<Output>): AgentHandle<Output, unknown> => {
-  const found = inner.get(handle) as AgentHandle<Output, unknown> | undefined
-  if (found === undefined) throw new TypeError("This is not a handle of a Fermata.")
-  return found
+const handleKind: Kind = {
+  takes: "a handle, as dispatch and attach return it",
+  is: (value) => typeof value === "object" && value !== null && inner.has(value as RunHandle)
+}
+
+/** Throws `OptionsInvalid` for values that are no handles. `of` is the name of the function that takes them. */
+const innerOf = <Output>(
+  of: string,
+  handles: ReadonlyArray<RunHandle<Output>>
+): ReadonlyArray<AgentHandle<Output, unknown>> => {
+  requireKnown(of, { handles }, { keys: { handles: { each: handleKind, required: true } } })
+  return handles.map((handle) => inner.get(handle) as AgentHandle<Output, unknown>)
 }
 
 /** Makes a store's decision from the arguments of `decide`. Throws `OptionsInvalid` or `DecisionMalformed` for unknown keys. */
@@ -185,7 +200,10 @@ export const fromHandle = <Output>(handle: AgentHandle<Output, unknown>, owner: 
     events: () => iterable(whileOpen(handle.events, isClosed), { ahead: true }),
     wait: () => run(handle.wait),
     done: () => run(handle.done),
-    cancel: (reason) => run(handle.cancel(reason)),
+    cancel: async (reason) => {
+      requireKnown("cancel", { reason }, cancelShape)
+      return run(handle.cancel(reason))
+    },
     decide: async (request, body, options) => run(handle.decide(decisionOf(request, body, options, by))),
     send: async (prompt, options) => {
       requireKnown("send", options, sendShape)
@@ -223,12 +241,18 @@ export const fromConductor = (options: {
     inbox: conductor.inbox.current,
     inboxes: () => iterable(conductor.inbox.changes),
     decide: async (request, body, options) => run(conductor.decide(decisionOf(request, body, options, by))),
-    cancel: (name, reason) => run(conductor.cancel(name, reason)),
+    cancel: async (name, reason) => {
+      requireKnown("cancel", { name, reason }, cancelNamedShape)
+      return run(conductor.cancel(name, reason))
+    },
     spending: conductor.spending,
-    all: (handles) => run(Joins.all(handles.map(innerOf))),
-    firstSuccess: (handles) => run(Joins.firstSuccess(handles.map(innerOf))),
-    asCompleted: (handles) => iterable(Joins.asCompleted(handles.map(innerOf))),
-    quorum: (handles, n) => run(Joins.quorum(handles.map(innerOf), n)),
+    all: async (handles) => run(Joins.all(innerOf("all", handles))),
+    firstSuccess: async (handles) => run(Joins.firstSuccess(innerOf("firstSuccess", handles))),
+    asCompleted: (handles) => iterable(Joins.asCompleted(innerOf("asCompleted", handles))),
+    quorum: async (handles, n) => {
+      requireKnown("quorum", { n }, { keys: { n: required(natural) } })
+      return run(Joins.quorum(innerOf("quorum", handles), n))
+    },
     drain: () => run(conductor.drain),
     [Symbol.asyncDispose]: close
   }

@@ -20,9 +20,9 @@ import { findRequest, isEnded, type RunState } from "../domain/RunState.ts"
 import { checkEdited } from "./internal/decisions.ts"
 import { checkUnchanged } from "./internal/decisions.ts"
 import { decodeDecision } from "./internal/decisions.ts"
+import { decodePrompt } from "./internal/decodePrompt.ts"
 import { eventsOf, withDecisions } from "./internal/mailEvents.ts"
 import { redactEvent } from "./internal/redact.ts"
-import { decodePrompt } from "./internal/staging.ts"
 import type { Mail, Prompt } from "./Mail.ts"
 
 /**

@@ -48,7 +48,7 @@ export interface ContinueInput extends Allotted {
    * `PolicyFixed` if no next run starts.
    */
   readonly policy?: ApprovalPolicy
-  /** The name of the agent that answers in the next run. Default: the agent that has the conversation. Ignored if no next run starts. */
+  /** The name of the agent that answers in the next run. Default: the agent that has the conversation. Refused if the run has not ended. */
   readonly answeredBy?: string
 }
 

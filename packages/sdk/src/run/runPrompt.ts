@@ -27,10 +27,11 @@ import type {
   ToolUnavailable
 } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
+import { decodePrompt } from "./internal/decodePrompt.ts"
 import { toResult } from "./internal/result.ts"
 import { drive } from "./internal/RunLoop.ts"
 import { continueShape, runShape, startShape } from "./internal/shapes.ts"
-import { checkLimitsAndPolicy, checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import { checkLimitsAndPolicy, checkIds, continueRun, startRun } from "./internal/staging.ts"
 import { answering } from "./internal/startOptions.ts"
 import { noJournal } from "./internal/unstoredJournal.ts"
 import type { ContinueInput, RunOptions, StartInput } from "./runInput.ts"

@@ -352,7 +352,6 @@ describe("Conductor.make's restart", () => {
         throw new Error("boom")
       }
       const restarts = [
-        { times: 2, backoff: "soon" as never },
         { schedule: Schedule.addDelay(Schedule.spaced("1 second"), boom) },
         { schedule: Schedule.addDelay(Schedule.spaced("1 second"), () => Effect.die("boom")) }
       ]

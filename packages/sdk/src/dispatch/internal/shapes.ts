@@ -1,7 +1,18 @@
 /**
  * The options of this folder's functions as shapes, with which unknown keys are refused.
  */
-import { callable, keysOf, oneOf, shapeOf, type Shape } from "../../domain/internal/misfits.ts"
+import * as Schedule from "effect/Schedule"
+import {
+  atLeastOne,
+  atLeastZero,
+  callable,
+  demanded,
+  duration,
+  oneOf,
+  shapeOf,
+  type Shape,
+  string
+} from "../../domain/internal/misfits.ts"
 import type { HandleSendOptions } from "../AgentHandle.ts"
 import type {
   AttachOptions,
@@ -11,12 +22,18 @@ import type {
   StoredDispatchOptions
 } from "../dispatchOptions.ts"
 
-const restart: Shape = keysOf(["times", "backoff", "schedule"])
+const restart: Shape = demanded({
+  keys: {
+    times: atLeastZero,
+    backoff: duration,
+    schedule: { takes: "a schedule", is: Schedule.isSchedule }
+  }
+})
 
 const stored = {
   onUpdate: callable,
   cancellation: "anything",
-  name: "anything",
+  name: string,
   restart
 } as const
 
@@ -38,9 +55,9 @@ export const conductShape = shapeOf<ConductOptions>({ ...stored, keepEvents: "an
 export const storedConductShape = shapeOf<Omit<ConductOptions, "keepEvents">>(stored)
 
 export const conductorShape = shapeOf<ConductorOptions>({
-  concurrency: "anything",
+  concurrency: atLeastOne,
   overflow: oneOf("queue", "block", "reject"),
-  maxQueued: "anything",
+  maxQueued: atLeastZero,
   limits: "anything",
   restart,
   drainTimeout: "anything"

@@ -64,6 +64,17 @@ export const positive: Kind = {
   is: (value) => Number.isSafeInteger(value) && (value as number) >= 1,
   among: ["number"]
 }
+/** A size or a count without an upper bound. */
+export const atLeastOne: Kind = {
+  takes: "a number of 1 or more",
+  is: (value) => typeof value === "number" && value >= 1,
+  among: ["number"]
+}
+export const atLeastZero: Kind = {
+  takes: "a number of 0 or more",
+  is: (value) => typeof value === "number" && value >= 0,
+  among: ["number"]
+}
 export const nonNegative: Kind = {
   takes: "a number of 0 or more",
   is: (value) => Number.isFinite(value) && (value as number) >= 0,

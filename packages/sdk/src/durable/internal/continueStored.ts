@@ -18,8 +18,9 @@ import { next } from "../../domain/next.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import { findRequest, interruptions, isEnded, type RunState } from "../../domain/RunState.ts"
+import { decodePrompt } from "../../run/internal/decodePrompt.ts"
 import { drive } from "../../run/internal/RunLoop.ts"
-import { continueRun, decodePrompt, type Staged } from "../../run/internal/staging.ts"
+import { checkAnswering, continueRun, type Staged } from "../../run/internal/staging.ts"
 import type { Allotted, LimitsAndPolicy } from "../../run/internal/startOptions.ts"
 import type { Prompt } from "../../run/Mail.ts"
 import type { RunOptions } from "../../run/runInput.ts"
@@ -161,6 +162,7 @@ export const continueStored = Effect.fnUntraced(function* (
     checkpointing.saved = saved
     const decided = yield* recordExpiries(store, stored.decisions)
     yield* requireSoundDecisions(reopened(before), decided)
+    yield* checkAnswering(before, { answeredBy, prompt })
     const hasMail = stored.messages.length > 0
     const isGiven = limits !== undefined || policy !== undefined || allotted !== undefined
     const hasInput = prompt !== undefined || isGiven || (hasMail && !isEnded(state))

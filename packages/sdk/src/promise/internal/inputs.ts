@@ -14,7 +14,7 @@ const continueKeys = [...given, "decisions"] as const
 
 /** The input that starts a run. */
 export const startOf = (prompt: Prompt, options: PromptOptions): StoredStartInput =>
-  withoutUndefined({ prompt, ...Struct.pick(options, startKeys) }) as StoredStartInput
+  ({ prompt, ...withoutUndefined(Struct.pick(options, startKeys)) }) as StoredStartInput
 
 /** The input that continues a run. */
 export const continueOf = (runId: string, options: ResumeOptions): StoredContinueInput =>
@@ -26,4 +26,4 @@ export const continueOf = (runId: string, options: ResumeOptions): StoredContinu
 
 /** The input that forks a run. */
 export const forkOf = (runId: string, prompt: Prompt, options: ForkOptions): ForkInput =>
-  withoutUndefined({ runId, prompt, ...Struct.pick(options, forkKeys) }) as ForkInput
+  ({ runId, prompt, ...withoutUndefined(Struct.pick(options, forkKeys)) }) as ForkInput

@@ -5,9 +5,11 @@ import * as Layer from "effect/Layer"
 import { agentKind } from "../../agent/internal/definitionOptions.ts"
 import {
   abortSignal,
+  atLeastOne,
   callable,
   flag,
   type Kind,
+  natural,
   oneOf,
   required,
   type Shape,
@@ -111,7 +113,7 @@ export const promptShape = shapeOf<PromptOptions>(prompt)
 
 export const dispatchShape = shapeOf<PromptOptions & Pick<ConductorDispatchOptions, "name">>({
   ...prompt,
-  name: "anything"
+  name: string
 })
 
 export const conductedShape = shapeOf<ConductorDispatchOptions>({
@@ -120,15 +122,15 @@ export const conductedShape = shapeOf<ConductorDispatchOptions>({
   answeredBy: string,
   limits: "anything",
   policy: "anything",
-  name: "anything"
+  name: string
 })
 
 export const forkShape = shapeOf<ForkOptions>({
   ...run,
   sessionId: "anything",
-  revision: "anything",
+  revision: natural,
   newRunId: "anything",
-  agent: "anything"
+  agent: string
 })
 
 export const resumeShape = shapeOf<ResumeOptions>({
@@ -152,11 +154,18 @@ export const eventsShape = shapeOf<EventsOptions>({
   signal: abortSignal
 })
 
+/** The arguments of `cancel`, and of that of a conductor. */
+export const cancelShape = shapeOf<{ readonly reason?: string }>({ reason: string })
+export const cancelNamedShape = shapeOf<{ readonly name: string; readonly reason?: string }>({
+  name: required(string),
+  reason: string
+})
+
 export const pruneShape = shapeOf<{ readonly endedBefore: number }>({ endedBefore: "anything" })
 
 export const workShape = shapeOf<WorkOptions>({
   onUpdate: callable,
-  concurrency: "anything",
+  concurrency: atLeastOne,
   pollInterval: "anything",
   drainTimeout: "anything",
   onTakingUp: callable,

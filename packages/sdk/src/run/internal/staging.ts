@@ -4,7 +4,6 @@
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 import { memberOf } from "../../agent/BoundAgent.ts"
 import type { BoundAgent } from "../../agent/Entry.ts"
 import { Missing } from "../../agent/internal/definitions.ts"
@@ -17,11 +16,12 @@ import { checkLimits, checkPolicy } from "../../domain/internal/given.ts"
 import { recordOf } from "../../domain/internal/released.ts"
 import type { Limits } from "../../domain/Limits.ts"
 import { budgetOf } from "../../domain/Limits.ts"
-import { text, UserPart } from "../../domain/Message.ts"
+import type { UserPart } from "../../domain/Message.ts"
 import { next, noConstraints } from "../../domain/next.ts"
+import { OptionsInvalid } from "../../domain/OptionsInvalid.ts"
 import type { Rejection } from "../../domain/Rejection.ts"
 import type { AgentNotFound, LimitsInvalid, PolicyInvalid, ToolUnavailable } from "../../domain/RunError.ts"
-import { EmptyPrompt, IdInvalid, maxChosenId, PolicyFixed, RunEnded } from "../../domain/RunError.ts"
+import { IdInvalid, maxChosenId, PolicyFixed, RunEnded } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { isEnded, isOpen } from "../../domain/RunState.ts"
@@ -40,22 +40,6 @@ export interface Staged {
   /** The definitions that the run needs and the program does not have. */
   readonly missing?: Missing | undefined
 }
-
-const decodeParts = Schema.decodeUnknownEffect(Schema.Array(UserPart))
-
-/** The parts of a prompt. Fails if it has no part, or blank texts only. */
-export const decodePrompt = (
-  prompt: string | ReadonlyArray<UserPart>
-): Effect.Effect<ReadonlyArray<UserPart>, EmptyPrompt> =>
-  Effect.flatMapEager(
-    typeof prompt === "string"
-      ? Effect.succeed([text(prompt)])
-      : Effect.mapErrorEager(decodeParts(prompt), () => new EmptyPrompt()),
-    (parts) =>
-      parts.every((part) => part._tag === "text" && part.text.trim() === "")
-        ? Effect.fail(new EmptyPrompt())
-        : Effect.succeed(parts)
-  )
 
 const chosenId = new RegExp(`^[A-Za-z0-9_.:-]{1,${maxChosenId}}$`)
 
@@ -168,7 +152,13 @@ const notRunIn = (
 }
 
 /** Why a state was not continued. */
-export type ContinueError = Rejection | RunEnded | PolicyFixed | AgentNotFound | ToolUnavailable
+export type ContinueError =
+  | Rejection
+  | OptionsInvalid
+  | RunEnded
+  | PolicyFixed
+  | AgentNotFound
+  | ToolUnavailable
 
 /** The events that resume a held, failed or orphaned run, or the first event of the session's next run if an ended run has a prompt. */
 export const continueRun = Effect.fnUntraced(function* (
@@ -194,6 +184,7 @@ export const continueRun = Effect.fnUntraced(function* (
     const { runId, status } = input.state
     return yield* new PolicyFixed({ runId, status })
   }
+  yield* checkAnswering(input.state, input)
   if (ended && prompt !== undefined) {
     const { answeredBy, state } = input
     const agent = yield* answering(runtime, { previous: state, answeredBy })
@@ -268,6 +259,19 @@ export const continueRun = Effect.fnUntraced(function* (
     return yield* obstacle.problem
   return { state, events, missing }
 })
+
+/** Refuses an agent that is to answer in a run in which another agent has the conversation. */
+export const checkAnswering = (
+  state: RunState,
+  { answeredBy, prompt }: { readonly answeredBy?: string | undefined; readonly prompt: unknown }
+): Effect.Effect<void, OptionsInvalid> => {
+  const { agent, runId, status } = state
+  const isNext = isEnded(state) && prompt !== undefined
+  if (isNext || answeredBy === undefined || answeredBy === agent.name) return Effect.void
+  const problem = `"answeredBy" chooses the agent of the next run, which begins with a prompt after the run ${runId} has ended; in this run (${status}), ${agent.name} answers`
+  const misfit = { place: "the options of resume", key: "answeredBy", problem }
+  return Effect.fail(new OptionsInvalid({ of: "resume", misfits: [misfit] }))
+}
 
 /** Whether the run was started with the bound agent or an agent of its handoffs. */
 const isOfTeam = (state: RunState, bound: BoundAgent): boolean =>

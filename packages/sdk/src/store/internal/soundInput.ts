@@ -9,9 +9,11 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { GrantNotFound } from "../../domain/Grant.ts"
 import type { RunId } from "../../domain/Id.ts"
-import { keysOf, type Kind, misfits, string, strings } from "../../domain/internal/misfits.ts"
+import { keysOf, type Kind, misfits, oneOf, string, strings } from "../../domain/internal/misfits.ts"
 import { kindOf } from "../../domain/internal/untyped.ts"
+import { Kind as RequestKind } from "../../domain/Interruption.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
+import { Status } from "../../domain/RunState.ts"
 import { RunNotFound, RunStoreError, StoreFault } from "../RunStoreError.ts"
 import type { RunStorePort } from "../RunStorePort.ts"
 import { latestTime } from "./bounds.ts"
@@ -45,14 +47,14 @@ const filters = {
   pending: {
     runId: string,
     sessionId: string,
-    kind: string,
+    kind: oneOf(...RequestKind.literals),
     tool: string,
     agent: string,
     askedBefore: time,
     expiresBefore: time,
     ...page
   },
-  list: { runIds, sessionId: string, agent: string, status: string, ...page },
+  list: { runIds, sessionId: string, agent: string, status: oneOf(...Status.literals), ...page },
   ready: { agents: strings, ...page },
   events: { from: amount, limit: amount }
 }
@@ -144,10 +146,10 @@ const unsound = (operation: keyof typeof filters, given: object): RunStoreError 
   // A misspelt condition would be ignored, and the list would contain more than the caller wants.
   const [misfit] = misfits(given, keysOf(Object.keys(kinds)), place)
   if (misfit !== undefined) return fault(operation, `${misfit.problem}.`)
-  for (const [name, { is, takes }] of Object.entries(kinds)) {
+  for (const [name, { among, is, takes }] of Object.entries(kinds)) {
     const value = (given as Fields)[name]
     if (value === undefined || is(value)) continue
-    return refusal(operation, isFilter ? `the filter's ${name}` : name, value, takes)
+    return refusal(operation, isFilter ? `the filter's ${name}` : name, value, takes, among)
   }
   return undefined
 }
@@ -155,12 +157,19 @@ const unsound = (operation: keyof typeof filters, given: object): RunStoreError 
 const fault = (operation: string, detail: string): RunStoreError =>
   new RunStoreError({ operation, reason: new StoreFault({ detail, retryable: false }) })
 
-const refusal = (operation: string, what: string, given: unknown, expected: string): RunStoreError =>
-  fault(operation, `${what} is ${wordFor(given)}, and has to be ${expected}.`)
+const refusal = (
+  operation: string,
+  what: string,
+  given: unknown,
+  expected: string,
+  among?: Kind["among"]
+): RunStoreError => fault(operation, `${what} is ${wordFor(given, among)}, and has to be ${expected}.`)
 
 /** A word for the kind of a value. `NaN` and the infinities are named. */
-const wordFor = (given: unknown): string =>
-  typeof given === "number" && !Number.isFinite(given) ? String(given) : kindOf(given)
+const wordFor = (given: unknown, among: Kind["among"] = []): string => {
+  if (typeof given === "string" && among.includes("string")) return "another text"
+  return typeof given === "number" && !Number.isFinite(given) ? String(given) : kindOf(given)
+}
 
 /** The error for an id that is not a string. */
 export const notARun = (given: unknown): RunNotFound => new RunNotFound({ runId: "", given: kindOf(given) })

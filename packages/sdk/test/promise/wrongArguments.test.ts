@@ -1,0 +1,216 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
+import * as Agent from "../../src/agent/Agent.ts"
+import * as ModelClient from "../../src/model/ModelClient.ts"
+import * as Fermata from "../../src/promise/Fermata.ts"
+import { layerMemory } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+
+const open = (model: unknown = ScriptedModel.make(() => ({ calls: [{ tool: "deploy" }] })).client) =>
+  Fermata.make({
+    agents: [Agent.make("ops", { tools: [Tool.make("deploy", { handler: () => "deployed" })] })],
+    model: model as ModelClient.ModelClient["Service"],
+    store: layerMemory
+  })
+
+const refusal = (ask: () => unknown): Promise<any> =>
+  Promise.resolve()
+    .then(ask)
+    .then(
+      (taken) => assert.fail(`taken: ${JSON.stringify(taken)}`),
+      (error: unknown) => error
+    )
+
+describe("a prompt that is none", () => {
+  const message = [{ role: "user", content: "Deploy." }]
+  const text = { _tag: "text", text: "Deploy." }
+  for (const [what, prompt, words] of [
+    [
+      "a list of messages",
+      message,
+      "its part 0 is a message with a role, but a session keeps its messages itself"
+    ],
+    ["a number", 5, "it is a number"],
+    ["undefined", undefined, "it is undefined"],
+    ["a part without a list", text, "it is an object"],
+    ["a part of another SDK", [{ type: "text", text: "Deploy." }], "its part 0 is neither a text nor a file"],
+    [
+      "a part without its text",
+      [text, { _tag: "text" }],
+      '"text" of its part 1 is missing: it takes a string'
+    ],
+    [
+      "a part with an unknown key",
+      [{ ...text, txt: "" }],
+      'there is no "txt" in its part 0 (did you mean "text"?)'
+    ],
+    ["blank", "  ", "The prompt is empty"],
+    ["an empty list", [], "The prompt is empty"]
+  ] as const) {
+    it(`is refused with a sentence, and no run is stored: ${what}`, async () => {
+      await using fermata = await open()
+      const conductor = await fermata.conductor()
+      const { runId } = await fermata.runPrompt("ops", "go")
+      for (const ask of [
+        () => fermata.runPrompt("ops", prompt as never),
+        () => fermata.dispatch("ops", prompt as never),
+        () => conductor.dispatch("ops", prompt as never).then((handle) => handle.done()),
+        () => fermata.fork(runId, prompt as never),
+        () => fermata.send(runId, prompt as never)
+      ]) {
+        const error = await refusal(ask)
+        assert.strictEqual(error._tag, "EmptyPrompt", String(error))
+        assert.include(error.message, words)
+      }
+      assert.lengthOf(await fermata.runs(), 1)
+    })
+  }
+})
+
+describe("an argument of the wrong type", () => {
+  it("is refused with its name, and nothing is done", async () => {
+    await using fermata = await open()
+    const { runId } = await fermata.runPrompt("ops", "go")
+    const handle = await fermata.attach(runId)
+    const conductor = await fermata.conductor()
+    for (const [ask, words] of [
+      [
+        () => fermata.cancel(runId, { reason: "late" } as never),
+        '"reason" of the options of cancel takes a string'
+      ],
+      [() => handle.cancel(5 as never), '"reason" of the options of cancel takes a string'],
+      [() => conductor.cancel({ name: "a" } as never), '"name" of the options of cancel takes a string'],
+      [
+        () => fermata.dispatch("ops", "go", { name: 5 as never }),
+        '"name" of the options of dispatch takes a string'
+      ],
+      [() => conductor.dispatch("ops", "go", { name: 5 as never }), '"name" of the options of dispatch'],
+      [
+        () => fermata.conductor({ concurrency: 0 }),
+        '"concurrency" of the options of conductor takes a number of 1'
+      ],
+      [
+        () => fermata.conductor({ maxQueued: -1 }),
+        '"maxQueued" of the options of conductor takes a number of 0'
+      ],
+      [() => fermata.conductor({ restart: 5 as never }), '"restart" of the options of conductor'],
+      [
+        () => fermata.conductor({ restart: { times: "2" as never } }),
+        '"restart.times" of the options of conductor'
+      ],
+      [
+        () => fermata.conductor({ restart: { times: 1, backoff: "3 secs" as never } }),
+        '"restart.backoff" of the options of conductor takes a duration'
+      ],
+      [() => conductor.all(5 as never), '"handles" of the options of all takes a list'],
+      [
+        () => conductor.firstSuccess([5 as never]),
+        '"handles.0" of the options of firstSuccess takes a handle'
+      ],
+      [() => conductor.quorum([handle], "2" as never), '"n" of the options of quorum takes a whole number'],
+      [
+        () => fermata.work({ concurrency: 0 }),
+        '"concurrency" of the options of work takes a number of 1 or more'
+      ],
+      [
+        () => fermata.recover({ concurrency: 0 }),
+        '"concurrency" of the options of recover takes a number of 1'
+      ],
+      [() => fermata.fork(runId, "go", { revision: "1" as never }), '"revision" of the options of fork'],
+      [
+        () => fermata.fork(runId, "go", { agent: 5 as never }),
+        '"agent" of the options of fork takes a string'
+      ]
+    ] as const) {
+      const error = await refusal(ask)
+      assert.strictEqual(error._tag, "OptionsInvalid", String(error))
+      assert.include(error.message, words)
+    }
+    assert.deepStrictEqual(
+      (await fermata.runs()).map(({ status }) => status),
+      ["held"]
+    )
+  })
+
+  it("is refused in a filter with the known words, and does not give an empty list", async () => {
+    await using fermata = await open()
+    const { runId } = await fermata.runPrompt("ops", "go")
+    for (const [ask, words] of [
+      [
+        () => fermata.runs({ status: "interrupted" as never }),
+        `the filter's status is another text, and has to be "running" or "held"`
+      ],
+      [
+        () => fermata.pending({ kind: "aproval" as never }),
+        `the filter's kind is another text, and has to be "approval"`
+      ],
+      [() => fermata.grants({ tool: 5 as never }), "the filter's tool is a number"]
+    ] as const) {
+      assert.include((await refusal(ask)).message, words)
+    }
+    assert.lengthOf(await fermata.runs({ status: "held" }), 1)
+    assert.strictEqual((await fermata.pending({ kind: "approval" }))[0]?.runId, runId)
+  })
+
+  it("is no agent, which runPrompt, dispatch and a conductor refuse by its kind", async () => {
+    await using fermata = await open()
+    const conductor = await fermata.conductor()
+    for (const ask of [
+      () => fermata.runPrompt(undefined as never, "go"),
+      () => fermata.dispatch(5 as never, "go"),
+      () => conductor.dispatch({} as never, "go")
+    ]) {
+      assert.strictEqual((await refusal(ask))._tag, "AgentNotFound")
+    }
+  })
+})
+
+describe("answeredBy for a run that has not ended", () => {
+  it("is refused unless it names the agent that has the conversation", async () => {
+    await using fermata = await open()
+    const { runId } = await fermata.runPrompt("ops", "go")
+    for (const options of [{ answeredBy: "billing" }, { answeredBy: "billing", prompt: "And now?" }]) {
+      const error = await refusal(() => fermata.resume(runId, options))
+      assert.strictEqual(error._tag, "OptionsInvalid")
+      assert.include(error.message, `after the run ${runId} has ended; in this run (held), ops answers`)
+    }
+    const { revision } = await fermata.state(runId)
+    assert.strictEqual((await fermata.resume(runId, { answeredBy: "ops" })).status, "interrupted")
+    assert.strictEqual((await fermata.state(runId)).revision, revision)
+  })
+})
+
+describe("a model client's part", () => {
+  const finish = { _tag: "finish", finishReason: "stop", usage: { inputTokens: 1, outputTokens: 1 } }
+  for (const [what, part, words] of [
+    ["an unknown tag", { _tag: "text", text: "Hi" }, 'it emitted the unknown part "text"'],
+    ["no tag", { type: "text-delta", delta: "Hi" }, "it emitted a part without a _tag"],
+    [
+      "a delta of another type",
+      { _tag: "text-delta", text: "Hi" },
+      'it emitted a text-delta whose "delta" is undefined'
+    ],
+    ["a text instead of a part", "Hi", "it emitted a string as a part"]
+  ] as const) {
+    for (const [how, stream] of [
+      ["a Stream", () => Stream.make(part, finish)],
+      [
+        "an async iterable",
+        () =>
+          ModelClient.fromAsyncIterable(async function* () {
+            yield part as never
+            yield finish as never
+          }, String)
+      ]
+    ] as const) {
+      it(`fails the run when it has ${what}, from ${how}`, async () => {
+        await using fermata = await open({ stream, complete: () => Effect.die("not called") })
+        const run = await fermata.runPrompt("ops", "go")
+        if (run.status !== "error") return assert.fail(run.status)
+        assert.include(run.error.message, `The model client failed: ${words}`)
+      })
+    }
+  }
+})
