@@ -12,7 +12,7 @@ import type { AgentHandle, HandleError } from "./AgentHandle.ts"
 import type { DispatchOptions } from "./dispatchOptions.ts"
 import { inCallerContext } from "./internal/handle/BaseHandle.ts"
 import { UnstoredHandle } from "./internal/handle/UnstoredHandle.ts"
-import { ownerOfScope } from "./internal/Owner.ts"
+import { groupOfScope } from "./internal/HandleGroup.ts"
 import { dispatchShape } from "./internal/shapes.ts"
 
 /**
@@ -65,8 +65,8 @@ export const dispatchPrompt: <Output>(
   options: DispatchOptions = {}
 ) {
   yield* requireOptions("dispatchPrompt", options, dispatchShape)
-  const owner = yield* ownerOfScope
-  const live = new UnstoredHandle(runtime, input, yield* inCallerContext({ owner, ...options }))
+  const group = yield* groupOfScope
+  const live = new UnstoredHandle(runtime, input, yield* inCallerContext({ group, ...options }))
   live.begin()
   // An interrupted caller never receives the handle, so the run is cancelled.
   yield* Effect.onInterrupt(live.beginning, () => live.close("The program that dispatched it was stopped."))

@@ -19,7 +19,7 @@ import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
 import type { AttachOptions, StoredDispatchOptions } from "./dispatchOptions.ts"
 import { inCallerContext } from "./internal/handle/BaseHandle.ts"
 import { attachTo, attachToSubAgent, newStored } from "./internal/handle/storedHandles.ts"
-import { ownerOfScope } from "./internal/Owner.ts"
+import { groupOfScope } from "./internal/HandleGroup.ts"
 import { attachShape, storedDispatchShape } from "./internal/shapes.ts"
 
 /**
@@ -106,5 +106,5 @@ export const attach: <Output = unknown>(
 })
 
 const optionsOf = Effect.fnUntraced(function* (options: StoredDispatchOptions) {
-  return yield* inCallerContext({ owner: yield* ownerOfScope, store: yield* RunStore, ...options })
+  return yield* inCallerContext({ group: yield* groupOfScope, store: yield* RunStore, ...options })
 })

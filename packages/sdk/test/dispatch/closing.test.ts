@@ -12,7 +12,7 @@ import * as Agent from "../../src/agent/Agent.ts"
 import * as Conductor from "../../src/dispatch/Conductor.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
 import { attach } from "../../src/dispatch/dispatchPromptStored.ts"
-import { ownerOfScope } from "../../src/dispatch/internal/Owner.ts"
+import { groupOfScope } from "../../src/dispatch/internal/HandleGroup.ts"
 import { interruptions } from "../../src/domain/RunState.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
@@ -355,20 +355,20 @@ describe("a scope with many runs", () => {
       const handles = yield* Effect.forEach(Array.from({ length: 100 }), () =>
         inScope(dispatchPrompt(runtime, { prompt: "go" }))
       )
-      const { owned } = yield* inScope(ownerOfScope)
+      const group = yield* inScope(groupOfScope)
       yield* Deferred.await(allStarted)
-      assert.strictEqual(owned.size, 100)
+      assert.strictEqual(group.handles.size, 100)
 
       yield* Effect.forkChild(handles[0]!.cancel(), { startImmediately: true })
       yield* TestClock.adjust("1 second")
       expect(yield* handles[0]!.done, "cancelled")
-      assert.strictEqual(owned.size, 99)
+      assert.strictEqual(group.handles.size, 99)
 
       const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
       yield* TestClock.adjust("1 second")
       assert.isDefined(closing.pollUnsafe())
       for (const { done } of handles) expect(yield* done, "cancelled")
-      assert.strictEqual(owned.size, 0)
+      assert.strictEqual(group.handles.size, 0)
     })
   )
 })

@@ -24,14 +24,14 @@ import type { AnyHandle, ConductorLink, BaseHandle, HandleOptions } from "../han
 import type { StoredOptions } from "../handle/StoredHandle.ts"
 import { attachTo, newStored } from "../handle/storedHandles.ts"
 import { type Input, UnstoredHandle } from "../handle/UnstoredHandle.ts"
-import { closeAll, makeOwner } from "../Owner.ts"
+import { closeAll, makeGroup } from "../HandleGroup.ts"
 import { Gate } from "./Gate.ts"
 import { type AllottedInput, Ledger } from "./Ledger.ts"
 
 /** The options that the caller gives; the conductor adds the others. */
-type CallerOptions = Omit<HandleOptions, "owner" | "conductor">
+type CallerOptions = Omit<HandleOptions, "group" | "conductor">
 
-type StoredCallerOptions = Omit<StoredOptions, "owner" | "conductor">
+type StoredCallerOptions = Omit<StoredOptions, "group" | "conductor">
 
 /** The number of updates that are buffered for a reader. */
 const readerRoom = 1024
@@ -40,7 +40,7 @@ export class RunPool implements ConductorLink {
   readonly ledger: Ledger
   readonly gate: Gate
   private readonly options: ConductorOptions
-  private readonly owner = makeOwner()
+  private readonly group = makeGroup()
   private readonly lives = new Set<AnyHandle>()
   private readonly byId = new Map<string, AnyHandle>()
   private readonly readers = new Set<Reader<ConductorUpdate>>()
@@ -61,7 +61,7 @@ export class RunPool implements ConductorLink {
     input: Input,
     given: CallerOptions
   ): Effect.Effect<AgentHandle<Output>, HandleError | ConductorFull> {
-    return this.letIn(() => new UnstoredHandle(runtime, input, this.withOwner(given), this.prepare))
+    return this.letIn(() => new UnstoredHandle(runtime, input, this.withGroup(given), this.prepare))
   }
 
   dispatchStored<Output>(
@@ -69,7 +69,7 @@ export class RunPool implements ConductorLink {
     input: StoredStartInput,
     given: StoredCallerOptions
   ): Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault | ConductorFull> {
-    return this.letIn(() => newStored(runtime, input, this.withOwner(given), this.prepare))
+    return this.letIn(() => newStored(runtime, input, this.withGroup(given), this.prepare))
   }
 
   attach(
@@ -80,7 +80,7 @@ export class RunPool implements ConductorLink {
     AgentHandle<unknown, StoredFault>,
     AgentNotFound | ConductorBudgetExceeded | ConductorClosed | StoredFault
   > {
-    const attaching = Effect.suspend(() => attachTo(runtimes, runId, this.withOwner(given))).pipe(
+    const attaching = Effect.suspend(() => attachTo(runtimes, runId, this.withGroup(given))).pipe(
       Effect.onError(() => Effect.sync(() => this.ledger.discount()))
     )
     return Effect.gen({ self: this }, function* () {
@@ -171,13 +171,13 @@ export class RunPool implements ConductorLink {
     return this.isClosed ? new ConductorClosed() : this.ledger.refuse()
   }
 
-  private withOwner<Options extends CallerOptions>(
+  private withGroup<Options extends CallerOptions>(
     options: Options
-  ): Options & Pick<HandleOptions, "owner" | "conductor" | "restart"> {
+  ): Options & Pick<HandleOptions, "group" | "conductor" | "restart"> {
     return {
       ...options,
       restart: options.restart ?? this.options.restart,
-      owner: this.owner,
+      group: this.group,
       conductor: this
     }
   }
@@ -243,7 +243,7 @@ export class RunPool implements ConductorLink {
       if (!live.begun && live.status.current() === "queued") live.finish(Exit.fail(new ConductorClosed()))
     }
     const timeout = Math.min(5000, millisOr(this.options.drainTimeout, 5000))
-    return closeAll(this.owner, closing, timeout / 2).pipe(
+    return closeAll(this.group, closing, timeout / 2).pipe(
       Effect.timeoutOption(timeout),
       Effect.map(() => {
         this.drained = lives.map((live) => {

@@ -1,6 +1,6 @@
 /**
- * Functions that wait for several runs. Interrupting such a wait stops none of the runs. Runs that are no longer needed are cancelled, and
- * have ended when the function returns.
+ * Functions that wait for several runs. Interrupting such a wait stops none of the runs. `firstSuccess` and `quorum` cancel the runs that
+ * are no longer needed, and return when these have ended.
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"

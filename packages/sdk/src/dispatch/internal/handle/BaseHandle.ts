@@ -29,13 +29,13 @@ import type {
 import type { ConductorBudgetExceeded, ConductorClosed } from "../../DispatchError.ts"
 import type { Gate } from "../conductor/Gate.ts"
 import type { Reader } from "../events/Reader.ts"
-import type { Owned, Owner } from "../Owner.ts"
+import type { Grouped, HandleGroup } from "../HandleGroup.ts"
 import { HandleMachine, type MachineOptions } from "./HandleMachine.ts"
 import { send } from "./send.ts"
 
 export abstract class BaseHandle<Output, E extends StoredFault>
   extends HandleMachine<Output, E>
-  implements AgentHandle<Output, E>, Owned
+  implements AgentHandle<Output, E>, Grouped
 {
   runId: RunId
   sessionId: SessionId
@@ -60,7 +60,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
       const called = () => ({ code: "onUpdate", runId: this.runId, agent: runtime.agent.name })
       this.onUpdate = subscribed(runtime, called, () => context, onUpdate)
     }
-    options.owner.owned.add(this)
+    options.group.handles.add(this)
     options.conductor?.onMade(this)
   }
 
@@ -153,7 +153,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   }
 
   protected cleanUp(): void {
-    this.options.owner.owned.delete(this)
+    this.options.group.handles.delete(this)
     this.ended()
     this.eachReader((reader) => reader.end(true))
     this.options.conductor?.onOver(this)
@@ -169,7 +169,7 @@ export type AnyHandle = BaseHandle<unknown, StoredFault>
 /** The options with which a run is dispatched. */
 export interface HandleOptions extends MachineOptions {
   readonly name?: string | undefined
-  readonly owner: Owner
+  readonly group: HandleGroup
   readonly clock: Clock.Clock
   /** The conductor that dispatched the run. */
   readonly conductor?: ConductorLink | undefined

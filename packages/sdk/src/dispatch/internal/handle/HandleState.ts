@@ -34,7 +34,7 @@ type Phase =
   | { readonly _tag: "held" }
   /** Another process drives the run. */
   | { readonly _tag: "elsewhere" }
-  /** The handle does not follow the run any more: it has ended, failed to start, or was suspended. */
+  /** The handle does not follow the run any more: the run has ended, failed to start, cannot be followed, or was suspended. */
   | { readonly _tag: "over" }
 
 export interface HandleState<Output, E> {

@@ -1,5 +1,5 @@
 /**
- * Limits how often a handle resumes a stored run that its store lists as ready.
+ * Limits how often a handle resumes a stored run that the store lists as ready.
  */
 
 /** The longest delay between two attempts. */

@@ -191,7 +191,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   }
 
   protected parked(): void {
-    if (this.options.owner.suspension.soon.reason() !== undefined) return this.leave()
+    if (this.options.group.suspension.soon.reason() !== undefined) return this.leave()
     const isElsewhere = this.status.current() === "running"
     this.unwatch = watch(
       this.options.store,

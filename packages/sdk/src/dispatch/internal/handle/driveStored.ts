@@ -33,7 +33,7 @@ export interface DrivenRun<Output> {
   readonly runtime: Runtime<Output>
   readonly options: {
     readonly store: RunStore["Service"]
-    readonly owner: { readonly suspension: Suspension }
+    readonly group: { readonly suspension: Suspension }
   }
   /** Whether the run is in the store. */
   readonly begun: boolean
@@ -124,7 +124,7 @@ const work = <Output>(
   const { runtime } = run
   const options = {
     cancellation: token,
-    suspension: run.options.owner.suspension,
+    suspension: run.options.group.suspension,
     onUpdate: (update: RunUpdate) => run.publish(update)
   }
   const working =
@@ -177,7 +177,7 @@ const pause = (
   { options, runId }: DrivenRun<unknown>,
   token: Cancellation.CancellationToken
 ): Effect.Effect<void, RunSuspended> => {
-  const { soon } = options.owner.suspension
+  const { soon } = options.group.suspension
   const cancelled = Effect.callback<void>((resume) => {
     const unlink = [token, soon].map((token) => token.onCancel(() => resume(Effect.void)))
     return Effect.sync(() => unlink.forEach((unlink) => unlink()))

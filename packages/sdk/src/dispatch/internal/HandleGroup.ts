@@ -1,5 +1,5 @@
 /**
- * The owner of the runs that are dispatched under one scope. It closes them together when the scope closes.
+ * The handles of the runs that are dispatched under one scope or by one conductor. They are closed together.
  */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -8,23 +8,23 @@ import * as Scope from "effect/Scope"
 import * as Cancellation from "../../agent/Cancellation.ts"
 import type { Suspension } from "../../agent/Cancellation.ts"
 
-/** A handle that is closed with its owner. */
-export interface Owned {
+/** A handle that is closed with its group. */
+export interface Grouped {
   /** Cancels or suspends the run, and waits until that is done. */
   readonly close: (reason: string) => Effect.Effect<void>
 }
 
 /**
- * The handles of one scope, with two tokens that all its stored runs share: `soon` asks them to suspend, `now` stops what still runs after
- * the drain time.
+ * The handles of one group, with two tokens that their stored runs share: `soon` asks the runs to suspend, `now` interrupts what still runs
+ * after the drain time.
  */
-export interface Owner {
-  readonly owned: Set<Owned>
+export interface HandleGroup {
+  readonly handles: Set<Grouped>
   readonly suspension: Suspension
 }
 
-export const makeOwner = (): Owner => ({
-  owned: new Set(),
+export const makeGroup = (): HandleGroup => ({
+  handles: new Set(),
   suspension: { soon: Cancellation.make(), now: Cancellation.make() }
 })
 
@@ -33,33 +33,33 @@ export const DrainTimeout = Context.Reference<Duration.Input>("@fermata/sdk/disp
   defaultValue: () => "2 seconds"
 })
 
-const owners = new WeakMap<Scope.Scope, Owner>()
+const groups = new WeakMap<Scope.Scope, HandleGroup>()
 
-/** Returns the owner for the scope in the context. Interrupts the caller if the scope is already closed. */
-export const ownerOfScope: Effect.Effect<Owner, never, Scope.Scope> = Effect.gen(function* () {
+/** Returns the group for the scope in the context. Interrupts the caller if the scope is already closed. */
+export const groupOfScope: Effect.Effect<HandleGroup, never, Scope.Scope> = Effect.gen(function* () {
   const scope = yield* Effect.scope
-  let owner = owners.get(scope)
-  if (owner === undefined) {
-    owner = makeOwner()
-    owners.set(scope, owner)
+  let group = groups.get(scope)
+  if (group === undefined) {
+    group = makeGroup()
+    groups.set(scope, group)
     const reason = "The scope that the run was dispatched under has closed."
-    yield* Scope.addFinalizer(scope, closeAll(owner, reason, yield* DrainTimeout))
+    yield* Scope.addFinalizer(scope, closeAll(group, reason, yield* DrainTimeout))
   }
   // No run starts under a closed scope.
-  return owner.suspension.soon.reason() === undefined ? owner : yield* Effect.interrupt
+  return group.suspension.soon.reason() === undefined ? group : yield* Effect.interrupt
 })
 
 /** Closes all handles concurrently. Running operations of stored runs may finish within `drain`, and are interrupted then. */
-export const closeAll = (owner: Owner, reason: string, drain: Duration.Input): Effect.Effect<void> =>
+export const closeAll = (group: HandleGroup, reason: string, drain: Duration.Input): Effect.Effect<void> =>
   Effect.suspend(() => {
-    const { owned, suspension } = owner
+    const { handles, suspension } = group
     suspension.soon.cancel(reason)
-    if (owned.size === 0) return Effect.void
+    if (handles.size === 0) return Effect.void
     const stopNow = Effect.andThen(
       Effect.sleep(drain),
       Effect.sync(() => suspension.now.cancel(reason))
     )
-    const closing = Effect.forEach([...owned], (one) => one.close(reason), {
+    const closing = Effect.forEach([...handles], (one) => one.close(reason), {
       concurrency: "unbounded",
       discard: true
     })
