@@ -25,8 +25,8 @@ interface AgentContext {
 }
 
 /**
- * Adds tools to every agent of a tree, as a `RuntimeExtension` does to the prompted agent. Unlike a program's tools, these may start a run
- * inside the run, or be answered by the loop from the run's state.
+ * Adds tools to every agent of a tree, as a `RuntimeExtension` does to the prompted agent and its handoffs. Unlike a program's tools, these
+ * may start a run inside the run, or be answered by the loop from the run's state.
  */
 type AgentExtension = (context: AgentContext) => ReadonlyArray<AgentTool>
 

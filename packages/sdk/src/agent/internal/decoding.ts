@@ -12,7 +12,7 @@ import type { Decoder } from "../../tool/DataSchema.ts"
 import type { Entry } from "../Entry.ts"
 import { withTimeout } from "./userCode.ts"
 
-/** Decodes the arguments of a call within the tool's timeout. */
+/** Decodes the arguments of a call, within the timeout of its body. */
 export const decodeArguments = (
   entry: Entry,
   { toolTimeoutMs }: Pick<Limits, "toolTimeoutMs">,

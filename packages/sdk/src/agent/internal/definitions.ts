@@ -1,9 +1,9 @@
 /**
  * Finds the definition with which each run of a tree continues.
  *
- * A sub-agent belongs to the agent that started it, even after that agent has handed the conversation over. Its agent path contains the
- * name of that agent, and `under` the name by which it was started. Its definition is looked up by these two names and nowhere else. If it
- * is not found, the run waits as missing; no other agent replaces it.
+ * A sub-agent belongs to the agent that started it, even after that agent has handed the conversation over. The agent path of the
+ * sub-agent's run contains the name of the starter, and `under` the name by which the sub-agent was started. The sub-agent's definition is
+ * looked up by these two names and nowhere else. If the definition is not found, the run waits; no other agent replaces the missing one.
  */
 import { isWithin, type RunId, type ToolCallId } from "../../domain/Id.ts"
 import type { Unavailable } from "../../domain/next.ts"
@@ -71,7 +71,7 @@ export const definitionAt = (
   return first === undefined || run === undefined ? undefined : holderOf(first, run.agent)
 }
 
-/** The same for a run that may have ended. `line` are the states of the sub-agents that lead to it, its own last. */
+/** Like {@link definitionAt}, for a run that may have ended. `line` are the states of the sub-agents' runs that lead to it, its own last. */
 export const definitionInLine = (root: BoundAgent, line: ReadonlyArray<RunState>): BoundAgent | undefined => {
   let first: BoundAgent | undefined = root
   for (const child of line) {

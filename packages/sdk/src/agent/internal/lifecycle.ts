@@ -1,5 +1,6 @@
 /**
- * Starts and closes a runtime. Each happens once for all callers, and completes even if the fiber that requested it is interrupted.
+ * Starts and closes a runtime. Each happens once for all callers, and goes on if a fiber that waits for it is interrupted. A close
+ * interrupts a start in progress.
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"

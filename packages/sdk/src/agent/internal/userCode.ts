@@ -1,7 +1,8 @@
 /**
  * Calls user code: tool bodies, rules, callbacks and instructions.
  *
- * Each call has its own scope and its own span and runs in the context of the run, with an optional timeout. Its failure is logged once.
+ * Each call runs in the context of the run, in a scope of its own, in a span of its own if the program has a tracer, and with an optional
+ * timeout. {@link call} logs a failure, so its callers do not.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -64,7 +65,8 @@ export const subscribed = <A>(
 }
 
 /**
- * Makes a {@link logFailure} that logs the first failure of each callback only: one that fails at every update would otherwise fill the log.
+ * Makes a {@link logFailure} that logs the first failure of each callback only: one that fails at every update would otherwise fill the
+ * log.
  */
 export const logFirst = (logged: Set<string> = new Set<string>()): typeof logFailure => {
   return (runtime, called, cause) =>
@@ -138,7 +140,7 @@ export interface Called {
 
 /**
  * Calls user code and awaits its result, for at most `ms` milliseconds, in the context of the current fiber and in its own span and scope.
- * An exception becomes a failure. Failures are logged here and nowhere else.
+ * Without `ms`, there is no limit. An exception becomes a failure. Failures are logged here; callers do not log them again.
  */
 export const call = <A>(
   runtime: Surroundings,

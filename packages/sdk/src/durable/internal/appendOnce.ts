@@ -12,7 +12,7 @@ import { RunStore } from "../../store/RunStore.ts"
 import { type LoadedRun, loadRun } from "./loadRun.ts"
 import { checkReadable } from "./storeJournal.ts"
 
-/** Lasts for one append. */
+/** The length of the lease, which is released after the append. */
 const ttl = "15 seconds"
 
 /** Claims a run, appends the events that `make` returns for its state, and releases the lease. */

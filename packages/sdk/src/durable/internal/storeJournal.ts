@@ -127,7 +127,7 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
 }
 
 /**
- * Records expired denials in the store before the run acts on them, and returns the decisions that count. A process whose clock is
+ * Records decisions by expiry in the store before the run acts on them, and returns the decisions that count. A process whose clock is
  * behind may have recorded another decision before; it cannot do so afterwards.
  */
 export const recordExpiries = (
@@ -144,7 +144,7 @@ export const recordExpiries = (
       )
 
 /**
- * Makes the store check an expired request: the store refuses any decision on it and records the denial by expiry. The decision sent
+ * Makes the store check an expired request: the store refuses any decision on it and records the decision by expiry. The decision sent
  * here does not fit the request, so that it is never recorded.
  */
 const recordExpiry = (

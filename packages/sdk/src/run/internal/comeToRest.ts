@@ -28,7 +28,10 @@ export const suspend = Effect.fnUntraced(function* (drive: Drive) {
   yield* flush(drive)
 })
 
-/** Parks a run that can only wait, unless expiry or the approval callback decides a request. Returns whether the drive is over. */
+/**
+ * Parks a run that can only wait, unless expiry or the approval callback decides a request. A run that could continue with a missing
+ * definition, or with an answer of the callback after a suspension, is suspended instead. Returns whether the drive is over.
+ */
 export const hold = Effect.fnUntraced(function* (root: AgentRun) {
   const { drive } = root
   const { revision } = drive.state
@@ -66,8 +69,8 @@ const waitsForDefinition = ({ constraints, state }: Drive): boolean =>
   constraints.unavailable !== undefined && next(state)._tag !== "Hold"
 
 /**
- * Ends the root's run and returns whether the drive is over. A completed run is not ended while it has mail. A failed run keeps its
- * sub-agents as they are, since it may be continued.
+ * Ends the root's run and returns whether the drive is over. A run does not complete while it has mail. A failed run keeps its sub-agents
+ * as they are, since it may be continued.
  */
 export const finish = Effect.fnUntraced(function* (
   root: AgentRun,

@@ -2,9 +2,10 @@
  * Commits staged events, and takes back those that a store refuses because a decision was acknowledged before the commit: the withdrawal
  * of the decided request, or the end of the run.
  *
- * A run withdraws requests when it ends, or when a budget has room again. A refused withdrawal is removed from the commit, and the other
- * events, such as results of bodies, are committed. The run reads the decision before its next step. A run that ends has no next step, so
- * the decision is inserted before the end, in the same commit.
+ * A commit also takes back starts under grants that were revoked; see `grants.ts`. A run withdraws requests when it ends, or when a budget
+ * has room again. A refused withdrawal is removed from the commit, and the other events, such as results of bodies, are committed. The run
+ * reads the decision before its next step. A run that ends has no next step, so the decision is inserted before the end, in the same
+ * commit.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"

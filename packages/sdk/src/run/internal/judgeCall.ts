@@ -1,5 +1,5 @@
 /**
- * Judges a call by its tool, the policies of its agent, and grants: it may run, is denied, or needs approval.
+ * Judges a call by its tool, the policies of its run and of the runs above it, and grants: the call may run, is denied, or needs approval.
  */
 import * as Cause from "effect/Cause"
 import type * as Effect from "effect/Effect"
@@ -24,7 +24,10 @@ export interface Understood {
   readonly value: unknown
 }
 
-/** Judges a call: allows it, denies it, or opens an approval request. `reason` states why a call is judged again. */
+/**
+ * Judges a call: allows it, denies it, or opens an approval request. In a run that is not interactive, a call that needs approval is
+ * denied. `reason` states why a call is judged again.
+ */
 export function* judgeCall(
   run: AgentRun,
   call: ToolCall,

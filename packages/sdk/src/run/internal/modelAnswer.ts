@@ -151,7 +151,10 @@ export const takeAnswer = (
   return undefined
 }
 
-/** Handles a model call without an answer: opens a `login` request or fails the run. Does nothing if the run was stopped or out of time. */
+/**
+ * Handles a model call without an answer: charges its usage, and then opens a `login` request or fails the run. A run that was stopped or
+ * is out of time does not fail here.
+ */
 export const notAnswered = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { drive } = run

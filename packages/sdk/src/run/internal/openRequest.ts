@@ -1,5 +1,5 @@
 /**
- * Opens the requests about calls: `approval`, whether a call may run, and `inDoubt`, what the outcome of a started call is.
+ * Opens the requests about calls: `approval`, whether a call may run, and `inDoubt`, what the outcome of a call is that may have run.
  */
 import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
@@ -84,7 +84,7 @@ export function* openApproval(
 const textOf = (said: Exit.Exit<unknown, unknown>): string | undefined =>
   Exit.isSuccess(said) && typeof said.value === "string" ? said.value : undefined
 
-/** Opens an `inDoubt` request about a call that started. */
+/** Opens an `inDoubt` request about a call that started, or may have started under a journal that was lost. */
 export const openInDoubt = (run: AgentRun, call: ToolCall, reason?: string): undefined => {
   if (!isCallOpen(run, call.id)) return undefined
   const state = stateOf(run)

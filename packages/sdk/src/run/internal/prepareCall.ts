@@ -1,9 +1,9 @@
 /**
  * Prepares a call for its body: finds its tool, decodes its arguments, and checks its authorization again.
  *
- * The body receives the value that was decoded when the call was classified, as its request showed it. A call whose tool or arguments have
- * changed is classified again and opens a new request. A call whose grant or policy no longer allows it is judged again. Neither starts in
- * this step.
+ * The body receives the value that was decoded when the call was classified, or the arguments of an edited approval: the value that was
+ * shown or decided. A call whose tool or arguments have changed is classified and judged again; a call whose grant or rule no longer allows
+ * it is judged again. Neither starts in this step.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * Ends a run with structured output.
+ * Completes a run with its final answer, which is decoded by the agent's output schema if it has one.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
