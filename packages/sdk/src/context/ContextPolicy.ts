@@ -1,9 +1,10 @@
 /**
  * The context policy selects the messages of a session that a model call receives.
  *
- * It runs before every model call, on the whole history. The default, {@link everything}, sends all messages and fails if they exceed
- * the run's context budget. To compact or retrieve instead, provide another policy for the reference {@link ContextPolicy}. A policy
- * must keep each tool call together with its result, and must keep the latest user message: the runtime does not check this.
+ * It runs before every model call of a turn, on the whole history. The default, {@link everything}, sends all messages and fails if they
+ * exceed the run's context budget. To compact or retrieve instead, provide another policy for the reference {@link ContextPolicy}. A policy
+ * must check the context budget, must keep each tool call together with its result, and must keep the latest user message: the runtime
+ * checks none of this.
  *
  * @since 0.1.0
  */
@@ -20,7 +21,7 @@ export interface ContextInput {
   readonly limits: Limits
   /** The size of the model's context window in tokens, response included; absent if the client does not know it. */
   readonly contextTokens?: number
-  /** Tokens to leave for the response: the agent's `maxOutputTokens`. */
+  /** Tokens to leave for the response: the agent's setting `maxOutputTokens`. Absent if the agent does not set it. */
   readonly reservedTokens?: number
   /** Counts the tokens of a request, the agent's tools included, with the configured tokenizer. Absent: estimate the number. */
   readonly countTokens?: (context: PreparedContext) => number
@@ -65,7 +66,10 @@ export const estimateMessages = (messages: ReadonlyArray<Message>): number =>
 const roughly = ({ instructions, messages }: PreparedContext): number =>
   estimateTokens(instructions) + estimateMessages(messages)
 
-/** The default policy: sends all messages, and fails with {@link ContextTooLarge} if they exceed `limits.maxContextTokens`. */
+/**
+ * The default policy: sends all messages, and fails with {@link ContextTooLarge} if the request exceeds `limits.maxContextTokens`. Without
+ * this limit it never fails, whatever the size of the model's context.
+ */
 export const everything: ContextPolicy = {
   prepare: ({ countTokens = roughly, instructions, limits, messages }) => {
     const limit = limits.maxContextTokens

@@ -51,7 +51,8 @@ export const profile = (options: Options): ModelProfile =>
  * **Details**
  *
  * When the provider pauses while it runs its own tools (`pause_turn`), the client sends the content back so that the provider
- * continues, at most ten times. The caller gets one response, with the usage of all these requests.
+ * continues, at most ten times. The caller gets one response, with the usage of all these requests. After an eleventh pause, the call
+ * fails with `InvalidResponse`.
  *
  * **Errors**
  *

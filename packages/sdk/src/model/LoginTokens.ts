@@ -2,10 +2,10 @@
  * Authentication with a login instead of a key: an access token that is renewed with a refresh token, as for accounts that log in with
  * a browser.
  *
- * A refresh token can be used once; using it a second time ends the login. Only one renewal is therefore in progress at a time. Fibers
- * of one process share it. Processes exclude each other by the store's lock, and read the tokens again inside it: if another process has
- * renewed them, those are used and no request is sent. If renewed tokens cannot be written, they are used all the same, and written
- * at a later call.
+ * With most issuers a refresh token can be used once, and using it a second time ends the login. Only one renewal is therefore in progress
+ * at a time. Fibers that use one {@link make} share it. Processes exclude each other by the store's lock, and read the tokens again inside
+ * it: if another process has renewed them, those are used and no request is sent. Renewed tokens that cannot be written are used all the
+ * same, and written at a later call; they are lost if the process ends before.
  *
  * The token endpoint and the client id are configuration: Fermata has no client id of its own.
  *
@@ -83,11 +83,12 @@ const shape = shapeOf<Options>({
  *
  * Throws `OptionsInvalid` for an unknown option or a value of the wrong type. Model calls fail with a `ModelError`:
  *
- * - `LoginRequired`: there is no login, the issuer refuses the refresh token, or another account has logged in meanwhile. A refused
- *   refresh token is not sent again. Repeat the call after a new login.
+ * - `LoginRequired`: there is no login, no refresh token or a refused one, or another account has logged in meanwhile. A refused refresh
+ *   token is not sent again. Repeat the call after a new login.
  * - `ConnectionLost`, `ProviderFault`, `InvalidResponse`: the issuer cannot be reached, fails, or returns no token. The client retries
- *   if `isRetryable` is `true`, as after any other error of a model call.
- * - An error of the store.
+ *   if `isRetryable` is `true`, as after any other error of a model call. Until the access token expires or the provider refuses it, a
+ *   retryable error of this kind does not fail the call.
+ * - An error of the store, unless the access token need not be renewed yet.
  *
  * @category constructors
  * @since 0.1.0

@@ -97,8 +97,8 @@ export interface AnswerOptions {
  *
  * **Details**
  *
- * Tool calls are emitted at the end. If the response was cut off by its token limit, filtered, or ended with an error, no call is
- * emitted.
+ * Tool calls are emitted by `close`, at the end of the response. If the response was cut off by its token limit, filtered, or ended with an
+ * error, no call is emitted; a response that was cut off with calls fails with `InvalidResponse`.
  *
  * @category constructors
  * @since 0.1.0
@@ -238,7 +238,7 @@ export const callIds = (messages: ReadonlyArray<Message>, length?: number): Read
 /** Returns a tool's name in a form that every provider accepts. A history may contain names that a model made up. */
 export const toolName = (name: string): string => wireName(name)
 
-/** Returns the arguments of a call of the history as an object. Text that is not a JSON object becomes `{ malformed: text }`. */
+/** Returns the arguments of a call of the history as an object: `{}` for none, `{ malformed: text }` for text that is not a JSON object. */
 export const argumentsOf: (text: string) => unknown = argumentsValue
 
 /** Details of a provider's error, for {@link errorOf}. */

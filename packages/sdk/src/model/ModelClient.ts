@@ -2,7 +2,8 @@
  * The port to a model.
  *
  * A client turns one {@link ModelRequest} into one response, streamed or complete. It retries by itself, but only before it has emitted
- * the first part. Interrupting the stream closes the connection. A client never runs a tool.
+ * the first part: a run does not retry, except by a complete call after a failed stream. Interrupting a call closes the connection. A
+ * client never runs a tool.
  *
  * @since 0.1.0
  */
@@ -47,7 +48,7 @@ export class ModelClient extends Context.Service<
  * **Details**
  *
  * Each run of the stream calls `open`. If the iterable throws, the stream fails with the error that `onError` returns. When the stream is
- * interrupted, it calls the iterator's `return`, and waits for it unless a call of `next` is pending.
+ * interrupted or not read to its end, it calls the iterator's `return`, and waits for it unless a call of `next` is pending.
  *
  * **Example** (Answering from an async generator)
  *

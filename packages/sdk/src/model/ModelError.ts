@@ -9,7 +9,7 @@ import { ModelUsage } from "../domain/Usage.ts"
 
 const described = { description: Schema.String }
 
-/** The provider limits the rate of requests. `retryAfterMs` is the wait that it asks for. */
+/** The provider limits the rate of requests. `retryAfterMs` is the wait that it asks for, if it does. */
 export class RateLimited extends Schema.TaggedError<RateLimited>()("RateLimited", {
   ...described,
   retryAfterMs: Schema.optionalKey(Schema.Finite)
@@ -17,7 +17,7 @@ export class RateLimited extends Schema.TaggedError<RateLimited>()("RateLimited"
   readonly isRetryable = true
 }
 
-/** The provider has a fault or is overloaded. `retryAfterMs` is the wait that it asks for. */
+/** The provider has a fault or is overloaded. `retryAfterMs` is the wait that it asks for, if it does. */
 export class ProviderFault extends Schema.TaggedError<ProviderFault>()("ProviderFault", {
   ...described,
   retryAfterMs: Schema.optionalKey(Schema.Finite)
@@ -103,7 +103,8 @@ export type Reason = typeof Reason.Type
  *
  * **Details**
  *
- * `isRetryable` states if a retry can help. The clients of this SDK fail only after their own retries.
+ * `isRetryable` states if a retry can help. The clients of this SDK fail with such an error only after their own retries, or after they
+ * have emitted a part of the response.
  */
 export class ModelError extends Schema.TaggedError<ModelError>()("ModelError", {
   reason: Reason,

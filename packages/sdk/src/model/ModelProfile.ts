@@ -22,7 +22,7 @@ export interface Auth {
     readonly forced: boolean
     readonly given?: Readonly<Record<string, Redacted.Redacted<string>>>
   }) => Effect.Effect<Readonly<Record<string, Redacted.Redacted<string>>>, ModelError>
-  /** If `true`, a request that fails with 401 is sent once more, with new headers. */
+  /** If `true`, a request that fails with 401 is sent once more, with new headers; a second 401 fails with `LoginRequired`. */
   readonly canRefresh: boolean
 }
 
@@ -80,14 +80,17 @@ export interface Compatibility {
 export interface RetryOptions {
   /** Attempts after the first. Default: 4. */
   readonly times?: number
-  /** The upper bound of the first wait, doubled for each further one. Each wait is random below its bound. Default: 1 second. */
+  /**
+   * The upper bound of the first wait, doubled for each further one. Each wait is random below its bound, unless the provider asks for a
+   * wait: then it is that long, plus up to 10 %. Default: 1 second.
+   */
   readonly base?: Duration.Input
-  /** The upper bound of every wait. If the provider asks for a longer one, the call fails, and the error states it. Default: 60 seconds. */
+  /** The highest bound of a wait. If the provider asks for a longer wait, the call fails, and the error states it. Default: 60 seconds. */
   readonly cap?: Duration.Input
 }
 
 /**
- * Time limits of a request. A request that exceeds one fails with `TimedOut`.
+ * Time limits of each attempt at a request. An attempt that exceeds one fails with `TimedOut`, and may be retried.
  *
  * **Gotchas**
  *
@@ -127,7 +130,7 @@ export interface ModelProfile {
   readonly maxOutputTokens?: number
   readonly prices?: Prices
   readonly compatibility?: Compatibility
-  /** Default settings. Those of a request override them. */
+  /** Default settings. A request's settings override them field by field, and so do the fields of its `extra`. */
   readonly settings?: ModelSettings
   readonly retry?: RetryOptions
   readonly timeouts?: Timeouts

@@ -2,8 +2,9 @@
  * A model client that selects another client by the request's profile, and can fall back to others.
  *
  * Each request is routed by itself, so that a run continues with another model when its agent or its caller selects another profile. The
- * router falls back only before it has emitted a part, and only if another model can help: when a provider is overloaded, unreachable,
- * out of quota or refuses the key, but not when it refuses the request.
+ * router falls back only before it has emitted a part, and only if another model can help: when the provider limits the rate, has a fault,
+ * cannot be reached, is too slow, returns an invalid response, is out of quota or refuses the key. It does not when the provider refuses
+ * the request, the request exceeds the context, the model cannot stream, or a login is required.
  *
  * @since 0.1.0
  */
@@ -25,7 +26,7 @@ export interface RouterOptions {
   readonly clients: Readonly<Record<string, Client>>
   /** The profile for requests without one. Default: the first of `clients`. */
   readonly default?: string
-  /** For each profile, the profiles to try in this order if it fails. */
+  /** For each profile, the profiles to try in this order if it fails. Only the list of the requested profile counts. */
   readonly fallbacks?: Readonly<Record<string, ReadonlyArray<string>>>
   /** Called when a profile failed, before the next one is tried. */
   readonly onFallback?: (fallback: {

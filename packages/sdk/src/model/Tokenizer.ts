@@ -2,8 +2,9 @@
  * Counts the tokens of a request before it is sent.
  *
  * The count is an estimate: providers wrap messages and tools in text of their own, and each model has its own tokenizer. A count starts
- * from the last usage that a provider reported for the same history, if there is one, and estimates only what was added since. Keep 10 to
- * 20 % of a context free all the same. Counts of messages are cached, so that a long history is counted once.
+ * from the last usage that a provider reported in this process for the same history, instructions and tools, if there is one, and estimates
+ * only what was added since. Keep 10 to 20 % of a context free all the same. Counts of messages are cached, so that a long history is
+ * counted once.
  *
  * @since 0.1.0
  */

@@ -7,8 +7,9 @@
  * The model reads a server's descriptions and results in any case: use only servers that you trust with everything that the agent may do.
  *
  * This module has its own entry point, `@fermata/sdk/mcp`. It uses Effect's MCP client, which connects to a process or over HTTP, and
- * supports neither login nor requests of the server to the user. After a lost connection, the next call starts the server again or
- * reconnects. Calls that were in flight fail, and their error says that they may have taken effect.
+ * supports neither login nor requests of the server to the user. If {@link fromProcess} or {@link fromUrl} lose a connection, the next call
+ * starts the server again or reconnects, at most five times a minute, and fails if the server does not list the tool as before. Calls that
+ * were in flight fail, and their error says that they may have taken effect.
  *
  * @since 0.1.0
  */
@@ -87,9 +88,9 @@ export interface ConnectOptions {
  *
  * **Details**
  *
- * A tool whose name a model would refuse is shown under a similar name, which is the same at every listing, and called under its own. A
- * tool whose name another tool of the agent has, or a function of the SDK such as `delegate`, is shown with its server's name in front. A
- * tool that cannot be shown to a model is omitted, and a warning in the log names it with the reason.
+ * A tool whose name a model would refuse is shown under a similar name, which does not depend on the order of the listing, and called under
+ * its own. A tool whose name another tool of the agent has, or a function of the SDK such as `delegate`, is shown with its server's name in
+ * front. A tool that cannot be shown to a model is omitted, and a warning in the log names it with the reason.
  *
  * An approval or a grant is bound to the server's name and to the server's name for the tool, not to the shown name. If a later listing
  * gives the shown name to another tool, the call needs a new approval.

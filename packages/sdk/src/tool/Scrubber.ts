@@ -3,7 +3,8 @@
  * all other texts that a run writes: prompts, responses, arguments, decisions and reasons.
  *
  * A secret is removed before the first write, and the run does not keep it either: a tool whose arguments contained a secret receives
- * the scrubbed arguments. Do not pass secrets to tools through the conversation.
+ * the scrubbed arguments. Do not pass secrets to tools through the conversation. The bytes of files and the providers' payloads are not
+ * scrubbed, nor are the deltas of a response, which subscribers receive as the model sends them.
  *
  * The default scrubber removes only texts that can be nothing but a credential. A scrubber that also removed hashes and ids would destroy
  * an agent's work. To remove other secrets, pass their values to {@link make}.
@@ -23,7 +24,7 @@ import { problemOf } from "../domain/OptionsInvalid.ts"
  * @since 0.1.0
  */
 export interface Scrubber {
-  /** Removes secrets and host paths from a tool's results, failures and output. */
+  /** Removes secrets and host paths from a tool's results, failures, progress, output and previews. */
   readonly scrub: (text: string) => string
   /** Removes only secrets, from all other texts of a run. Default: `scrub`. */
   readonly redact?: (text: string) => string
@@ -33,7 +34,7 @@ export interface Scrubber {
 export interface ScrubberOptions {
   /** Secrets to remove by value, also as JSON, base64 and URL-encoded. Values under 6 characters are ignored. */
   readonly secrets?: Iterable<string | Redacted.Redacted<string>>
-  /** Path prefixes, each with its replacement, such as a home directory and `~`. */
+  /** Texts to replace in the output of tools, such as a home directory by `~`, wherever they occur. A path of one character is ignored. */
   readonly paths?: ReadonlyArray<{ readonly path: string; readonly show: string }>
 }
 

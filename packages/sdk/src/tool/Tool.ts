@@ -1,10 +1,10 @@
 /**
  * Definitions of the tools that an agent can call.
  *
- * A tool is a name, a schema for its arguments and a handler. It declares its effect (`safety`) and whether its calls need approval;
- * by default it is `sideEffecting`, and each call needs approval. The handler receives decoded arguments and is never called to
- * rebuild the state of a run. A started body is repeated only if the tool is `readOnly` or `idempotent`, if its `reconcile` reports that
- * the call did not happen, or by a `retry` decision.
+ * A tool is a name, a schema for its arguments and a handler. It declares its effect (`safety`) and whether its calls need approval; by
+ * default it is `sideEffecting`, and the calls of every tool that is not `readOnly` need approval. The handler receives decoded arguments
+ * and is never called to rebuild the state of a run. A started body is repeated only if the tool is `readOnly` or `idempotent`, if its
+ * `reconcile` reports that the call did not happen, or by a `retry` decision.
  *
  * @since 0.1.0
  */

@@ -12,11 +12,11 @@ export interface ToolContext {
   readonly callId: ToolCallId
   /** The names of the agents from the root to the agent that made the call. */
   readonly agentPath: ReadonlyArray<string>
-  /** The number of this attempt, from 1. Above 1 when the call is repeated after a crash or by a `retry` decision. */
+  /** The number of this attempt, from 1: above 1 after a crash or a `retry` decision. The tries of a `retry` schedule share one number. */
   readonly attempt: number
   /** A key that all attempts of this call share and no other call has. Pass it to the external service. */
   readonly idempotencyKey: string
-  /** Aborted when the call is cancelled or times out, before the handler's effect is interrupted. */
+  /** Aborted when the call is cancelled or times out, or the process suspends the run, before the handler's effect is interrupted. */
   readonly signal: AbortSignal
   /** Publishes a progress message to the run's subscribers. It is not stored, and is dropped after the end of the call. */
   readonly progress: (message: string) => void

@@ -37,7 +37,7 @@ export type StreamItem<Result = unknown> =
 
 /** Options of a tool's approval requests. */
 export interface ApprovalOptions {
-  /** How long a request waits for a decision. Default: without a limit. */
+  /** How long an approval request waits for a decision. Default: without a limit. */
   readonly expiresIn?: Duration.Input
   /** The effect of the expiry: `deny` denies the call, `stay` keeps the request open. Default: `deny`. */
   readonly onExpiry?: "deny" | "stay"
@@ -73,13 +73,17 @@ export interface ToolOptions<A, Out, R = never> {
   /** The effect of a call. Default: `sideEffecting`. */
   readonly safety?: Safety
   /**
-   * Whether a call needs approval. Default: only if the tool is not `readOnly`. A function that fails counts as `true`. This callback
-   * has the same timeout as the body, and so has each of `risk`, `preview` and `reconcile`.
+   * Whether a call needs approval; the approval policy determines what happens then. Default: only if the tool is not `readOnly`. A
+   * function that fails or does not return `false` counts as `true`. This callback has the same timeout as the body, and so has each of
+   * `risk`, `preview` and `reconcile`.
    */
   readonly needsApproval?: boolean | ((args: A, context: ApprovalContext) => Awaitable<boolean, R>)
   /** Whether the tool has the same effect once or repeatedly under one idempotency key. Default: `false`. */
   readonly idempotent?: boolean
-  /** Determines the outcome of a started call whose outcome is not recorded. If it is missing or fails, an `inDoubt` request is opened. */
+  /**
+   * Determines the outcome of a started call whose outcome is not recorded. A `readOnly` or `idempotent` tool is not asked: its body runs
+   * again. If this callback is missing or fails, or the tool has changed since, an `inDoubt` request is opened.
+   */
   readonly reconcile?: (idempotencyKey: string, args: A) => Awaitable<Reconciled, R>
   /** The timeout of the body, or of each of its tries with `retry`. Default: the run's `toolTimeoutMs`. */
   readonly timeout?: Duration.Input
@@ -94,7 +98,7 @@ export interface ToolOptions<A, Out, R = never> {
   readonly aliases?: ReadonlyArray<string>
   /**
    * Identifies the tool in addition to its name: an approval or a grant for one identity never covers a call of another. Use it for tools
-   * that are named outside the program, such as those of an MCP server. Default: only the name identifies the tool.
+   * that are named outside the program, such as those of an MCP server. Default: none.
    */
   readonly identity?: string
   /**

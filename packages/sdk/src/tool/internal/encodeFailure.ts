@@ -7,7 +7,7 @@ import { ToolFailure } from "../ToolError.ts"
 import type { ToolOptions } from "../ToolOptions.ts"
 
 /**
- * Encodes an error as JSON, with the tool's `failure` schema or else with the error's own if it is a `Schema.TaggedError`. Returns
+ * Encodes an error as JSON, with the tool's `failure` schema or else with the schema that is the error's own class. Returns
  * `undefined` if there is no schema, if the error does not match it, and for a `ToolFailure`, whose message has all its data.
  */
 export const encodeFailure = (

@@ -13,7 +13,7 @@ type Origin = "own" | "foreign"
 
 /**
  * Converts a JSON Schema to a data schema. The model receives the keywords that providers accept; `words` describes the rest. Arguments
- * are checked as far as Effect supports the schema, and the server checks them again. Patterns are not matched, since a foreign regular
+ * are checked as far as Effect supports the schema; the rest is up to the server. Patterns are not matched, since a foreign regular
  * expression may take exponential time. A schema of the program itself is checked in full; the function throws if Effect does not support
  * it.
  */
