@@ -2,7 +2,7 @@
  * Hooks: callbacks that observe the runs of a runtime, for metrics, logs and progress.
  *
  * {@link observe} derives the calls of hooks from the updates of a run. No hook is called for the parts of a streamed response, or for the
- * progress and output of a tool. A failing hook does not fail the run; the failure is logged.
+ * progress and output of a tool. A failing hook does not fail the run; the first failure of each hook in a drive is logged.
  *
  * @since 0.1.0
  */

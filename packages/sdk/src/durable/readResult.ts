@@ -42,7 +42,7 @@ export type StoredResult<Output = unknown> = RunResult<Output> | Running
 
 /** Options of {@link readResult}. */
 export interface ReadResultOptions<Output = unknown> {
-  /** The program's runtimes, with whose definitions the output is decoded. Without the run's agent, it is the stored JSON value. */
+  /** The program's runtimes, with whose definitions the output is decoded. Without the run's agent, `output` is the stored JSON value. */
   readonly runtimes?: ReadonlyArray<Runtime>
   /** The agent with which the run was started, which types the output. */
   readonly agent?: string | Agent.Agent<any, Output>

@@ -50,7 +50,8 @@ export interface Recovered {
 }
 
 /**
- * Drives the ready runs of these agents once, each until it is held, has ended or is suspended, and returns the outcomes.
+ * Drives the ready runs of these agents once, up to `limit` (default: 100), each until it is held, has ended or is suspended, and returns
+ * the outcomes.
  *
  * **When to use**
  *
@@ -58,9 +59,9 @@ export interface Recovered {
  *
  * **Details**
  *
- * After a process died in the middle of a run, its read-only and idempotent calls are repeated. For any other call that was started,
- * the tool's `reconcile` determines the outcome; without one, an `inDoubt` request is opened. A run that another process claims
- * meanwhile is left to that process.
+ * If a process died in the middle of a run, the calls that it had started and that are read-only or idempotent are repeated. For any other
+ * started call, the tool's `reconcile` determines the outcome; without one, an `inDoubt` request is opened. A run that another process
+ * claims meanwhile is left to that process.
  *
  * **Errors**
  *

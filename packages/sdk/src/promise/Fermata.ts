@@ -152,7 +152,10 @@ export interface Fermata extends AsyncDisposable {
   ) => Promise<RunResult<Output>>
   /** Returns the rewind points of a run, from which it can be forked, oldest first. */
   readonly rewindPoints: (runId: string) => Promise<ReadonlyArray<RewindPoint>>
-  /** Lists the open requests of all runs of the store, oldest first. A page has 100 unless `limit` is given, and starts behind `after`. */
+  /**
+   * Lists the open requests of all runs of the store, oldest first. A page has 100 unless `limit` is given (at most 1,000), and starts
+   * behind `after`. Requests that cannot be read are left out; see `damagedRuns`.
+   */
   readonly pending: (filter?: PlainIds<PendingFilter>) => Promise<ReadonlyArray<PendingRequest>>
   /** Takes the decision on a request; the first one counts. Pass the request itself to bind an approval to the arguments that it showed. */
   readonly decide: (
@@ -171,7 +174,10 @@ export interface Fermata extends AsyncDisposable {
    * `omitted`.
    */
   readonly events: (runId: string, options?: EventsOptions) => AsyncIterable<RunUpdate>
-  /** Drives every ready run once, such as runs that are orphaned or were decided, and runs with an expired request. */
+  /**
+   * Drives the ready runs once, up to `limit` (default: 100), such as runs that are orphaned or were decided, and runs with an expired
+   * request.
+   */
   readonly recover: (options?: RecoverOptions) => Promise<ReadonlyArray<Recovered>>
   /**
    * Runs a worker, which drives runs as soon as they are ready, until the signal is aborted or the Fermata is closed. The worker then
@@ -183,19 +189,22 @@ export interface Fermata extends AsyncDisposable {
   /** Cancels a run, regardless of the process that drives it. A sub-agent's run is cancelled with the runs under it, and not its root. */
   readonly cancel: (runId: string, reason?: string) => Promise<void>
   /**
-   * Lists the heads of the store's runs, newest first. A page has 100 unless `limit` is given, and starts behind the run `after`. Heads
-   * that cannot be read are left out, with a warning in the log; see `damagedRuns`.
+   * Lists the heads of the store's runs, newest first. A page has 100 unless `limit` is given (at most 1,000), and starts behind the run
+   * `after`. Heads that cannot be read are left out, with a warning in the log; see `damagedRuns`.
    */
   readonly runs: (filter?: PlainIds<ListFilter>) => Promise<ReadonlyArray<RunHead>>
-  /** Lists the entries that `runs`, `pending` and `grants` leave out because they cannot be read, with what to do about each. Reads all runs. */
+  /**
+   * Lists the entries that `runs`, `pending` and `grants` leave out because they cannot be read, at most 1,000, with what to do about each.
+   * Reads all runs.
+   */
   readonly damagedRuns: () => Promise<ReadonlyArray<DamagedRun>>
   /** Loads the complete state of a run. */
   readonly state: (runId: string) => Promise<RunState>
   /** Reports what has changed in this program since the run was stored, and which changes prevent it from being resumed. */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
   /**
-   * Lists the grants of the store, oldest first, including revoked ones. A page has 100 unless `limit` is given, and starts behind the
-   * grant `after`. Grants that cannot be read are left out; see `damagedRuns`.
+   * Lists the grants of the store, oldest first, including revoked ones. A page has 100 unless `limit` is given (at most 1,000), and starts
+   * behind the grant `after`. Grants that cannot be read are left out; see `damagedRuns`.
    */
   readonly grants: (filter?: PlainIds<GrantFilter>) => Promise<ReadonlyArray<StoredGrant>>
   /**
