@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import { homedir } from "node:os"
-import { Fermata, type RunStore, type RunStoreError, Scrubber } from "@fermata/sdk"
+import { Fermata, type RunStore, type RunStoreError, Scrubber, Storeless } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqliteStore from "./SqliteStore.ts"
@@ -19,8 +19,15 @@ export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "stor
   readonly store?: string | Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
 }
 
+/** Options of `createFermata` for a Fermata without a store. */
+export interface CreateStorelessOptions extends Storeless.StorelessOptions {
+  /** Keeps nothing: runs are in the memory of the process, and the program keeps the states of held runs. */
+  readonly store: false
+}
+
 /**
- * Makes a Fermata. Declare it with `await using`, or close it when the program no longer needs it.
+ * Makes a Fermata. Declare it with `await using`, or close it when the program no longer needs it. With `store: false`, it has only the
+ * methods that need no store; see `Storeless`.
  *
  * **Example** (A run that is held)
  *
@@ -43,7 +50,10 @@ export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "stor
  * @category constructors
  * @since 0.1.0
  */
-export const createFermata = async (options: CreateFermataOptions): Promise<Fermata.Fermata> => {
+export const createFermata: {
+  (options: CreateStorelessOptions): Promise<Storeless.Storeless>
+  (options: CreateFermataOptions): Promise<Fermata.Fermata>
+} = async (options: CreateFermataOptions | CreateStorelessOptions): Promise<any> => {
   // Refused as it was given.
   if (typeof options !== "object" || options === null) return Fermata.make(options)
   const {
@@ -51,6 +61,7 @@ export const createFermata = async (options: CreateFermataOptions): Promise<Ferm
     store = "fermata.db",
     ...rest
   } = options
+  if (store === false) return Storeless.make({ ...rest, scrubber })
   return Fermata.make({ ...rest, scrubber, store: typeof store === "string" ? layerOf(store) : store })
 }
 

@@ -35,6 +35,7 @@ import { revokeGrant } from "../durable/revokeGrant.ts"
 import { runPromptStored } from "../durable/runPromptStored.ts"
 import { sendMessage, type SendOptions } from "../durable/sendMessage.ts"
 import type { RecoverOptions } from "../durable/storedInput.ts"
+import type { Restored } from "../run/captureState.ts"
 import type { ResumeReport } from "../run/checkResume.ts"
 import type { Prompt } from "../run/Mail.ts"
 import type { RunResult } from "../run/RunResult.ts"
@@ -45,12 +46,14 @@ import type { GrantFilter, StoredGrant } from "../store/StoredGrant.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { makeBackground } from "./internal/background.ts"
 import { bindAgents, requireDistinct } from "./internal/bindAgents.ts"
+import { makeCapturing } from "./internal/capturing.ts"
 import { makeWatch } from "./internal/events.ts"
 import { continueOf, forkOf, startOf } from "./internal/inputs.ts"
 import type {
+  AttachOptions,
+  BackgroundOptions,
   DecideOptions,
   DecisionOn,
-  ConductorDispatchOptions,
   EventsOptions,
   FermataChange,
   FermataOptions,
@@ -101,13 +104,16 @@ export interface Fermata extends AsyncDisposable {
   readonly dispatch: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
-    options?: PromptOptions & Pick<ConductorDispatchOptions, "name">
+    options?: BackgroundOptions
   ) => Promise<RunHandle<Output>>
   /**
    * Creates a handle for a stored run by its id, for example after a restart or in another process. Accepts a sub-agent's run, too. An
    * `agent` types the output.
    */
-  readonly attach: <Output = unknown>(runId: string, options?: OfAgent<Output>) => Promise<RunHandle<Output>>
+  readonly attach: <Output = unknown>(
+    runId: string,
+    options?: AttachOptions<Output>
+  ) => Promise<RunHandle<Output>>
   /**
    * Makes a conductor, which runs many prompts under one concurrency limit, one budget and one inbox. Dispose of it after use; closing the
    * Fermata does so, too.
@@ -198,6 +204,16 @@ export interface Fermata extends AsyncDisposable {
    * Reads all runs.
    */
   readonly damagedRuns: () => Promise<ReadonlyArray<DamagedRun>>
+  /**
+   * Returns the state of a run with the profile, mode and model profile of its agent as one text, with which another process can configure
+   * its agent as it is now. The text is not signed: keep it where only trusted programs can write.
+   */
+  readonly captureState: (runId: string) => Promise<string>
+  /**
+   * Reads a text of `captureState`, and gives the agent the profile, mode and model profile in it. Resolves to the state and what prevents
+   * resuming it. The run itself is resumed from the store, with `resume`.
+   */
+  readonly restoreState: (capture: string) => Promise<Restored>
   /** Loads the complete state of a run. */
   readonly state: (runId: string) => Promise<RunState>
   /** Reports what has changed in this program since the run was stored, and which changes prevent it from being resumed. */
@@ -283,7 +299,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const watching = makeWatch({ store, fork: Effect.runForkWith(context), closed: suspension.soon })
   const work = makeWork({ managed, runtimes, suspension, drainTimeout, publish: watching.publish })
   const { run, runOptions } = work
-  const background = makeBackground({ ...work, agents, by, drainTimeout })
+  const background = makeBackground({ ...work, agents, by, drainTimeout, isStored: true })
+  const capturing = makeCapturing({ agents, run })
   const reading = makeReading({ run, agents })
   const agentOf = async (runId: string) => (await run(store.head(runId as RunId))).agent
 
@@ -298,6 +315,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     attach: background.attach,
     conductor: background.conductor,
+    captureState: async (runId) => capturing.capture(await run(loadState(runId as RunId))),
+    restoreState: async (text) => capturing.restore(text),
     reconfigure: makeReconfigure({ agents, options: runtimeOptions, scope: managed.scope, run }),
     resume: async <Output>(runId: string, given: ResumeOptions<Output> = {}) => {
       requireKnown("resume", given, resumeShape)
@@ -308,7 +327,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       return run(
         runPromptStored<Output>(
           agents.of(agent as string | Agent<never, Output>),
-          continueOf(runId, given),
+          continueOf(runId, given, by),
           runOptions(given)
         )
       )

@@ -1,9 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type { RuntimeHooks } from "../../src/agent/RuntimeHooks.ts"
+import { ProviderFault } from "../../src/model/ModelError.ts"
 import { approve } from "../../src/promise/decisions.ts"
 import { agent, tool } from "../../src/promise/define.ts"
 import * as Fermata from "../../src/promise/Fermata.ts"
+import * as Storeless from "../../src/promise/Storeless.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 
@@ -177,4 +179,36 @@ describe("createFermata", () => {
       assert.include(error.message, named)
     })
   }
+})
+
+describe("a background run", () => {
+  const agents = [agent("coder")]
+  const failing = () =>
+    ScriptedModel.make([{ error: new ProviderFault({ description: "busy" }) }, "done"]).client
+  const restart = { times: 1, backoff: 0 }
+
+  it("is resumed after a retryable failure, as often as its `restart` says", async () => {
+    await using stored = await Fermata.make({ agents, model: failing(), store: layerMemory })
+    await using storeless = await Storeless.make({ agents, model: failing() })
+    for (const fermata of [stored, storeless]) {
+      const handle = await fermata.dispatch("coder", "go", { restart })
+      assert.strictEqual((await handle.done()).status, "completed")
+    }
+  })
+
+  it("is resumed by an attached handle with a `restart`", async () => {
+    await using fermata = await Fermata.make({ agents, model: failing(), store: layerMemory })
+    const { runId } = await fermata.runPrompt("coder", "go")
+    const handle = await fermata.attach(runId, { restart })
+    assert.strictEqual((await handle.done()).status, "completed")
+  })
+
+  it('is cancelled when the Fermata is closed, with `onClose: "cancel"`', async () => {
+    const { made } = open({}, () => ({ calls: [{ tool: "edit" }] }))
+    const fermata = await made
+    const handle = await fermata.dispatch("coder", "go", { onClose: "cancel" })
+    await handle.wait()
+    await fermata.close()
+    assert.strictEqual(handle.status, "cancelled")
+  })
 })

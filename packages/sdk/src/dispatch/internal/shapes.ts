@@ -22,7 +22,7 @@ import type {
   StoredDispatchOptions
 } from "../dispatchOptions.ts"
 
-const restart: Shape = demanded({
+export const restart: Shape = demanded({
   keys: {
     times: atLeastZero,
     backoff: duration,

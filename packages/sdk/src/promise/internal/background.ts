@@ -8,11 +8,14 @@ import * as Scope from "effect/Scope"
 import { checkOptions } from "../../agent/internal/soundOptions.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import type { AgentHandle } from "../../dispatch/AgentHandle.ts"
 import * as Conductor from "../../dispatch/Conductor.ts"
+import { dispatchPrompt } from "../../dispatch/dispatchPrompt.ts"
 import { attach, dispatchPromptStored } from "../../dispatch/dispatchPromptStored.ts"
 import { DrainTimeout } from "../../dispatch/internal/HandleGroup.ts"
 import { conductorShape } from "../../dispatch/internal/shapes.ts"
 import type { RunId } from "../../domain/Id.ts"
+import { withoutUndefined } from "../../domain/internal/untyped.ts"
 import type { StoredRunOptions } from "../../durable/storedInput.ts"
 import type { Prompt } from "../../run/Mail.ts"
 import type { RunStore } from "../../store/RunStore.ts"
@@ -26,13 +29,15 @@ import {
 } from "../RunHandle.ts"
 import type { Agents } from "./bindAgents.ts"
 import { startOf } from "./inputs.ts"
-import type { ConductorDispatchOptions, OfAgent, PromptOptions } from "./options.ts"
-import { conductedShape, ofAgentShape, requireKnown } from "./shapes.ts"
+import type { AttachOptions, BackgroundOptions, PromptOptions } from "./options.ts"
+import { attachShape, conductedShape, requireKnown } from "./shapes.ts"
 
 /** The parts of a Fermata that background runs need. */
 interface Owned extends Owner {
   readonly run: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Promise<A>
   readonly drainTimeout: Duration.Input
+  /** Whether the runs are stored. */
+  readonly isStored: boolean
   readonly agents: Agents
   readonly runOptions: (given: PromptOptions) => Required<Pick<StoredRunOptions, "cancellation" | "onUpdate">>
   readonly publishing: () => (update: RunUpdate) => void
@@ -40,7 +45,7 @@ interface Owned extends Owner {
 
 /** Makes the methods for background runs, and the function that suspends these. */
 export const makeBackground = (owner: Owned) => {
-  const { agents, drainTimeout, publishing, run, runOptions } = owner
+  const { agents, drainTimeout, isStored, publishing, run, runOptions } = owner
   const scope = Scope.makeUnsafe()
   const inScope = <A, E, R>(effect: Effect.Effect<A, E, R | Scope.Scope>, of: Scope.Scope = scope) =>
     Effect.provideService(Effect.provideService(effect, Scope.Scope, of), DrainTimeout, drainTimeout)
@@ -49,14 +54,20 @@ export const makeBackground = (owner: Owned) => {
   const dispatch = async <Output>(
     runtime: Runtime<Output>,
     prompt: Prompt,
-    given: PromptOptions & Pick<ConductorDispatchOptions, "name"> = {}
+    given: BackgroundOptions = {}
   ): Promise<RunHandle<Output>> => {
     const { cancellation, onUpdate } = runOptions(given)
-    const options = { cancellation, onUpdate, ...named(given.name) }
-    return fromHandle(
-      await run(inScope(dispatchPromptStored(runtime, startOf(prompt, given), options))),
-      owner
-    )
+    const options = {
+      cancellation,
+      onUpdate,
+      ...named(given.name),
+      ...withoutUndefined({ restart: given.restart })
+    }
+    const input = startOf(prompt, given)
+    const dispatching: Effect.Effect<AgentHandle<Output, unknown>, unknown, RunStore | Scope.Scope> = isStored
+      ? dispatchPromptStored(runtime, input, { ...options, ...withoutUndefined({ onClose: given.onClose }) })
+      : dispatchPrompt(runtime, input, options)
+    return fromHandle(await run(inScope(dispatching)), owner)
   }
 
   const conductor = async (given?: Conductor.ConductorOptions): Promise<RunConductor> => {
@@ -69,12 +80,9 @@ export const makeBackground = (owner: Owned) => {
     const start: RunConductor["dispatch"] = async (agent, prompt, options = {}) => {
       requireKnown("dispatch", options, conductedShape)
       const { name, ...given } = options
-      const handle = await run(
-        made.dispatchStored(agents.of(agent), startOf(prompt, given), {
-          onUpdate: publishing(),
-          ...named(name)
-        })
-      )
+      const start = isStored ? made.dispatchStored : made.dispatch
+      const watch = { onUpdate: publishing(), ...named(name) }
+      const handle = await run(start(agents.of(agent), startOf(prompt, given), watch))
       return fromHandle(handle, owner)
     }
     const close = () => runWhileClosing(Scope.close(own, Exit.void))
@@ -83,9 +91,14 @@ export const makeBackground = (owner: Owned) => {
 
   return {
     dispatch,
-    attach: async <Output>(runId: string, given: OfAgent<Output> = {}): Promise<RunHandle<Output>> => {
-      requireKnown("attach", given, ofAgentShape)
-      const options = { ...agents.given(given), onUpdate: publishing() }
+    attach: async <Output>(runId: string, given: AttachOptions<Output> = {}): Promise<RunHandle<Output>> => {
+      requireKnown("attach", given, attachShape)
+      const { onClose, restart } = given
+      const options = {
+        ...agents.given(given),
+        ...withoutUndefined({ onClose, restart }),
+        onUpdate: publishing()
+      }
       return fromHandle(await run(inScope(attach(agents.all, runId as RunId, options))), owner)
     },
     conductor,

@@ -9,6 +9,8 @@ import type * as Runtime from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { ContextFunction, ContextPolicy } from "../../context/ContextPolicy.ts"
 import type * as Conductor_ from "../../dispatch/Conductor.ts"
+import type { StoredDispatchOptions } from "../../dispatch/dispatchOptions.ts"
+import type { DecisionInput } from "../../domain/Decision.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type { ForkInput, StoredContinueInput, StoredStartInput } from "../../durable/storedInput.ts"
@@ -104,7 +106,9 @@ export interface ResumeOptions<Output = unknown>
   extends
     Pick<PromptOptions, "signal" | "onUpdate">,
     OfAgent<Output>,
-    Omit<StoredContinueInput, "runId" | "message" | "~allotted"> {
+    Omit<StoredContinueInput, "runId" | "message" | "decisions" | "~allotted"> {
+  /** Decisions on the run's open requests, as `decideAll` takes them, or complete. If one is refused, none is taken. */
+  readonly decisions?: ReadonlyArray<DecisionOn | DecisionInput>
   /** A message of the user. A held run receives it when its calls are settled; after a run that has ended, it starts the session's next run. */
   readonly prompt?: Prompt
 }
@@ -162,6 +166,16 @@ export interface ConductorDispatchOptions extends Pick<
   /** The name of the run, a path such as `research/eu`. A conductor's `cancel` takes it or a part from the left, such as `research`. */
   readonly name?: string
 }
+
+/** The options of `dispatch`. */
+export interface BackgroundOptions
+  extends PromptOptions, Pick<ConductorDispatchOptions, "name">, HandleOptions {}
+
+/** The options of `attach`. */
+export interface AttachOptions<Output = unknown> extends OfAgent<Output>, HandleOptions {}
+
+/** The options of a handle of a stored run. */
+type HandleOptions = Pick<StoredDispatchOptions, "restart" | "onClose">
 
 /** @deprecated Use `ConductorDispatchOptions`. */
 export type DispatchOptions = ConductorDispatchOptions

@@ -2,7 +2,9 @@
  * The options of a Fermata's methods as shapes, with which unknown keys are refused. Each shape names every key of its type.
  */
 import * as Layer from "effect/Layer"
+import * as Struct from "effect/Struct"
 import { agentKind } from "../../agent/internal/definitionOptions.ts"
+import { restart } from "../../dispatch/internal/shapes.ts"
 import {
   abortSignal,
   atLeastOne,
@@ -20,6 +22,8 @@ import { problemOf } from "../../domain/OptionsInvalid.ts"
 import { clientKind } from "../../model/internal/clientKind.ts"
 import { toolKind } from "../../tool/internal/definitionOptions.ts"
 import type {
+  AttachOptions,
+  BackgroundOptions,
   DecideOptions,
   DecisionOn,
   ConductorDispatchOptions,
@@ -98,6 +102,8 @@ export const reconfigureShape = shapeOf<FermataChange>({
   modelProfile: word
 })
 
+export const storelessShape: Shape = { keys: Struct.omit(fermataShape.keys, ["leaseTtl", "owner", "store"]) }
+
 /** Limits and a policy are checked later, by functions with errors of their own. */
 const run = {
   limits: "anything",
@@ -111,10 +117,21 @@ const prompt = { ...run, runId: "anything", sessionId: "anything", mayRepeat: fl
 
 export const promptShape = shapeOf<PromptOptions>(prompt)
 
-export const dispatchShape = shapeOf<PromptOptions & Pick<ConductorDispatchOptions, "name">>({
-  ...prompt,
-  name: string
+const handle = { restart, onClose: oneOf("suspend", "cancel", "letGo") } as const
+
+export const dispatchShape = shapeOf<BackgroundOptions>({ ...prompt, ...handle, name: string })
+
+const unstored = Struct.omit(prompt, ["mayRepeat"])
+
+export const unstoredPromptShape = shapeOf<Omit<PromptOptions, "mayRepeat">>(unstored)
+
+export const unstoredDispatchShape = shapeOf<Omit<BackgroundOptions, "mayRepeat" | "onClose">>({
+  ...unstored,
+  name: string,
+  restart
 })
+
+export const attachShape = shapeOf<AttachOptions>({ ...handle, agent: "anything" })
 
 export const conductedShape = shapeOf<ConductorDispatchOptions>({
   runId: "anything",

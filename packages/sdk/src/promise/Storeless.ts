@@ -1,0 +1,160 @@
+/**
+ * A Fermata without a store: its runs are in the memory of the process, and the caller keeps the states of held runs.
+ *
+ * A result has the run's state, which is plain JSON. `resume` continues it, in this process or in another one that has the same agents.
+ * Nothing prevents two programs from continuing the same state; only a store does. What needs a store, such as an inbox over all runs or
+ * a worker, is absent.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Result from "effect/Result"
+import * as Scope from "effect/Scope"
+import type { Agent } from "../agent/AgentDefinition.ts"
+import * as Cancellation from "../agent/Cancellation.ts"
+import { checkOptions } from "../agent/internal/soundOptions.ts"
+import type { Runtime } from "../agent/Runtime.ts"
+import type { Configuration } from "../agent/RuntimeHooks.ts"
+import type * as Conductor from "../dispatch/Conductor.ts"
+import { attribute } from "../domain/Principal.ts"
+import type { RunState } from "../domain/RunState.ts"
+import type { ModelClient } from "../model/ModelClient.ts"
+import type { Restored } from "../run/captureState.ts"
+import type { ResumeReport } from "../run/checkResume.ts"
+import type { Prompt } from "../run/Mail.ts"
+import { runPrompt } from "../run/runPrompt.ts"
+import type { RunResult } from "../run/RunResult.ts"
+import type { RunStore } from "../store/RunStore.ts"
+import { makeBackground } from "./internal/background.ts"
+import { bindAgents, requireDistinct } from "./internal/bindAgents.ts"
+import { makeCapturing, runtimeOf, stateOf } from "./internal/capturing.ts"
+import { continueStateOf, startOf } from "./internal/inputs.ts"
+import type {
+  BackgroundOptions,
+  FermataChange,
+  FermataOptions,
+  PromptOptions,
+  ResumeOptions
+} from "./internal/options.ts"
+import { makeReconfigure } from "./internal/reconfiguring.ts"
+import { settingsOf } from "./internal/settings.ts"
+import {
+  requireKnown,
+  resumeShape,
+  storelessShape,
+  unstoredDispatchShape,
+  unstoredPromptShape
+} from "./internal/shapes.ts"
+import { makeWork } from "./internal/work.ts"
+import type { RunConductor, RunHandle } from "./RunHandle.ts"
+
+export { FermataClosed } from "./internal/FermataClosed.ts"
+
+/** The options of a Fermata without a store: those of a Fermata, without the ones for leases. */
+export type StorelessOptions = Omit<FermataOptions, "store" | "owner" | "leaseTtl">
+
+/**
+ * Runs agents whose runs can be held, and keeps none of them. Made by {@link make}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Storeless extends AsyncDisposable {
+  /** Runs a prompt until the run is held or has ended. `agent` is one of the agents in the options, or its name or alias. */
+  readonly runPrompt: <Output = unknown>(
+    agent: string | Agent<never, Output>,
+    prompt: Prompt,
+    options?: Omit<PromptOptions, "mayRepeat">
+  ) => Promise<RunResult<Output>>
+  /**
+   * Continues a run from its state, or from the text of its state, until it is held again or has ended. With `decisions`, its requests are
+   * decided first. With a `prompt`, a run that has ended is followed by the next run of its session. An `agent` types the output.
+   */
+  readonly resume: <Output = unknown>(
+    state: RunState | string,
+    options?: ResumeOptions<Output>
+  ) => Promise<RunResult<Output>>
+  /** Runs a prompt in the background. A held run continues when it is decided through its handle. It is cancelled when the Fermata is closed. */
+  readonly dispatch: <Output = unknown>(
+    agent: string | Agent<never, Output>,
+    prompt: Prompt,
+    options?: Omit<BackgroundOptions, "mayRepeat" | "onClose">
+  ) => Promise<RunHandle<Output>>
+  /** Makes a conductor, which runs many prompts under one concurrency limit, one budget and one inbox. */
+  readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
+  /** Reports what has changed in this program since the run started, and which changes prevent it from being continued. */
+  readonly checkResume: (state: RunState | string) => Promise<ResumeReport>
+  /** Returns a state with the profile, mode and model profile of its agent as one text; see `captureState`. */
+  readonly captureState: (state: RunState | string) => Promise<string>
+  /** Reads such a text, and gives the agent its profile, mode and model profile. Continue the state with `resume`. */
+  readonly restoreState: (capture: string) => Promise<Restored>
+  /** Changes the agents or their settings between turns; see `Fermata.reconfigure`. */
+  readonly reconfigure: (change: FermataChange) => Promise<Readonly<Record<string, Configuration>>>
+  /** Starts nothing more, lets running operations finish within `drainTimeout`, and then cancels the runs. */
+  readonly close: () => Promise<void>
+}
+
+/**
+ * Makes a Fermata without a store. `createFermata` of `@fermata/node` makes one with `store: false`.
+ *
+ * **Errors**
+ *
+ * - Those of `Fermata.make`, except the errors of a store.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = async (options: StorelessOptions): Promise<Storeless> => {
+  requireKnown("createFermata", options ?? null, storelessShape)
+  const { agents: definitions, by = "unnamed", drainTimeout = "2 seconds", ...settings } = options
+  await Effect.runPromise(checkOptions(options, { drainTimeout: "duration" }))
+  const decider = attribute(by)
+  if (Result.isFailure(decider)) throw decider.failure
+  requireDistinct(definitions)
+  const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
+  const { runtimeOptions, services } = settingsOf(settings)
+  const shared = { ...runtimeOptions, cancellation: suspension.now }
+  // Nothing here runs an effect that needs a store.
+  const managed = ManagedRuntime.make(services as Layer.Layer<ModelClient | RunStore>)
+  const agents = await managed
+    .runPromise(Scope.provide(bindAgents(definitions, shared), managed.scope))
+    .catch(async (error: unknown) => {
+      await managed.dispose()
+      throw error
+    })
+  const work = makeWork({ managed, runtimes: agents.all, suspension, drainTimeout, publish: () => {} })
+  const { run } = work
+  const background = makeBackground({ ...work, agents, by, drainTimeout, isStored: false })
+  const capturing = makeCapturing({ agents, run })
+  const runOptions = (given: Pick<PromptOptions, "signal" | "onUpdate">) => {
+    const { cancellation, onUpdate } = work.runOptions(given)
+    return { cancellation, onUpdate }
+  }
+
+  const fermata: Omit<Storeless, typeof Symbol.asyncDispose> = {
+    runPrompt: async (agent, prompt, given = {}) => {
+      requireKnown("runPrompt", given, unstoredPromptShape)
+      return run(runPrompt(agents.of(agent), startOf(prompt, given), runOptions(given)))
+    },
+    resume: async <Output>(state: RunState | string, given: ResumeOptions<Output> = {}) => {
+      requireKnown("resume", given, resumeShape)
+      const input = continueStateOf(stateOf(state), given, by)
+      const runtime = given.agent === undefined ? runtimeOf(agents, input.state) : agents.of(given.agent)
+      return run(runPrompt(runtime as Runtime<Output>, input, runOptions(given)))
+    },
+    dispatch: async (agent, prompt, given) => {
+      requireKnown("dispatch", given, unstoredDispatchShape)
+      return background.dispatch(agents.of(agent), prompt, given)
+    },
+    conductor: background.conductor,
+    checkResume: async (state) => capturing.check(state),
+    captureState: async (state) => capturing.capture(state),
+    restoreState: async (text) => capturing.restore(text),
+    reconfigure: makeReconfigure({ agents, options: shared, scope: managed.scope, run }),
+    close: () => work.close(background.close)
+  }
+
+  return { ...fermata, [Symbol.asyncDispose]: fermata.close }
+}
