@@ -5,8 +5,8 @@ import { ModelBridge, ModelError } from "@fermata/sdk/model"
 import * as Effect from "effect/Effect"
 
 /**
- * Makes a `ModelError` of a thrown value, without secrets: the values of the bridge's headers, and texts that look like keys, since the
- * model has a key of its own.
+ * Makes a `ModelError` of a thrown value, without secrets: the values of the client's `headers` are removed, and texts that look like keys,
+ * since the model has a key of its own.
  */
 export const errorsWithout =
   (secrets: ReadonlyArray<string>) =>

@@ -35,7 +35,7 @@ export interface RuntimeOptions<R, Output> extends RuntimeSettings {
    * open request holds the run.
    */
   readonly approvalCallback?: (request: Interruption) => Awaitable<DecisionInput | undefined, R>
-  /** Extensions, which add tools that use the runtime, and code that runs at its start and close. Default: none. */
+  /** Extensions, which add tools that can use the runtime, and code that runs when the runtime starts and closes. Default: none. */
   readonly extensions?: ReadonlyArray<RuntimeExtension<R>>
   /** Callbacks that observe the runs. Default: none. */
   readonly hooks?: RuntimeHooks
@@ -45,7 +45,7 @@ export interface RuntimeOptions<R, Output> extends RuntimeSettings {
 
 /** The runtime that an extension belongs to, as the argument of its functions. */
 export interface RuntimeContext {
-  /** The agent as it was defined, without the restrictions of the profile. */
+  /** The agent as it was defined, without the changes of the profile. */
   readonly agent: Any
   readonly profile: CapabilityProfile
   readonly mode: string
@@ -109,7 +109,7 @@ export interface Runtime<Output = unknown> {
   readonly kind: "local" | "remote"
   /** The options that the runtime was created with, with defaults. */
   readonly options: RuntimeOptions<unknown, Output>
-  /** The agent as it was defined, without the restrictions of the profile. */
+  /** The agent as it was defined, without the changes of the profile. */
   readonly agent: Agent<unknown, Output>
   /** The agent with the current profile and tools. May change between turns. */
   readonly bound: BoundAgent.BoundAgent

@@ -29,8 +29,9 @@ import type { Configuration } from "./RuntimeHooks.ts"
 /** The changes to a runtime. What is left out stays as it is. */
 export interface RuntimeChange<R = never> {
   /**
-   * The name of the new capability profile. The mode becomes that profile's, unless the change names one. So does the model profile, if the
-   * profile names one; otherwise it stays.
+   * The name of the new capability profile. Unless the change names a mode, the mode becomes the profile's. Unless the change names a
+   * model, the model profile becomes the profile's if it names one; otherwise a model profile that a change or an option named stays, and
+   * one that came from the earlier profile does not.
    */
   readonly profile?: string
   /**
@@ -62,8 +63,8 @@ export type ReconfigureError =
  *
  * **Details**
  *
- * Every run of the runtime uses the new configuration from its next turn on. A run keeps the policy and limits of the profile under which it
- * started. A call of a removed tool does not run: its run stays held, with `ToolUnavailable`, until the tool is available again or a
+ * Every run of the runtime uses the new configuration from its next turn on. A run keeps the policy and limits of the profile under which
+ * it started. A call of a removed tool does not run: its run stays held, with `ToolUnavailable`, until the tool is available again or a
  * decision settles the call without it, such as a denial.
  *
  * **Errors**

@@ -33,7 +33,10 @@ export type ConductorUpdate =
 export interface Drained {
   readonly runId: RunId
   readonly name: string | undefined
-  /** The status after the drain. `suspended`: the run is in the store. `error`: it was not started. `running`: it did not stop in time. */
+  /**
+   * The status after the drain. `suspended`: the run is in the store. `error`: it failed, or was not started. `running`: it did not stop in
+   * time.
+   */
   readonly status: HandleStatus
   /**
    * The state of a run without a store that was held, waited for the approval callback, or had not yet acted on a decision. It is the state

@@ -73,7 +73,7 @@ export class ConductorBudgetExceeded extends Schema.TaggedError<ConductorBudgetE
   {
     budget: SharedBudget,
     limit: Schema.Finite,
-    /** The consumption of the runs; for `cost` a lower bound. */
+    /** The consumption of the runs that have ended, for `cost` a lower bound; for `runs`, the number of dispatched runs. */
     spent: Schema.Finite,
     /** The amount that is reserved for runs that have not ended. */
     reserved: Schema.Finite

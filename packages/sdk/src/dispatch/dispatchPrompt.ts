@@ -24,8 +24,8 @@ import { dispatchShape } from "./internal/shapes.ts"
  *
  * **Details**
  *
- * The run belongs to the scope, which cancels it when it closes, even if the run is held. A held run is a value in its handle; it
- * continues when it is decided through the handle, or when a request expires.
+ * When the scope closes, the run is cancelled, even if it is held. A held run is a value in its handle; the run continues when it is
+ * decided through the handle, or when a request expires.
  *
  * **Errors**
  *

@@ -62,7 +62,7 @@ const readResultShape = shapeOf<ReadResultOptions>({ runtimes: list, agent: "any
  *
  * **Errors**
  *
- * - `OptionsInvalid` — an option is unknown; the error names the nearest one.
+ * - `OptionsInvalid` — an option is unknown or has a wrong value; for a misspelt key, the error names the nearest one.
  * - `RunNotFound` — check the id.
  * - `AgentNotFound` — the run was started with another agent than `agent`, or `runtimes` do not have it.
  * - `RunStoreError` — retry.

@@ -26,8 +26,8 @@ export interface StoredStartInput extends StartInput {
   readonly answeredBy?: string
   /**
    * Set it if the store may have lost an earlier run of this prompt with the same `runId`, because a backup older than that run was
-   * restored. Each side effect is then in doubt before its first start: the tool's `reconcile` determines the outcome, or an `inDoubt`
-   * request is opened.
+   * restored. Each call with side effects, unless it is idempotent, is then in doubt before its first start: the tool's `reconcile`
+   * determines the outcome, or an `inDoubt` request is opened.
    */
   readonly mayRepeat?: boolean
 }

@@ -73,7 +73,7 @@ export interface ToolCallNotice extends Notice {
   readonly status: "started" | ToolOutcome
   /** The number of times it was started. */
   readonly attempt: number
-  /** Milliseconds from the call's last start to its result; left out without one of them. */
+  /** Milliseconds from the call's last start to its result; left out when the call starts, and if it never started. */
   readonly ms?: number
   /**
    * The cause of the failure of its code, without secrets: an error, a defect or a rejection, with its stack. Left out if no code failed in
