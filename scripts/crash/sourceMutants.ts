@@ -268,6 +268,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/run/judgedAgain.test.ts"] }
   },
   {
+    name: "forgets an approver's edit at a retry",
+    file: "run/internal/prepareCall.ts",
+    line: "const json = edit ?? parse(call.argumentsText)",
+    broken: "const json = parse(call.argumentsText)",
+    finder: { tests: ["sdk/test/run/redeployed.test.ts"] }
+  },
+  {
     name: "starts reads under a grant before their turn",
     file: "run/steps/settle.ts",
     line: "callIds.length > toolConcurrency && mayLapse(run, callIds)",

@@ -8,12 +8,13 @@
  */
 import type * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Schema from "effect/Schema"
 import type { Decision } from "../../domain/Decision.ts"
 import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
 import { sameJson } from "../../domain/internal/json.ts"
 import { recordOf } from "../../domain/internal/released.ts"
-import type { Interruption } from "../../domain/Interruption.ts"
+import { callIdOf, type Interruption } from "../../domain/Interruption.ts"
 import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.ts"
 import { type Difference, difference, identityIn, type ToolIdentity } from "../../domain/ToolIdentity.ts"
 import { stateOf, type AgentRun } from "./AgentRun.ts"
@@ -58,10 +59,20 @@ const releaseOf = (
   return record?.decision === undefined ? undefined : { request: record.request, decision: record.decision }
 }
 
-/** Whether a call was released by an approval that edited its arguments. */
-export const isEdited = (run: AgentRun, call: ToolCall): boolean => {
-  const decision = releaseOf(run, call)?.decision
-  return decision?._tag === "approve" && decision.arguments !== undefined
+/**
+ * The arguments to which an approval edited those of a call. They are the call's arguments through every check and retry, until another
+ * approval request shows others. `undefined` if the call has none.
+ */
+export const editOf = (run: AgentRun, call: ToolCall): Schema.Json | undefined => {
+  if (call.proposed === undefined) return undefined
+  let edit: Schema.Json | undefined
+  for (const { decision, request } of stateOf(run).requests) {
+    if (callIdOf(request) !== call.id) continue
+    if (request._tag === "approval" && edit !== undefined && !sameJson(request.arguments, edit))
+      edit = undefined
+    if (decision?._tag === "approve") edit = decision.arguments ?? edit
+  }
+  return edit
 }
 
 /** Checks a call's authorization. Returns `undefined` if the run was stopped meanwhile. `value` decodes the argument of the tool's rule. */
@@ -76,8 +87,7 @@ export function* authorize(
     return changed(differenceText(run, other, call, entry))
   }
   if (release?.decision._tag === "approve") return yield* authorizeApproved(judging, release)
-  // A retry decides about the arguments that its request showed.
-  if (release !== undefined) return authorizeRetried(call, entry, release.request)
+  if (release !== undefined) return authorizeRetried(judging, release.request)
   if (call.grantId !== undefined) return authorizeGranted(judging)
   const { tool } = entry
   // No decision and no grant: the tool, its rule or a policy allowed the call.
@@ -159,10 +169,16 @@ function* authorizeApproved(
   return policyStanding(judging, true) ?? holds
 }
 
-const authorizeRetried = (call: ToolCall, { tool }: ToolEntry, request: Interruption): Standing =>
-  request._tag === "inDoubt" && !sameJson(shownOf(call), request.arguments)
-    ? changed(sentence`The stored arguments of ${tool.name} are not the ones that were asked about.`)
-    : holds
+/** A retry decides about the arguments that its request showed. They must be the approver's, if an approval edited them. */
+const authorizeRetried = ({ call, entry, run }: Judging, request: Interruption): Standing => {
+  const shown = shownOf(call)
+  const { name } = entry.tool
+  if (request._tag === "inDoubt" && !sameJson(shown, request.arguments))
+    return changed(sentence`The stored arguments of ${name} are not the ones that were asked about.`)
+  return sameJson(shown, editOf(run, call) ?? shown)
+    ? holds
+    : changed(sentence`The stored arguments of ${name} are not the ones that were approved.`)
+}
 
 const authorizeGranted = (judging: Judging): Standing => {
   const { call, entry, run } = judging

@@ -19,7 +19,7 @@ import { type ToolCall, findCall } from "../../domain/RunState.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { outOfTime } from "../steps/limits.ts"
 import { isStopped, timeLeftOf, stateOf, type AgentRun } from "./AgentRun.ts"
-import { authorize, isEdited, type Judging } from "./authorize.ts"
+import { authorize, editOf, type Judging } from "./authorize.ts"
 import { guarded, judgeCall } from "./judgeCall.ts"
 import { shownOf, toolEntryOf, openApproval, openInDoubt } from "./openRequest.ts"
 import { classifyTool, deny, describeArguments, parse } from "./recordClassification.ts"
@@ -80,7 +80,7 @@ export const valueOf = (
   isTried = false
 ): Effect.Effect<unknown, string | typeof stale> => {
   const decode = (json: unknown) => decodeArguments(entry, stateOf(run).limits, json)
-  if (isEdited(run, call)) return decodeEdited(entry.decoder, decode, shownOf(call))
+  if (editOf(run, call) !== undefined) return decodeEdited(entry.decoder, decode, shownOf(call))
   const { rendering, schema } = call
   if (schema !== undefined && rendering === undefined) return Effect.succeed(cloneJson(shownOf(call)))
   // The value is not JSON, or an earlier version did not record it: it is decoded again and compared with what was shown.
@@ -111,7 +111,7 @@ function* withoutValue(
 }
 
 const unfitting = ({ drive }: AgentRun, problem: unknown, edited = true): string =>
-  `The ${edited ? "edited " : ""}arguments do not fit: ${lines(describe(drive.runtime, problem))}`
+  sentence`The ${edited ? "edited " : ""}arguments do not fit: ${lines(describe(drive.runtime, problem))}`
 
 /** Records that a call waits for its tool. The rest of the run continues. */
 const unavailable = (
@@ -128,16 +128,16 @@ function* understandAgain(
   { call, entry, mayHaveRun, run }: Judging,
   reason: string
 ): Effect.fn.Return<undefined> {
-  const edited = isEdited(run, call)
-  const json = edited ? call.arguments : parse(call.argumentsText)
+  const edit = editOf(run, call)
+  const json = edit ?? parse(call.argumentsText)
   if (json === undefined) return unavailable(run, call, "schemaChanged")
   const decode = (json: unknown) => decodeArguments(entry, stateOf(run).limits, json)
-  const decoding = edited ? decodeEdited(entry.decoder, decode, json) : decode(json)
+  const decoding = edit === undefined ? decode(json) : decodeEdited(entry.decoder, decode, json)
   const decoded = yield* run.supervisor.run<unknown, unknown>(decoding)
   if (Exit.isFailure(decoded)) {
     if (isStopped(run, decoded.cause)) return undefined
     if (call.proposed === undefined) return unavailable(run, call, "schemaChanged")
-    const why = `${reason} ${unfitting(run, Cause.squash(decoded.cause), edited)}`
+    const why = `${reason} ${unfitting(run, Cause.squash(decoded.cause), edit !== undefined)}`
     return yield* askAgain(run, call, entry, call.proposed, why)
   }
   const args = describeArguments(run, entry, json, decoded.value)
