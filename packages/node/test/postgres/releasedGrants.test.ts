@@ -39,7 +39,7 @@ const oldDatabase = Effect.gen(function* () {
   yield* withSql(url, (sql) =>
     Effect.all([
       sql`DROP TABLE fermata_grants`,
-      sql`ALTER TABLE fermata_runs DROP COLUMN lease_ms, DROP COLUMN lease_epoch`,
+      sql`ALTER TABLE fermata_runs DROP COLUMN lease_ms, DROP COLUMN lease_epoch, DROP COLUMN followed`,
       sql`DELETE FROM fermata_schema WHERE version > 6`
     ])
   )

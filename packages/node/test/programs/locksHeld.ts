@@ -71,6 +71,7 @@ const onStore = (store: Store): { readonly [K in keyof Store]: Operation } => ({
     [],
     []
   ),
+  sessions: store.sessions(),
   load: store.load(runId("created")),
   events: store.events(runId("created")),
   head: store.head(runId("created")),

@@ -54,6 +54,8 @@ describe("the operations on one run", () => {
       const again = await fermata.runPrompt("ops", "deploy", { sessionId: "s", runId: "run-3" })
       assert.strictEqual(again.status, "interrupted")
       await fermata.explain("run-3")
+      await fermata.result("run-3")
+      await fermata.messages("s")
       await fermata.checkResume("run-3")
       await fermata.cancel("run-3")
       await fermata.resume("run-3")

@@ -1,12 +1,13 @@
 import { DatabaseSync } from "node:sqlite"
 import { assert, describe, it } from "@effect/vitest"
 import type { Id } from "@fermata/sdk"
-import { type RunStore, SqlRunStore } from "@fermata/sdk/store"
+import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { FaultySqlClient } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as SqliteClient from "../../src/internal/sqlite/client.ts"
+import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryFile } from "../temporaryStore.ts"
 
 type Store = RunStore.RunStore["Service"]
@@ -59,6 +60,61 @@ describe("the query for ready runs", () => {
         steps.filter((step) => step.includes("fermata_runs_status")),
         1
       )
+    })
+  )
+})
+
+describe("the list of sessions", () => {
+  for (const filter of [{}, { agent: "root" }, { status: "completed" }, { status: "held" }] as const) {
+    it.effect(`reads the last run of each session only, by an index, with ${JSON.stringify(filter)}`, () =>
+      Effect.gen(function* () {
+        const steps = yield* planOf((store) => store.sessions(filter), "AS began")
+        assert.deepStrictEqual(
+          steps.flatMap((step) => step.match(/(?:run|next|first) USING .*INDEX (\w+)/)?.[1] ?? []),
+          [
+            "status" in filter && filter.status === "held" ? "fermata_runs_status" : "fermata_runs_last",
+            "fermata_runs_next",
+            "fermata_runs_session"
+          ]
+        )
+        assert.notInclude(steps.join("; "), "TEMP B-TREE")
+      })
+    )
+  }
+})
+
+describe("the index of last runs", () => {
+  it.effect("has one run of each session, whether the runs were started, restored or deleted", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const indexed = () => {
+        const database = new DatabaseSync(filename)
+        const rows = database
+          .prepare("SELECT run_id FROM fermata_runs WHERE followed IS NULL ORDER BY 1")
+          .all()
+        database.close()
+        return rows.map((row) => row["run_id"])
+      }
+      const said = { _tag: "message.queued", at: 1, content: [] } as const
+      const run = (name: string, after?: string) => ({
+        runId: name as Id.RunId,
+        sessionId: "s" as Id.SessionId,
+        agent: "root",
+        status: "completed" as const,
+        events: [said] as const,
+        ...(after === undefined ? {} : { parent: { runId: after as Id.RunId, revision: 1 as Id.Revision } })
+      })
+      yield* Effect.gen(function* () {
+        const store = yield* RunStore.RunStore
+        yield* store.restore([run("a"), run("b", "a")], [], [])
+        assert.deepStrictEqual(indexed(), ["b"])
+        yield* store.create({ ...run("c", "b"), owner: "me", ttl: 0 })
+        assert.deepStrictEqual(indexed(), ["c"])
+        yield* store.create({ ...run("fork", "b"), sessionId: "t" as Id.SessionId, owner: "me", ttl: 0 })
+        assert.deepStrictEqual(indexed(), ["c", "fork"])
+        yield* store.remove("c" as Id.RunId)
+        assert.deepStrictEqual(indexed(), ["b", "fork"])
+      }).pipe(Effect.provide(SqliteStore.layer({ filename })))
     })
   )
 })

@@ -20,6 +20,7 @@ import type * as Conductor from "../dispatch/Conductor.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { GrantId, RunId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
+import type { Message } from "../domain/Message.ts"
 import { attribute } from "../domain/Principal.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { exportRun, importRun, type RunArchive } from "../durable/archive.ts"
@@ -29,6 +30,7 @@ import { explain, type Explanation } from "../durable/explain.ts"
 import { forkRun, rewindPoints, type RewindPoint } from "../durable/forkRun.ts"
 import { recoverShape } from "../durable/internal/shapes.ts"
 import { loadState } from "../durable/loadState.ts"
+import type { MessagesPage } from "../durable/readMessages.ts"
 import type { StoredResult } from "../durable/readResult.ts"
 import { recover, type Recovered } from "../durable/recover.ts"
 import { revokeGrant } from "../durable/revokeGrant.ts"
@@ -40,7 +42,13 @@ import type { ResumeReport } from "../run/checkResume.ts"
 import type { Prompt } from "../run/Mail.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import { type ListFilter, type PendingFilter, RunStore } from "../store/RunStore.ts"
-import type { DamagedRun, PendingRequest, RunHead } from "../store/RunStorePort.ts"
+import type {
+  DamagedRun,
+  PendingRequest,
+  RunHead,
+  SessionFilter,
+  SessionHead
+} from "../store/RunStorePort.ts"
 import type { Receipt } from "../store/SentMessage.ts"
 import type { GrantFilter, StoredGrant } from "../store/StoredGrant.ts"
 import type { DecisionBody } from "./decisions.ts"
@@ -200,6 +208,17 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly runs: (filter?: PlainIds<ListFilter>) => Promise<ReadonlyArray<RunHead>>
   /**
+   * Lists sessions with their last runs, the one with the newest last run first. A page has 100 unless `limit` is given, and starts behind
+   * the session whose last run is or was `after`. The status, the agent and the time of the last change are those of `last`.
+   */
+  readonly sessions: (filter?: PlainIds<SessionFilter>) => Promise<ReadonlyArray<SessionHead>>
+  /**
+   * Reads the messages of a session across its runs, oldest first: the last 100, unless `limit` is given. Pass the sequence number of the
+   * first one as `before` to read the page before it, or that of the last one as `after` to read what was added. A session without runs has
+   * no messages.
+   */
+  readonly messages: (sessionId: string, page?: MessagesPage) => Promise<ReadonlyArray<Message>>
+  /**
    * Lists the entries that `runs`, `pending` and `grants` leave out because they cannot be read, at most 1,000, with what to do about each.
    * Reads all runs.
    */
@@ -332,7 +351,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
         )
       )
     },
-    result: reading.result,
+    ...reading,
     send: (runId, prompt, given) => run(sendMessage(runId as RunId, prompt, given)),
     fork: async (runId, prompt, given = {}) => {
       requireKnown("fork", given, forkShape)

@@ -28,6 +28,8 @@ export type {
   RestoredRun,
   RunHead,
   RunStorePort,
+  SessionFilter,
+  SessionHead,
   StoredRun
 } from "./RunStorePort.ts"
 

@@ -202,6 +202,27 @@ export interface ListFilter {
   readonly after?: RunId
 }
 
+/** What a store returns about a session: its last run, without reading a journal. */
+export interface SessionHead {
+  readonly sessionId: SessionId
+  /** The head of the session's last run, whose status and time of the last change are the session's. */
+  readonly last: RunHead
+  /** When the session's first run was stored. */
+  readonly createdAt: Timestamp
+}
+
+/** Selects sessions by their last run, which must meet all conditions. Results are ordered by its start, newest first. */
+export interface SessionFilter {
+  /** Name of the agent with which the last run was started. */
+  readonly agent?: string
+  /** Status of the last run. */
+  readonly status?: Status
+  /** Page size. Default: 100; maximum: 1,000. */
+  readonly limit?: number
+  /** Cursor: the last run of the last session of the previous page. If it was deleted, the list starts from the beginning. */
+  readonly after?: RunId
+}
+
 /** The operations of a run store. */
 export interface RunStorePort {
   /**
@@ -475,6 +496,16 @@ export interface RunStorePort {
 
   /** Lists the heads of runs, newest first. Heads that cannot be read are left out; see `damaged`. */
   readonly list: (filter?: ListFilter) => Effect.Effect<ReadonlyArray<RunHead>, RunStoreError>
+
+  /**
+   * Lists sessions with their last runs, the one with the newest last run first.
+   *
+   * **Details**
+   *
+   * A fork is in a session of its own. Sessions whose last run cannot be read are left out; see `damaged`. Without a filter, a
+   * page takes as long with many sessions, or many runs in one session, as with few.
+   */
+  readonly sessions: (filter?: SessionFilter) => Effect.Effect<ReadonlyArray<SessionHead>, RunStoreError>
 
   /**
    * Lists the entries that `list`, `pending` and `grants` leave out because they cannot be read; at most 1,000.

@@ -39,6 +39,7 @@ export const operations: ReadonlyArray<Operation> = Struct.keys({
   request: true,
   pending: true,
   list: true,
+  sessions: true,
   ready: true,
   restore: true,
   latest: true,

@@ -21,6 +21,7 @@ import { journal } from "./internal/storeContract/journal.ts"
 import { clockSetBack, leases } from "./internal/storeContract/leases.ts"
 import { messages } from "./internal/storeContract/messages.ts"
 import { restoredGrants } from "./internal/storeContract/restoredGrants.ts"
+import { sessions } from "./internal/storeContract/sessionList.ts"
 import { deletion, forks, successors } from "./internal/storeContract/sessions.ts"
 import { wakeUps } from "./internal/storeContract/wakeUps.ts"
 import { work } from "./internal/storeContract/work.ts"
@@ -69,6 +70,7 @@ export const suite = (
     wakeUps,
     work,
     forks,
+    sessions,
     successors,
     copies,
     copyConflicts,

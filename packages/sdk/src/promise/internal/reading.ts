@@ -2,12 +2,13 @@
  * The methods of a Fermata that read runs and sessions without driving anything.
  */
 import type * as Effect from "effect/Effect"
-import type { RunId } from "../../domain/Id.ts"
+import type { RunId, SessionId } from "../../domain/Id.ts"
+import { type MessagesPage, readMessages } from "../../durable/readMessages.ts"
 import { readResult, type StoredResult } from "../../durable/readResult.ts"
-import type { RunStore } from "../../store/RunStore.ts"
+import { RunStore, type SessionFilter } from "../../store/RunStore.ts"
 import type { RunHandle } from "../RunHandle.ts"
 import type { Agents } from "./bindAgents.ts"
-import type { OfAgent } from "./options.ts"
+import type { OfAgent, PlainIds } from "./options.ts"
 import { ofAgentShape, requireKnown } from "./shapes.ts"
 
 /** The parts of a Fermata that its readers of stored data need. */
@@ -24,7 +25,10 @@ export const makeReading = ({ agents, run }: Read) => ({
   ): Promise<StoredResult<Output>> => {
     requireKnown("result", options, ofAgentShape)
     return run(readResult<Output>(idOf(given), { ...agents.given(options), runtimes: agents.all }))
-  }
+  },
+  messages: (sessionId: string, page?: MessagesPage) => run(readMessages(sessionId as SessionId, page)),
+  sessions: (filter?: PlainIds<SessionFilter>) =>
+    run(RunStore.use(({ sessions }) => sessions(filter as SessionFilter | undefined)))
 })
 
 /** The id of a run that is given by its id or its handle. The store refuses what is neither. */

@@ -55,6 +55,7 @@ const filters = {
     ...page
   },
   list: { runIds, sessionId: string, agent: string, status: oneOf(...Status.literals), ...page },
+  sessions: { agent: string, status: oneOf(...Status.literals), ...page },
   ready: { agents: strings, ...page },
   events: { from: amount, limit: amount }
 }
@@ -127,6 +128,7 @@ export const withSoundInput = (store: RunStorePort): RunStorePort => {
     grants: listing("grants", store.grants),
     pending: listing("pending", store.pending),
     list: listing("list", store.list),
+    sessions: listing("sessions", store.sessions),
     ready: listing("ready", store.ready),
     prune: (options) => {
       const endedBefore = (options as Fields | null | undefined)?.["endedBefore"]

@@ -383,6 +383,26 @@ export const makeMemory = (): RunStorePort => {
         return Result.succeed(page.map((run) => headOf(run, now)))
       }),
 
+    sessions: (filter = {}) =>
+      atomically((now) => {
+        const after = filter.after === undefined ? undefined : runs.get(filter.after)
+        const all = Array.from(runs.values())
+        const followed = new Set(all.map(({ follows }) => follows))
+        const began = new Map(all.filter(({ follows }) => follows === "").map((run) => [run.sessionId, run]))
+        const found = all.filter(
+          ({ agent, runId, status }) =>
+            !followed.has(runId) && (filter.agent ?? agent) === agent && (filter.status ?? status) === status
+        )
+        const page = following(found, newestFirst, after).slice(0, pageSize(filter.limit))
+        return Result.succeed(
+          page.map((run) => ({
+            sessionId: run.sessionId,
+            last: headOf(run, now),
+            createdAt: began.get(run.sessionId)?.createdAt ?? run.createdAt
+          }))
+        )
+      }),
+
     requestCancel: (runId, reason) =>
       atomically(() =>
         Result.map(found(runId), (run) => {

@@ -36,6 +36,8 @@ export const dialectOf = (sql: SqlClient) =>
       toBeCancelled: sql.literal(""),
       /** Follows the table of runs: makes SQLite use the index of parents. */
       byParent: sql.literal(""),
+      /** Follows the table of runs: makes SQLite use the index of the last runs of sessions. */
+      byLast: sql.literal(""),
       /** Whether a writing transaction excludes all others from its beginning. Then it needs no row locks, and its reads are current. */
       writesAlone: false,
       /** The condition that selects the rows of a run's journal, and their order. */
@@ -72,6 +74,7 @@ export const dialectOf = (sql: SqlClient) =>
       forUpdate: sql.literal(""),
       toBeCancelled: sql.literal("INDEXED BY fermata_runs_cancel"),
       byParent: sql.literal("INDEXED BY fermata_runs_parent"),
+      byLast: sql.literal("INDEXED BY fermata_runs_last"),
       writesAlone: true,
       // `id` combines the run's number (high bits) and the sequence (low 32 bits).
       journalOf: (runId: string) => sql`id BETWEEN

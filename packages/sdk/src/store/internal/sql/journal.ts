@@ -226,6 +226,7 @@ export const makeJournal = (
             const hasGoneOn = Number(before.revision) > parent.revision || isGoing(status)
             if (hasGoneOn) return yield* new SessionBusy({ sessionId, runId: parent.runId, status })
           }
+          yield* positions.follow(follows)
           if (parent !== undefined && checkpoint !== undefined) {
             yield* checkpoints.write(parent.runId, parent.revision, checkpoint)
           }

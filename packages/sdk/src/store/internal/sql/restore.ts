@@ -132,6 +132,7 @@ export const makeRestore = (
       // The run was stored after the runs were locked.
       return yield* refusal._tag === "RunExists" ? new TransactionConflict() : refusal
     }
+    yield* positions.follow(follows)
     yield* fill(copy)
   })
 

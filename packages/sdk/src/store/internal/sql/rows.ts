@@ -13,7 +13,7 @@ import { verbatim } from "../../../domain/internal/verbatim.ts"
 import { UserPart } from "../../../domain/Message.ts"
 import { Status } from "../../../domain/RunState.ts"
 import type { RunStoreError } from "../../RunStoreError.ts"
-import type { RunHead } from "../../RunStorePort.ts"
+import type { RunHead, SessionHead } from "../../RunStorePort.ts"
 import { MessageId, type SentMessage } from "../../SentMessage.ts"
 import { latestTime } from "../bounds.ts"
 import { isCancellable } from "../requests.ts"
@@ -57,6 +57,8 @@ const HeadRow = Schema.Struct({
   follows: Schema.NullOr(Schema.String)
 })
 
+const SessionRow = Schema.Struct({ ...HeadRow.fields, began: Time })
+
 /** Whether a row needs no decoding, as with drivers that return numbers. */
 const isDecodedHead = verbatim(Schema.toType(HeadRow))
 
@@ -87,6 +89,14 @@ export const headKind: RowKind<typeof HeadRow.Type, RunHead> = {
       ? {}
       : { lease: { owner: row.owner, until: row.lease_until } })
   })
+}
+
+/** Rows of heads of sessions: that of the last run, and the time of the first one. */
+export const sessionKind: RowKind<typeof SessionRow.Type, SessionHead> = {
+  row: SessionRow,
+  what: headKind.what,
+  agreements: headKind.agreements!,
+  make: (row) => ({ sessionId: row.session_id, last: headKind.make(row), createdAt: row.began })
 }
 
 /** The columns of a head. `owner` is NULL unless the lease is in force. */

@@ -7,7 +7,7 @@ import * as Option from "effect/Option"
 import type { Fragment } from "effect/sql/Statement"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
 import { LeaseLost, RunBusy, RunContinued, RunNotFound } from "../../RunStoreError.ts"
-import type { ListFilter, ReadyFilter, ReadyRun, RunStorePort } from "../../RunStorePort.ts"
+import type { ListFilter, ReadyFilter, ReadyRun, RunStorePort, SessionFilter } from "../../RunStorePort.ts"
 import { leaseMs, pageSize } from "../bounds.ts"
 import { unreadable } from "../journal.ts"
 import type { SqlAccess } from "./access.ts"
@@ -17,7 +17,8 @@ import { readAll } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
 import { isInForce, isDamaged, isFree } from "./lease.ts"
 import { equalTo, afterCursor, makePages } from "./pages.ts"
-import { damagedEntry, headColumns, headKind, makeHeads } from "./rows.ts"
+import { damagedEntry, headColumns, headKind, makeHeads, sessionKind } from "./rows.ts"
+import { makeSessionPositions } from "./sessionPositions.ts"
 
 type Service = RunStorePort
 
@@ -133,15 +134,17 @@ export const makeCatalogue = (
   access: SqlAccess,
   checkpoints: ReturnType<typeof makeCheckpoints>,
   grants: ReturnType<typeof makeGrants>
-): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
-  const { byParent, query, read, run, sql, toBeCancelled, write } = access
+): Pick<Service, "head" | "latest" | "list" | "sessions" | "ready" | "remove" | "prune"> => {
+  const { byLast, byParent, query, read, run, sql, toBeCancelled, write } = access
   const columns = headColumns(access)
   const heads = makeHeads(access)
   const page = makePages(access)
+  const positions = makeSessionPositions(access)
 
   const erase = Effect.fnUntraced(function* (runId: RunId) {
     yield* eraseContents(access, checkpoints, runId)
     yield* grants.erase(runId)
+    yield* positions.unfollow(runId)
     yield* sql`DELETE FROM fermata_runs WHERE run_id = ${runId}`
   })
 
@@ -244,6 +247,25 @@ export const makeCatalogue = (
     return count
   })
 
+  /**
+   * The sessions, by the index of last runs; those with a status that few runs have, by the index of statuses. The condition on the next run
+   * is for runs that an earlier version has stored since.
+   */
+  const sessionsOf = Effect.fnUntraced(function* (filter: SessionFilter, size: number, skip: number) {
+    const { agent, status } = filter
+    const conditions = [
+      ...equalTo(access, { agent, status }),
+      ...(yield* afterCursor(access, filter.after, { ...runsBy, time: "created_at", order: "<" }))
+    ]
+    return yield* sql`SELECT ${columns}, (
+        SELECT min(first.created_at) FROM fermata_runs AS first WHERE first.session_id = run.session_id
+      ) AS began FROM fermata_runs AS run ${status === undefined || status === "completed" ? byLast : sql``}
+      WHERE ${sql.and([sql`followed IS NULL`, ...conditions])} AND NOT EXISTS (
+        SELECT 1 FROM fermata_runs AS next WHERE next.session_id = run.session_id
+          AND coalesce(next.follows, next.parent_run_id, '') = run.run_id
+      ) ORDER BY created_at DESC, run_id DESC LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`
+  })
+
   /** The last run of a session: no other run of the session follows it. */
   const lastOf = Effect.fnUntraced(function* (sessionId: SessionId) {
     const rows =
@@ -291,6 +313,14 @@ export const makeCatalogue = (
             rows: (size, skip) => listed(filter, size, skip),
             kind: headKind
           }),
+
+    sessions: (filter = {}) =>
+      page({
+        operation: "sessions",
+        limit: pageSize(filter.limit),
+        rows: (size, skip) => sessionsOf(filter, size, skip),
+        kind: sessionKind
+      }),
 
     ready: Effect.fnUntraced(function* (filter = {}) {
       if (filter.agents?.length === 0) return []

@@ -290,4 +290,24 @@ const measured: Step = (sql) => [
   sql`ALTER TABLE fermata_runs ADD COLUMN lease_epoch bigint`
 ]
 
-const steps: ReadonlyArray<Step> = [first, second, third, fourth, fifth, checkpointed, granted, measured]
+/** Marks the runs that another run of their session follows, so that an index contains the last run of each session only. */
+const followed: Step = (sql) => [
+  sql`ALTER TABLE fermata_runs ADD COLUMN followed integer`,
+  sql`UPDATE fermata_runs SET followed = 1 WHERE EXISTS (
+    SELECT 1 FROM fermata_runs AS next WHERE next.session_id = fermata_runs.session_id
+      AND coalesce(next.follows, next.parent_run_id, '') = fermata_runs.run_id
+  )`,
+  sql`CREATE INDEX fermata_runs_last ON fermata_runs (created_at, run_id) WHERE followed IS NULL`
+]
+
+const steps: ReadonlyArray<Step> = [
+  first,
+  second,
+  third,
+  fourth,
+  fifth,
+  checkpointed,
+  granted,
+  measured,
+  followed
+]

@@ -29,6 +29,18 @@ export const makeSessionPositions = (access: SqlAccess) => {
       return before === undefined ? "" : parent.runId
     }),
 
+    /** Marks the run that a new run of its session follows, if there is one. */
+    follow: (follows: string): Effect.Effect<void, SqlError> =>
+      follows === ""
+        ? Effect.void
+        : Effect.asVoid(access.run(sql`UPDATE fermata_runs SET followed = 1 WHERE run_id = ${follows}`)),
+
+    /** Makes the run that this run follows the last one of its session again, before this run is deleted. */
+    unfollow: (runId: RunId): Effect.Effect<void, SqlError> =>
+      Effect.asVoid(sql`UPDATE fermata_runs SET followed = NULL WHERE run_id = (
+        SELECT coalesce(follows, parent_run_id) FROM fermata_runs WHERE run_id = ${runId}
+      ) AND session_id = (SELECT session_id FROM fermata_runs WHERE run_id = ${runId})`),
+
     /**
      * The refusal to resume a run that ended at this revision, if the next run of its session builds on that revision. The caller has locked
      * the run's row, so no such run can be stored in between.

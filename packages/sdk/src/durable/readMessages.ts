@@ -1,0 +1,102 @@
+/**
+ * Reads the conversation of a session, across its runs, as messages to display.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import { requireOptions } from "../agent/internal/soundOptions.ts"
+import * as History from "../domain/History.ts"
+import type { SessionId } from "../domain/Id.ts"
+import { natural, shapeOf } from "../domain/internal/misfits.ts"
+import type { AssistantPart, Message, UserPart } from "../domain/Message.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
+import { isSettled, type RunState, toolMessage } from "../domain/RunState.ts"
+import { pageSize } from "../store/internal/bounds.ts"
+import { RunStore } from "../store/RunStore.ts"
+import type { RunStoreError } from "../store/RunStoreError.ts"
+import { loadRun } from "./internal/loadRun.ts"
+import { rememberedState } from "./internal/remembered.ts"
+
+/** Selects the messages of a session by their sequence numbers. */
+export interface MessagesPage {
+  /** Selects messages with a lower sequence number: pass that of the first message of a page to read the page before it. */
+  readonly before?: number
+  /** Selects messages with a higher sequence number, and then the first ones of these: pass that of the last known message. */
+  readonly after?: number
+  /** Page size. Default: 100; maximum: 1,000. */
+  readonly limit?: number
+}
+
+const pageShape = shapeOf<MessagesPage>({ before: natural, after: natural, limit: natural })
+
+/**
+ * Reads the messages of a session across its runs: the last ones, oldest first. It drives nothing.
+ *
+ * **Details**
+ *
+ * The messages are those that the model has received and given, with the results of calls as soon as they are recorded, also while the turn is
+ * open. Sequence numbers have no gaps, so a page that begins with 0 is the first one. A message with the role `user` and the origin `runtime`
+ * is from Fermata itself. Parts have no provider data (`payload`). A session without runs has no messages. The requests that a held run waits
+ * for are not messages: read them with `readResult`.
+ *
+ * **Errors**
+ *
+ * - `OptionsInvalid` — an option is unknown or no natural number.
+ * - `RunStoreError` — retry.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const readMessages: (
+  sessionId: SessionId,
+  page?: MessagesPage
+) => Effect.Effect<ReadonlyArray<Message>, OptionsInvalid | RunStoreError, RunStore> = Effect.fn(
+  "fermata.readMessages"
+)(function* (sessionId: SessionId, given: MessagesPage = {}) {
+  const page = yield* requireOptions("messages", given, pageShape)
+  const state = yield* stateOf(yield* RunStore, sessionId)
+  return state === undefined ? [] : select(conversationOf(state), page)
+})
+
+/** The state of a session's last run. If that run is removed in between, the one before it is the last. */
+const stateOf = Effect.fnUntraced(function* (
+  store: RunStore["Service"],
+  sessionId: SessionId
+): Effect.fn.Return<RunState | undefined, RunStoreError> {
+  const last = yield* store.latest(sessionId)
+  if (last === undefined) return undefined
+  const remembered = rememberedState(store, last)
+  if (remembered !== undefined) return remembered.state
+  const loading = Effect.map(loadRun(store, last.runId), ({ state }): RunState | undefined => state)
+  return yield* Effect.catchTag(loading, "RunNotFound", () => stateOf(store, sessionId))
+})
+
+/** The history, and the results that the open turn already has. When the turn is closed, they keep their sequence numbers. */
+const conversationOf = (state: RunState): ReadonlyArray<Message> => {
+  const messages = History.toArray(state.history)
+  const { length } = messages
+  return [
+    ...messages,
+    ...state.calls.flatMap((call, index) =>
+      isSettled(call) ? [toolMessage(call, length + index, state.startedAt)] : []
+    )
+  ]
+}
+
+const select = (messages: ReadonlyArray<Message>, { after, before, limit }: MessagesPage) => {
+  const found = messages.filter(({ sequence }) => sequence < (before ?? Infinity) && sequence > (after ?? -1))
+  const size = pageSize(limit)
+  return (after === undefined ? found.slice(Math.max(0, found.length - size)) : found.slice(0, size)).map(
+    withoutPayload
+  )
+}
+
+/** Leaves out what only the provider reads, such as encrypted reasoning. */
+const withoutPayload = (message: Message): Message =>
+  ({ ...message, content: message.content.map(displayed) }) as Message
+
+const displayed = (part: AssistantPart | UserPart): AssistantPart | UserPart => {
+  if (part._tag === "file") return part
+  const { payload: _payload, provider: _provider, ...rest } = part
+  return rest
+}
