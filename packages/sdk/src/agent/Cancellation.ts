@@ -156,14 +156,14 @@ class OfSignal extends Token {
  *
  * **Details**
  *
- * The token listens to the signal only while it has listeners, and a run removes its listener when it is held or ends. One signal may
- * therefore be used for any number of runs. After a call of `signal()`, the token listens until it is cancelled or released.
+ * The token listens to the signal only while the token has listeners, and a run removes its listener when it is held or ends. One signal
+ * may therefore be used for any number of runs. After a call of `signal()`, the token listens until it is cancelled or released.
  */
 export const fromSignal = (signal: AbortSignal): CancellationToken => new OfSignal(signal)
 
 /**
- * The cancellation token in the context of an effect. Default: `undefined`. A run links its own token to it when it is started or
- * continued, and a runtime when it is created, unless their options give another token.
+ * The cancellation token in the context of an effect. Default: `undefined`. A run links its own token to this one when the run is
+ * started or continued, and a runtime when the runtime is created, unless their options give another token.
  *
  * @category services
  * @since 0.1.0

@@ -46,8 +46,9 @@ export const CapabilityProfile = Schema.Struct({
   /** The agents that can be called as sub-agents or handed over to, at any depth. Default: all. */
   subAgents: Schema.optionalKey(AgentSelection),
   /**
-   * Replaces the approval policies of all agents of the tree. A policy that the caller gives to a run replaces it for the prompted agent.
-   * A run keeps the policy of the profile under which it started: an agent that takes it over under another profile is bound by both.
+   * Replaces the approval policies of all agents of the tree. For the prompted agent, a policy that the caller gives to a run replaces the
+   * profile's. A run keeps the policy of the profile under which it started: an agent that takes it over under another profile is bound by
+   * both.
    */
   policy: Schema.optionalKey(ApprovalPolicy),
   /**

@@ -72,8 +72,8 @@ export class RuntimeBusy extends Schema.TaggedError<RuntimeBusy>()("RuntimeBusy"
 }
 
 /**
- * How a runtime was closed. Its scope closes it as `completed` if the scope succeeded, `cancelled` if it was interrupted, `error` if it
- * failed. An extension that fails to start closes it as `error`.
+ * How a runtime was closed: by its scope as `completed` if the scope succeeded, `cancelled` if the scope was interrupted, `error` if the
+ * scope failed; by an extension that failed to start as `error`.
  */
 export const CloseStatus = Schema.Literals(["completed", "cancelled", "error"])
 export type CloseStatus = typeof CloseStatus.Type
@@ -90,7 +90,7 @@ export class RuntimeClosed extends Schema.TaggedError<RuntimeClosed>()("RuntimeC
 
 /** The runtime cannot be reconfigured. */
 export class ReconfigureRefused extends Schema.TaggedError<ReconfigureRefused>()("ReconfigureRefused", {
-  /** `remote`: its tools act in a remote sandbox, which was set up for its current profile. */
+  /** `remote`: the runtime's tools act in a remote sandbox, which was set up for the current profile. */
   reason: Schema.Literals(["remote"])
 }) {
   override get message() {

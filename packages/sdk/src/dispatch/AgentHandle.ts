@@ -77,7 +77,7 @@ export type HandleUpdate = RunUpdate | Skipped
 
 /** What a message does while the run has open requests. */
 export type WhenHeld =
-  /** The model receives it when the open calls are settled. */
+  /** The model receives the message when the open calls are settled. */
   | "queue"
   /**
    * Abandons the open turn: approvals and questions are denied, calls in doubt count as failed, no further call of the turn starts, and the
@@ -166,7 +166,7 @@ export interface AgentHandle<Output = unknown, out E = never> {
   /** Returns the open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */
   readonly interruptions: () => ReadonlyArray<Interruption>
   /**
-   * Emits the updates of the run from its start until its end. Any number of readers may read it, each at its own pace.
+   * Emits the updates of the run from its start until its end. Any number of readers may read the stream, each at its own pace.
    *
    * **Details**
    *
@@ -180,8 +180,8 @@ export interface AgentHandle<Output = unknown, out E = never> {
   /** Waits until the run has ended, regardless of how often it is held before. Interrupting the wait does not affect the run. */
   readonly done: Effect.Effect<RunResult<Output>, HandleError | E>
   /**
-   * Cancels the run and the runs under it, and waits until it has ended. A run that has already ended does not change, and its result is
-   * returned. If a stored run has failed, the cancellation is stored, and ends the run if it is resumed.
+   * Cancels the run and the runs under it, and waits until the run has ended. A run that has already ended does not change, and its result
+   * is returned. If a stored run has failed, the cancellation is stored, and ends the run if it is resumed.
    */
   readonly cancel: (reason?: string) => Effect.Effect<RunResult<Output>, HandleError | E>
   /**

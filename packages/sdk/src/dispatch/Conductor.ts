@@ -73,8 +73,8 @@ export interface Conductor {
     options?: Omit<ConductOptions, "keepEvents">
   ) => Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault | ConductorFull, RunStore>
   /**
-   * Takes over a stored run by its id; see `attach`. It counts towards `maxRuns`, and its spending from now on counts towards the budgets.
-   * It keeps its own limits.
+   * Takes over a stored run by its id; see `attach`. The run counts towards `maxRuns`, and its spending from now on counts towards the
+   * budgets. The run keeps its own limits.
    */
   readonly attach: (
     runtimes: ReadonlyArray<Runtime>,

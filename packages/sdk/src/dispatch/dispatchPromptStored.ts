@@ -77,7 +77,7 @@ export const dispatchPromptStored: <Output>(
  *
  * - `RunNotFound` — check the id.
  * - `OptionsInvalid` — an option is unknown or has a wrong value; for a misspelt key, the error names the nearest one.
- * - `AgentNotFound` — pass the runtime of the run's agent, or add its name to the aliases of another agent. Also if the run was started
+ * - `AgentNotFound` — pass the runtime of the run's agent, or add that agent's name to the aliases of another. Also if the run was started
  *   with another agent than `agent`.
  * - `RunStoreError` — retry.
  *

@@ -43,8 +43,8 @@ export const pipeline = Effect.fnUntraced(function* (
 })
 
 /**
- * Runs one agent on many prompts concurrently, within the slots of the conductor, and then another agent on their results, which are in the
- * order of the prompts.
+ * Runs one agent on many prompts concurrently, within the slots of the conductor, and then another agent on the results of these runs, in
+ * the order of the prompts.
  */
 export const mapReduce = Effect.fnUntraced(function* <Item, Output>(
   conductor: Conductor.Conductor,

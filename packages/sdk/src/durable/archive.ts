@@ -185,7 +185,7 @@ const cancelRequestOf = ({ cancelReason }: RunHead) => (cancelReason === undefin
  * - `ArchiveInvalid` — the value is not an archive; or it is inconsistent (events are missing or cannot follow from each other, a
  *   decision answers no request of the run, does not fit it, or is an expiry that has not come); or its last run was running. Nothing
  *   was written.
- * - `RunExists` — the store has the run, and it continued there, or has a different run with the id; `archive` says which.
+ * - `RunExists` — the store has the run, which has continued there, or has a different run with the id; `archive` says which.
  * - `SessionBusy` — another run has the position in the session.
  *
  * @category running

@@ -24,8 +24,8 @@ import { requestEnd } from "./internal/requestEnd.ts"
  * **Errors**
  *
  * - `RunNotFound` — check the id.
- * - `RunStoreError` — the cancellation was not stored: cancel again. Once it is stored, this function succeeds: if it cannot end the
- *   run at once, it logs a warning, and a worker or the next caller that continues the run ends it.
+ * - `RunStoreError` — the cancellation was not stored: cancel again. If the cancellation is stored and cannot end the run at once, this
+ *   function succeeds and logs a warning, and a worker or the next caller that continues the run ends the run.
  *
  * @category running
  * @since 0.1.0

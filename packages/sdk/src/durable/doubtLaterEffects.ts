@@ -25,9 +25,9 @@ import type { Lease, RunHead } from "../store/RunStorePort.ts"
  *
  * Before a call with side effects starts for the first time in a marked run, the tool's `reconcile` determines the call's outcome, or an
  * `inDoubt` request is opened: run the call, or record its outcome. Read-only and idempotent calls run as usual. The mark ends with the
- * run. Completed and cancelled runs do not change. If the backup contains a lease in force, the function waits until it ends. It
- * returns the ids of the marked runs. A run that cannot be read is skipped with a warning; none of its calls can run. If the function
- * is interrupted, call it again.
+ * run. Completed and cancelled runs do not change. If the backup contains a lease in force, the function waits until that lease ends. The
+ * function returns the ids of the marked runs. A run that cannot be read is skipped with a warning; none of its calls can run. If the
+ * function is interrupted, call it again.
  *
  * **Errors**
  *

@@ -1,7 +1,7 @@
 /**
  * Forks stored runs: starts a run in a session of its own that continues from an earlier revision of another run.
  *
- * A fork does not change the original, which may continue. It reads the events that it builds on from the original's journal.
+ * A fork does not change the original, which may continue. The fork reads the events that it builds on from the original's journal.
  *
  * @since 0.1.0
  */

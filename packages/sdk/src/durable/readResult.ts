@@ -28,7 +28,7 @@ import { loadRun } from "./internal/loadRun.ts"
 import { notAmong, requireAgent, startedAs } from "./internal/requireAgent.ts"
 import { findSubRun, type SubRun } from "./internal/subRun.ts"
 
-/** The run has not ended and waits for no decision: a process drives it, or the next one that is free will. */
+/** The run has not ended and waits for no decision: a process drives it, or the next free process will. */
 export interface Running extends Pick<Interrupted, "runId" | "sessionId" | "state" | "usage"> {
   readonly status: "running"
   /** The open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */
@@ -58,7 +58,7 @@ const readResultShape = shapeOf<ReadResultOptions>({ runtimes: list, agent: "any
  * The result of a run that has ended is the one that `runPromptStored` returned. A held run is `interrupted`, with the requests that have
  * no decision yet. A run is `running` if a process drives it, or if it can continue without a decision: it is orphaned, its requests are
  * decided, or its cancellation was requested. A sub-agent's run is also `interrupted` while its root is held, without requests if only
- * the root has some; if its root has ended before it, it has the root's result.
+ * the root has some; if the root ended first, the sub-agent's run has the root's result.
  *
  * **Errors**
  *

@@ -41,8 +41,8 @@ const shape = shapeOf<SendOptions>({ messageId: "anything" })
  * With the id of a sub-agent's run, that sub-agent reads the message before its next turn, once the process that drives the root has
  * taken it. If the sub-agent has ended by then, its lead receives the message, with the name of the sub-agent.
  *
- * If it is not known whether a message was sent, send it again with the same `messageId`: it is delivered once. A run that ends before its
- * next turn does not read the message, which then stays readable in the store.
+ * If it is not known whether a message was sent, send it again with the same `messageId`: the message is delivered once. A run that ends
+ * before its next turn does not read the message, which then stays readable in the store.
  *
  * **Errors**
  *

@@ -123,8 +123,8 @@ export interface Fermata extends AsyncDisposable {
     options?: AttachOptions<Output>
   ) => Promise<RunHandle<Output>>
   /**
-   * Makes a conductor, which runs many prompts under one concurrency limit, one budget and one inbox. Dispose of it after use; closing the
-   * Fermata does so, too.
+   * Makes a conductor, which runs many prompts under one concurrency limit, shared budgets and one inbox. Dispose of it after use; closing
+   * the Fermata does so, too.
    */
   readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
   /**

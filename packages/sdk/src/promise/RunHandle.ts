@@ -81,7 +81,10 @@ export interface RunHandle<Output = unknown> {
  * @since 0.1.0
  */
 export interface RunConductor extends AsyncDisposable {
-  /** Runs a prompt in the background, in the store, as soon as there is a slot. `agent` is an agent, or its name or alias. */
+  /**
+   * Runs a prompt in the background, in the store if the Fermata has one, as soon as there is a slot. `agent` is an agent, or its name or
+   * alias.
+   */
   readonly dispatch: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
@@ -117,8 +120,8 @@ export interface RunConductor extends AsyncDisposable {
     n: number
   ) => Promise<ReadonlyArray<Completed<Output>>>
   /**
-   * Takes no more runs, starts no further turn, and suspends the runs, which stay in the store. Resolves to the status of each run after at
-   * most `drainTimeout`.
+   * Takes no more runs and starts no further turn. Stored runs are suspended and stay in the store; without a store, the runs are
+   * cancelled. Resolves to the status of each run after at most `drainTimeout`.
    */
   readonly drain: () => Promise<ReadonlyArray<Conductor_.Drained>>
 }

@@ -1,9 +1,9 @@
 /**
  * A Fermata without a store: its runs are in the memory of the process, and the caller keeps the states of held runs.
  *
- * A result has the run's state, which is plain JSON. `resume` continues it, in this process or in another one that has the same agents.
- * Nothing prevents two programs from continuing the same state; only a store does. What needs a store, such as an inbox over all runs or
- * a worker, is absent.
+ * A result has the run's state, which is plain JSON. `resume` continues the run, in this process or in another one that has the same
+ * agents. Nothing prevents two programs from continuing the same state; only a store does. What needs a store, such as an inbox over all
+ * runs or a worker, is absent. An exhausted budget or a missing login fails the run, and opens no request.
  *
  * @since 0.1.0
  */
@@ -56,7 +56,7 @@ export { FermataClosed } from "./internal/FermataClosed.ts"
 export type StorelessOptions = Omit<FermataOptions, "store" | "owner" | "leaseTtl">
 
 /**
- * Runs agents whose runs can be held, and keeps none of them. Made by {@link make}.
+ * Runs agents, whose runs can be held, and stores no run. Made by {@link make}.
  *
  * @category models
  * @since 0.1.0
@@ -69,26 +69,30 @@ export interface Storeless extends AsyncDisposable {
     options?: Omit<PromptOptions, "mayRepeat">
   ) => Promise<RunResult<Output>>
   /**
-   * Continues a run from its state, or from the text of its state, until it is held again or has ended. With `decisions`, its requests are
-   * decided first. With a `prompt`, a run that has ended is followed by the next run of its session. An `agent` types the output.
+   * Continues a held or failed run from its state, or from the text of its state, until the run is held again or has ended. With
+   * `decisions`, the run's requests are decided first. With a `prompt`, a run that has ended is followed by the next run of its session. An
+   * `agent` types the output.
    */
   readonly resume: <Output = unknown>(
     state: RunState | string,
     options?: ResumeOptions<Output>
   ) => Promise<RunResult<Output>>
-  /** Runs a prompt in the background. A held run continues when it is decided through its handle. It is cancelled when the Fermata is closed. */
+  /**
+   * Runs a prompt in the background. A held run continues when it is decided through its handle. Closing the Fermata cancels the run, also
+   * while it is held.
+   */
   readonly dispatch: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
     options?: Omit<BackgroundOptions, "mayRepeat" | "onClose">
   ) => Promise<RunHandle<Output>>
-  /** Makes a conductor, which runs many prompts under one concurrency limit, one budget and one inbox. */
+  /** Makes a conductor, which runs many prompts under one concurrency limit, shared budgets and one inbox. */
   readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
   /** Reports what has changed in this program since the run started, and which changes prevent it from being continued. */
   readonly checkResume: (state: RunState | string) => Promise<ResumeReport>
   /** Returns a state with the profile, mode and model profile of its agent as one text; see `captureState`. */
   readonly captureState: (state: RunState | string) => Promise<string>
-  /** Reads such a text, and gives the agent its profile, mode and model profile. Continue the state with `resume`. */
+  /** Reads the text of `captureState`, and gives the agent the profile, mode and model profile in it. Continue the state with `resume`. */
   readonly restoreState: (capture: string) => Promise<Restored>
   /** Changes the agents or their settings between turns; see `Fermata.reconfigure`. */
   readonly reconfigure: (change: FermataChange) => Promise<Readonly<Record<string, Configuration>>>

@@ -33,7 +33,10 @@ export interface Completed<Output> extends Fields {
 export interface Interrupted extends Fields {
   readonly status: "interrupted"
   readonly interruptions: ReadonlyArray<Interruption>
-  /** Agents and tools that the run needs and that this program does not have. The parts of the run that need them wait. */
+  /**
+   * Agents and tools that the run needs and that this program does not have, and tools whose schema no longer accepts an open call. The
+   * parts of the run that need them wait.
+   */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
 

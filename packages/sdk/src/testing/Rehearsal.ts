@@ -2,8 +2,8 @@
  * Tests an agent in simulated processes that crash at given points.
  *
  * A rehearsal runs your agent unchanged. Workers simulate processes. When a worker crashes, its memory is lost, its lease is not released,
- * and it writes nothing more; the next worker claims the run when the lease has expired. The rehearsal's time moves only when the
- * rehearsal moves it. The final report lists the side effects, and assertions check it: no effect twice for one call, valid histories,
+ * and it writes nothing more; the next worker claims the run when the lease has expired. The rehearsal's time moves only when the rehearsal
+ * moves it. The final report lists the side effects, and assertions check the report: no effect twice for one call, valid histories,
  * nothing lost. `rehearse` offers the same as promises.
  *
  * @since 0.1.0

@@ -32,7 +32,7 @@ import type { Report } from "./internal/rehearsal/report.ts"
 export interface Evidence {
   /** The effects of the call so far. */
   readonly effects: ReadonlyArray<EffectRecord>
-  /** The executions of its body so far. */
+  /** The executions of the call's body so far. */
   readonly bodies: ReadonlyArray<Body>
 }
 

@@ -84,8 +84,7 @@ export interface ScriptedModel {
  * **Details**
  *
  * A list is played in order. A request after the last response fails with the reason `InvalidRequest`; so does a request with an invalid
- * history, which takes no response. A function is called for each
- * request: use it for programs with several concurrent runs.
+ * history, which takes no response. A function is called for each request: use it for programs with several concurrent runs.
  *
  * @category constructors
  * @since 0.1.0

@@ -113,7 +113,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
 
   /**
    * The state with which another program can resume the run, if the run waits for a decision or has not acted on one yet. If the run is
-   * also running other calls, these are in doubt when it is resumed.
+   * also running other calls, those that may not be repeated are in doubt when the run is resumed.
    */
   waiting(): RunState | undefined {
     const state = this.state()
