@@ -1,9 +1,10 @@
 /**
  * Approval policies: which tool calls run, are denied, or require a decision.
  *
- * An agent, a capability profile and the start of a run may each give a policy; if several apply to a call, the strictest verdict counts.
- * The first rule of a policy that matches the tool's name decides. If no rule matches, a call that needs no approval runs, and the mode
- * decides about every other call. No mode approves a call because a decision is missing.
+ * An agent, a capability profile and the caller of a run may each give a policy; `policiesFor` says which of them bind an agent. The
+ * policies of the runs above a sub-agent bind it, too. The strictest verdict counts. Within a policy, the first rule that matches the
+ * tool's name decides. If no rule matches, a call that needs no approval runs, and the mode decides about every other call. No mode
+ * approves a call because a decision is missing.
  *
  * @since 0.1.0
  */

@@ -1,8 +1,9 @@
 /**
  * The policy and limits that a run was started with, as its caller and the capability profile gave them.
  *
- * The state keeps them beside the effective values. A handoff, a fork and the next run of a session read them from here instead of
- * inferring them from the effective values. `policiesFor` combines them with an agent's own policy.
+ * The state keeps them beside the effective values. A handoff, a fork, and a prompt to an ended run read them from here instead of
+ * inferring them from the effective values. A prompt that names only a session inherits none. `policiesFor` combines them with an agent's
+ * policy.
  *
  * @since 0.1.0
  */
@@ -33,13 +34,13 @@ export interface Policies {
 }
 
 /**
- * Combines the start options with an agent's own policy.
+ * Combines the start options with an agent's policy.
  *
  * **Details**
  *
- * For the prompted agent (`isPrompted`), the caller's policy replaces the agent's own and the profile's; without a caller's policy, these
- * two bind it together. Every other agent is bound by its own policy, the caller's and the profile's together, so a policy that was given
- * for one agent never loosens the policy of another.
+ * `agent.policy` is the agent's own policy, or that of the current profile, which replaces it. For the prompted agent (`isPrompted`), the
+ * caller's policy replaces this one and that of the profile under which the run was started. Every other agent, and every agent if the
+ * caller gave none, is bound by all of them together, so a policy that was given for one agent never loosens the policy of another.
  */
 export const policiesFor = (
   { policy, profilePolicy }: StartOptions,

@@ -197,7 +197,8 @@ export interface Content {
 export const content = (parts: ReadonlyArray<UserPart>): Content => ({ [contentTag]: parts })
 
 /**
- * The parts of what a handler returned: text as it is, bytes as an attachment, and any other value as JSON.
+ * The parts of what a handler returned: text and the parts of {@link Content} as they are, bytes as an attachment, an error as its name and
+ * message, `undefined` and `null` as an empty text, and any other value as JSON.
  *
  * **Errors**
  *

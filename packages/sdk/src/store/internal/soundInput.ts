@@ -72,7 +72,7 @@ const timesInBounds = <Filter extends object>(filter: Filter): Filter => {
   return { ...filter, ...bounded }
 }
 
-/** Wraps a store so that it refuses ids, sizes, times and durations of the wrong type, and unknown keys of filters, with a typed error. */
+/** Wraps a store so that it refuses ids, lengths of leases and filters that do not match its types, with a typed error. */
 export const withSoundInput = (store: RunStorePort): RunStorePort => {
   const aboutRun =
     <Rest extends ReadonlyArray<unknown>, A, E>(ask: (runId: RunId, ...rest: Rest) => Effect.Effect<A, E>) =>
