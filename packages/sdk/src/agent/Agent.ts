@@ -66,7 +66,7 @@ export const make = <
   }
   const problem = definitionProblem(name, options)
   if (problem !== undefined) throw problem
-  const policy = definedPolicy(name, options.policy ?? ApprovalPolicy_.ask)
+  const policy = definedPolicy(name, options.policy === undefined ? ApprovalPolicy_.ask : options.policy)
   if (Result.isFailure(policy)) throw policy.failure
   type R = Needs<Tools, SubAgents, Handoffs, Instructions>
   return { name, options: options as AgentOptions<R, Output>, policy: policy.success }

@@ -17,11 +17,11 @@ import type { RunId } from "../domain/Id.ts"
 import type { Shape } from "../domain/internal/misfits.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Rejection } from "../domain/Rejection.ts"
-import type { AgentNotFound, LimitsInvalid, PolicyInvalid } from "../domain/RunError.ts"
+import type { AgentNotFound, IdInvalid, LimitsInvalid, PolicyInvalid } from "../domain/RunError.ts"
 import { storedStartShape } from "../durable/internal/shapes.ts"
 import type { StoredStartInput } from "../durable/storedInput.ts"
 import { continueShape, startShape } from "../run/internal/shapes.ts"
-import { checkLimitsAndPolicy } from "../run/internal/staging.ts"
+import { checkIds, checkLimitsAndPolicy } from "../run/internal/staging.ts"
 import type { LimitsAndPolicy } from "../run/internal/startOptions.ts"
 import type { ContinueInput, StartInput } from "../run/runInput.ts"
 import { RunStore } from "../store/RunStore.ts"
@@ -146,7 +146,7 @@ export const make = (
 ): Effect.Effect<Conductor, LimitsInvalid | OptionsInvalid, Scope.Scope> =>
   Effect.gen(function* () {
     yield* requireOptions("Conductor.make", options, conductorShape)
-    yield* checkShared(options.limits ?? {})
+    if (options.limits !== undefined) yield* checkShared(options.limits)
     const pool = new RunPool(options)
     yield* Effect.addFinalizer(() => pool.drain)
     return {
@@ -179,12 +179,17 @@ const inStore = (given: Omit<ConductOptions, "keepEvents">) =>
   Effect.flatMap(RunStore, (store) => inCallerContext({ ...given, store }))
 
 /** Checks an input and its options when the run is dispatched, not when it gets its slot. */
-const checkDispatch = <Input extends LimitsAndPolicy>(
+const checkDispatch = <
+  Input extends LimitsAndPolicy & { readonly runId?: string; readonly sessionId?: string }
+>(
   input: Input,
   inputShape: Shape,
   options: object,
   optionsShape: Shape
-): Effect.Effect<Input, LimitsInvalid | OptionsInvalid | PolicyInvalid> =>
-  Effect.flatMap(requireOptions("dispatch", input, inputShape), (read) =>
-    Effect.andThen(requireOptions("dispatch", options, optionsShape), checkLimitsAndPolicy(read))
-  )
+): Effect.Effect<Input, IdInvalid | LimitsInvalid | OptionsInvalid | PolicyInvalid> =>
+  Effect.gen(function* () {
+    const read = yield* requireOptions("dispatch", input, inputShape)
+    yield* requireOptions("dispatch", options, optionsShape)
+    yield* checkIds(read)
+    return yield* checkLimitsAndPolicy(read)
+  })

@@ -403,7 +403,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     grants: (filter) => run(store.grants(filter as GrantFilter | undefined)),
     revokeGrant: async (runId, grantId, options) => {
       requireKnown("revokeGrant", options, decideShape)
-      return run(revokeGrant(runId as RunId, grantId as GrantId, options?.by ?? by))
+      const revoker = options?.by === undefined ? by : options.by
+      return run(revokeGrant(runId as RunId, grantId as GrantId, revoker))
     },
     exportRun: (runId) => run(exportRun(runId as RunId)),
     importRun: (archive) => run(importRun(archive)),

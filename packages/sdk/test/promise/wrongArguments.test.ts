@@ -35,7 +35,11 @@ describe("a prompt that is none", () => {
     ["a number", 5, "it is a number"],
     ["undefined", undefined, "it is undefined"],
     ["a part without a list", text, "it is an object"],
-    ["a part of another SDK", [{ type: "text", text: "Deploy." }], "its part 0 is neither a text nor a file"],
+    [
+      "a part of another SDK",
+      [{ type: "text", text: "Deploy." }],
+      '"_tag" of its part 0 takes "text" or "file"'
+    ],
     [
       "a part without its text",
       [text, { _tag: "text" }],
@@ -118,11 +122,7 @@ describe("an argument of the wrong type", () => {
         () => fermata.recover({ concurrency: 0 }),
         '"concurrency" of the options of recover takes a number of 1'
       ],
-      [() => fermata.fork(runId, "go", { revision: "1" as never }), '"revision" of the options of fork'],
-      [
-        () => fermata.fork(runId, "go", { agent: 5 as never }),
-        '"agent" of the options of fork takes a string'
-      ]
+      [() => fermata.fork(runId, "go", { revision: "1" as never }), '"revision" of the options of fork']
     ] as const) {
       const error = await refusal(ask)
       assert.strictEqual(error._tag, "OptionsInvalid", String(error))
@@ -154,13 +154,32 @@ describe("an argument of the wrong type", () => {
     assert.strictEqual((await fermata.pending({ kind: "approval" }))[0]?.runId, runId)
   })
 
-  it("is no agent, which runPrompt, dispatch and a conductor refuse by its kind", async () => {
+  it("is not null where a default would take its place", async () => {
     await using fermata = await open()
+    const { runId } = await fermata.runPrompt("ops", "go")
+    const conductor = await fermata.conductor()
+    const none = null as never
+    for (const [ask, tag] of [
+      [() => fermata.revokeGrant(runId, "g", { by: none }), "PrincipalInvalid"],
+      [() => conductor.dispatch("ops", "go", { runId: none }), "IdInvalid"],
+      [() => conductor.dispatch("ops", "go", { sessionId: none }), "IdInvalid"],
+      [() => fermata.conductor({ limits: none }), "LimitsInvalid"],
+      [() => Agent.make("a", { policy: none }), "AgentDefinitionError"]
+    ] as const) {
+      assert.strictEqual((await refusal(ask))._tag, tag)
+    }
+    assert.lengthOf(await fermata.runs(), 1)
+  })
+
+  it("is no agent, which runPrompt, dispatch, fork and a conductor refuse by its kind", async () => {
+    await using fermata = await open()
+    const { runId } = await fermata.runPrompt("ops", "go")
     const conductor = await fermata.conductor()
     for (const ask of [
       () => fermata.runPrompt(undefined as never, "go"),
       () => fermata.dispatch(5 as never, "go"),
-      () => conductor.dispatch({} as never, "go")
+      () => conductor.dispatch({} as never, "go"),
+      () => fermata.fork(runId, "go", { agent: 5 as never })
     ]) {
       assert.strictEqual((await refusal(ask))._tag, "AgentNotFound")
     }

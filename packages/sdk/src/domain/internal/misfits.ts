@@ -161,7 +161,7 @@ const look = (value: unknown, shape: Shape, location: Location, found: Array<Mis
   if (typeof value !== "object" || value === null) {
     if (value === undefined) return
     if ("each" in shape) found.push(unfit(value, list, location))
-    else if ("keys" in shape && shape.demanded === true) found.push(notPlain(value, location))
+    else if (!("keys" in shape) || shape.demanded === true) found.push(notPlain(value, location))
     return
   }
   if ("each" in shape) {
@@ -184,6 +184,7 @@ const look = (value: unknown, shape: Shape, location: Location, found: Array<Mis
     const tag = (value as { readonly _tag?: unknown })._tag
     const member = typeof tag === "string" && Object.hasOwn(shape.cases, tag) ? shape.cases[tag] : undefined
     if (member !== undefined) look(value, member, location, found)
+    else found.push(unfit(tag, oneOf(...Object.keys(shape.cases)), inside(location, "_tag")))
     return
   }
   if ("values" in shape && shape.filled === true) lookForUnfilled(value, location, found, maxGivenDepth)

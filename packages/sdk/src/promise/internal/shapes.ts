@@ -147,7 +147,7 @@ export const forkShape = shapeOf<ForkOptions>({
   sessionId: "anything",
   revision: natural,
   newRunId: "anything",
-  agent: string
+  agent: "anything"
 })
 
 export const resumeShape = shapeOf<ResumeOptions>({
@@ -159,7 +159,7 @@ export const resumeShape = shapeOf<ResumeOptions>({
 
 export const ofAgentShape = shapeOf<OfAgent>({ agent: "anything" })
 
-const decide = { by: "anything", note: "anything", idempotencyKey: "anything" } as const
+const decide = { by: "anything", note: string, idempotencyKey: string } as const
 
 export const decideShape = shapeOf<DecideOptions>(decide)
 
