@@ -239,6 +239,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/run/reconcile.test.ts"] }
   },
   {
+    name: "starts the sub-agents that a rule asks about",
+    file: "run/internal/judgeAgentCall.ts",
+    line: 'const isApproved = record?.decision?._tag === "approve" && record.decision.arguments === undefined',
+    broken: "const isApproved = true",
+    finder: { tests: ["sdk/test/run/agentRules.test.ts"] }
+  },
+  {
     name: "runs calls that need approval",
     file: "run/internal/judgeCall.ts",
     line: 'if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })',

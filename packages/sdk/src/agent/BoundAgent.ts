@@ -12,7 +12,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../domain/internal/json.ts"
 import * as Limits_ from "../domain/Limits.ts"
-import { isOther, isSame } from "../domain/ToolIdentity.ts"
+import { type Definition, isOther, isSame } from "../domain/ToolIdentity.ts"
 import type { ToolDefinition } from "../model/ModelRequest.ts"
 import { type Decoder, decoder } from "../tool/DataSchema.ts"
 import type { AnyTool } from "../tool/Tool.ts"
@@ -148,19 +148,24 @@ const bind = (
       }
       definitions.splice(place, 0, { name: entry.name, description, parameters: entry.decoder.jsonSchema })
     })
+    const definitionOf = (
+      tool: string,
+      schema: string,
+      { aliases, safety }: Pick<AnyTool, "aliases" | "safety">
+    ): Definition => ({
+      agent: agent.name,
+      tool,
+      schema,
+      safety,
+      agentAliases: agent.options.aliases ?? [],
+      toolAliases: aliases
+    })
     const identities: Record<string, string> = {}
     const registerTool = (tool: AnyTool, decoder: Decoder<unknown>, place?: number) => {
       const target = tool.target === "question" ? "question" : "tool"
       const { identity } = tool.options
       if (identity !== undefined) identities[tool.name] = identity
-      const definition = {
-        agent: agent.name,
-        tool: tool.name,
-        schema: toolFingerprint(decoder.jsonSchema, identity),
-        safety: tool.safety,
-        agentAliases: agent.options.aliases ?? [],
-        toolAliases: tool.aliases
-      }
+      const definition = definitionOf(tool.name, toolFingerprint(decoder.jsonSchema, identity), tool)
       return register({ target, name: tool.name, tool, decoder, definition }, tool, place)
     }
     // Tools with `otherNames` get their name after all others, because they give way to them, and keep their place in the definitions.
@@ -200,7 +205,10 @@ const bind = (
             `it cannot hand over to "${entry.to}": the name of the tool "${entry.name}" must be ${toolNameRule}`
           )
         }
-        yield* register(entry, tool)
+        const schema = toolFingerprint(entry.decoder.jsonSchema, undefined)
+        const { aliases = [] } = tool
+        const definition = definitionOf(entry.name, schema, { aliases, safety: "sideEffecting" })
+        yield* register({ ...entry, definition }, tool)
       }
     }
     for (const { decoder, place, tool } of yielding) {

@@ -11,37 +11,36 @@ import type { Decoder } from "../tool/DataSchema.ts"
 import type { AnyTool } from "../tool/Tool.ts"
 import type * as Agent from "./AgentDefinition.ts"
 
-/** What a tool name refers to: a tool, a sub-agent, or one of the tools that the loop handles itself. */
-export type Entry =
-  | {
-      readonly target: "tool" | "question"
-      readonly name: string
-      readonly tool: AnyTool
-      readonly decoder: Decoder<unknown>
-      /** The tool's identity, to which approvals and grants are bound. */
-      readonly definition: Definition
-    }
-  | {
-      readonly target: "agent"
-      readonly name: string
-      readonly bound: BoundAgent
-      readonly decoder: Decoder<{ readonly prompt: string }>
-    }
-  | {
+/** What a tool name refers to: a tool, or one of the agent tools, which the loop handles itself. */
+export type Entry = ToolEntry | AgentToolEntry
+
+interface Registered<A> {
+  readonly name: string
+  readonly decoder: Decoder<A>
+  /** The tool's identity, to which approvals and grants are bound. */
+  readonly definition: Definition
+}
+
+/** A tool of the program, or `ask_user`. */
+export interface ToolEntry extends Registered<unknown> {
+  readonly target: "tool" | "question"
+  readonly tool: AnyTool
+}
+
+/** A tool by which a model calls other agents: a sub-agent, `delegate`, a tool for background sub-agents, or a handoff. */
+export type AgentToolEntry =
+  | (Registered<{ readonly prompt: string }> & { readonly target: "agent"; readonly bound: BoundAgent })
+  | (Registered<Delegate> & {
       readonly target: "delegate"
-      readonly name: string
       /** By name and by alias. */
       readonly agents: ReadonlyMap<string, SubAgent>
-      readonly decoder: Decoder<Delegate>
-    }
-  | { readonly target: "agents"; readonly name: string; readonly decoder: Decoder<unknown> }
-  | {
+    })
+  | (Registered<unknown> & { readonly target: "agents" })
+  | (Registered<unknown> & {
       readonly target: "handoff"
-      readonly name: string
       /** The name of the agent that takes over. */
       readonly to: string
-      readonly decoder: Decoder<unknown>
-    }
+    })
 
 /** An agent that another agent can call. */
 export interface SubAgent {

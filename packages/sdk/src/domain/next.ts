@@ -314,7 +314,7 @@ const runnable = (state: RunState, constraints: Constraints): Step | undefined =
   const others = open.filter(({ target }) => target !== "handoff")
   if (others.length === 0) {
     const [handoff] = open
-    return handoff === undefined || isUnavailable(handoff, constraints)
+    return handoff?.status !== "ready" || isUnavailable(handoff, constraints)
       ? undefined
       : { _tag: "HandOff", callId: handoff.id }
   }

@@ -7,11 +7,14 @@ import * as Schema from "effect/Schema"
 import { waitName } from "../../domain/next.ts"
 import { type Decoder, decoder } from "../../tool/DataSchema.ts"
 import type { Any } from "../AgentDefinition.ts"
-import type { Delegate, Entry, SubAgent } from "../Entry.ts"
+import type { AgentToolEntry, Delegate, SubAgent } from "../Entry.ts"
+
+/** Each member of a union without its definition, which is added when the tool is registered. */
+type Unregistered<Entry> = Entry extends unknown ? Omit<Entry, "definition"> : never
 
 /** A tool that the loop handles: its entry in the registry, and its description for the model. */
 interface AgentTool {
-  readonly entry: Entry
+  readonly entry: Unregistered<AgentToolEntry>
   readonly aliases?: ReadonlyArray<string>
   readonly description: string
 }

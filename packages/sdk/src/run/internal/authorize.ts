@@ -110,7 +110,7 @@ const tookEdit = ({ definition }: ToolEntry, decision: Decision | undefined): bo
 export const differenceOf = (
   run: AgentRun,
   call: ToolCall,
-  { definition }: ToolEntry,
+  { definition }: Pick<ToolEntry, "definition">,
   request?: Interruption
 ): Difference | undefined => {
   const { agent } = stateOf(run)

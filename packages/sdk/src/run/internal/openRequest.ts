@@ -7,6 +7,8 @@ import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
 import type { BoundAgent } from "../../agent/Entry.ts"
 import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
+import type { ToolIdentity } from "../../domain/ToolIdentity.ts"
+import type { AnyTool } from "../../tool/Tool.ts"
 import { type AgentRun, stateOf, isCallOpen, nextRequestId } from "./AgentRun.ts"
 import { approvalDigest } from "./digest.ts"
 import { now, emit } from "./Drive.ts"
@@ -47,19 +49,37 @@ export function* openApproval(
         ? Exit.void
         : yield* askTool(run, call, tool, "risk", () => risk(decoded.value))
   if (shown === undefined || said === undefined) return
+  const previewText = textOf(shown)
+  yield* requestApproval(run, call, definition, args, {
+    approval,
+    risk: textOf(said),
+    preview: previewText === undefined ? undefined : drive.runtime.scrubber.scrub(previewText),
+    reason
+  })
+}
+
+/** What an `approval` request says besides the call. */
+interface Described {
+  readonly approval?: AnyTool["options"]["approval"]
+  readonly risk?: string | undefined
+  readonly preview?: string | undefined
+  readonly reason?: string | undefined
+}
+
+/** Opens an `approval` request about a call of the tool that `definition` identifies. */
+export function* requestApproval(
+  run: AgentRun,
+  call: ToolCall,
+  { safety, schema, tool }: ToolIdentity,
+  args: Schema.Json,
+  { approval, preview, reason, risk }: Described
+): Effect.fn.Return<void> {
   const state = stateOf(run)
-  const identity = {
-    agentPath: state.agentPath,
-    tool: tool.name,
-    schema: definition.schema,
-    safety: definition.safety
-  }
+  const identity = { agentPath: state.agentPath, tool, schema, safety }
   const digest = yield* approvalDigest(identity, args)
   if (!isCallOpen(run, call.id)) return
-  const at = now(drive)
+  const at = now(run.drive)
   const expiresAt = expiryOf(at, approval?.expiresIn)
-  const previewText = textOf(shown)
-  const riskText = textOf(said)
   emit(run, {
     _tag: "request.opened",
     at,
@@ -73,8 +93,8 @@ export function* openApproval(
       arguments: args,
       digest,
       ...(expiresAt === undefined ? {} : { expiresAt, onExpiry: approval?.onExpiry ?? "deny" }),
-      ...(riskText === undefined ? {} : { risk: riskText }),
-      ...(previewText === undefined ? {} : { preview: drive.runtime.scrubber.scrub(previewText) }),
+      ...(risk === undefined ? {} : { risk }),
+      ...(preview === undefined ? {} : { preview }),
       ...(reason === undefined ? {} : { reason })
     }
   })

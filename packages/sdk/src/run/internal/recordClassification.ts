@@ -2,7 +2,7 @@
  * Records the classification of a call: its tool, its arguments without secrets, and what allowed it.
  */
 import type * as Schema from "effect/Schema"
-import type { Entry } from "../../agent/Entry.ts"
+import type { AgentToolEntry, Entry } from "../../agent/Entry.ts"
 import type { GrantId, ToolCallId } from "../../domain/Id.ts"
 import { isDeeperThan, maxGivenDepth, sameJson } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
@@ -73,6 +73,28 @@ export const allow = (run: AgentRun, call: ToolCall, target: Target, args: Schem
     idempotent: false,
     arguments: args,
     allowedBy: "tool"
+  })
+
+/** Records the classification of an agent tool's call under a policy that asks about it. */
+export const classifyAgentTool = (
+  run: AgentRun,
+  call: ToolCall,
+  { definition, name }: AgentToolEntry,
+  target: Target,
+  args: DecodedArguments,
+  authority: { readonly allowedBy?: string; readonly grantId?: GrantId }
+): undefined =>
+  emitIfOpen(run, {
+    _tag: "tool.classified",
+    at: now(run.drive),
+    callId: call.id,
+    target,
+    safety: definition.safety,
+    idempotent: false,
+    arguments: args.arguments,
+    schema: definition.schema,
+    ...(name === call.name ? {} : { tool: name }),
+    ...authority
   })
 
 /**

@@ -24,14 +24,9 @@ import {
   type AgentRun
 } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
-import { guarded, judgeCall } from "../internal/judgeCall.ts"
-import {
-  allow,
-  classifyTool,
-  describeArguments,
-  emitIfOpen,
-  parse
-} from "../internal/recordClassification.ts"
+import { judgeAgentCall } from "../internal/judgeAgentCall.ts"
+import { guarded, judgeCall, strictest } from "../internal/judgeCall.ts"
+import { classifyTool, deny, describeArguments, emitIfOpen, parse } from "../internal/recordClassification.ts"
 import { type ToolEntry } from "../internal/userCalls.ts"
 
 /** Classifies the calls in order. Stops when the run is cancelled or suspended. */
@@ -68,12 +63,15 @@ function* classify(run: AgentRun, call: ToolCall): Effect.fn.Return<void> {
     case "agent":
     case "agents":
     case "handoff":
-      return allow(run, call, entry.target, args.arguments)
+      return yield* judgeAgentCall(run, call, entry, entry.target, args)
     case "delegate": {
       const target = (value as Delegate).background === true ? "background" : "agent"
-      return allow(run, call, target, args.arguments)
+      return yield* judgeAgentCall(run, call, entry, target, args)
     }
-    case "question":
+    case "question": {
+      // A question is a request already, so a rule that asks about it changes nothing.
+      const verdict = strictest(run, entry.name, false)
+      if (verdict._tag === "deny") return deny(run, call, verdict.message)
       return run.drive.runtime.options.interactive === false
         ? refuse(
             run,
@@ -81,6 +79,7 @@ function* classify(run: AgentRun, call: ToolCall): Effect.fn.Return<void> {
             "This run is not interactive, so the question was not asked. Go on with what you know, or say what is missing."
           )
         : askQuestion(run, call, entry, args)
+    }
     case "tool":
       return yield* judgeCall(run, call, entry, { args, value })
   }

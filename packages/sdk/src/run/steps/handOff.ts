@@ -12,6 +12,7 @@ import { findCall, type RunState } from "../../domain/RunState.ts"
 import { type Policies, policiesFor } from "../../domain/StartOptions.ts"
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
+import { mayStartCall } from "../internal/judgeAgentCall.ts"
 import { isPrompted } from "../internal/startOptions.ts"
 
 /** Transfers the conversation to the agent that the call names, and fails the turn's other open calls. */
@@ -25,6 +26,7 @@ export const handOff = Effect.fnUntraced(function* (run: AgentRun, callId: ToolC
     const problem = new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "missing" })
     return run.drive.addMissing({ id: callId, arguments: call.arguments, problem })
   }
+  if (!(yield* mayStartCall(run, callId))) return
   const at = now(run.drive)
   emit(run, {
     _tag: "agent.changed",

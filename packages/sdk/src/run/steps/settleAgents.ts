@@ -21,12 +21,13 @@ import {
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { stopAll } from "../internal/failRun.ts"
+import { mayStartCall } from "../internal/judgeAgentCall.ts"
 
 /** Settles a call about the sub-agents in the background. */
 export const settleAgents = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallId) {
   const state = stateOf(run)
   const call = findCall(state, callId)
-  if (call === undefined || isSettled(call)) return
+  if (call === undefined || isSettled(call) || !(yield* mayStartCall(run, callId))) return
   const answer = answers[call.name as keyof BackgroundArguments] as Answer<unknown>
   const outcome = yield* Effect.result(answer({ run, state }, call.arguments ?? {}))
   const _tag = Result.isFailure(outcome) ? "tool.failed" : "tool.completed"

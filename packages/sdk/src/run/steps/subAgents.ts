@@ -33,6 +33,7 @@ import { confirmLease } from "../internal/confirmLease.ts"
 import { emit, now, type Drive } from "../internal/Drive.ts"
 import { failRun, stopAll, stopUnder } from "../internal/failRun.ts"
 import type { JournalError } from "../internal/Journal.ts"
+import { mayStartCall } from "../internal/judgeAgentCall.ts"
 import { profileOptions } from "../internal/startOptions.ts"
 import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/stops.ts"
 import { takeMailInTask } from "../internal/takeMail.ts"
@@ -89,8 +90,9 @@ const begin = (run: AgentRun, callId: ToolCallId): void => {
 }
 
 /** Starts the sub-agent of a call in the background. */
-export const startBackground = (run: AgentRun, callId: ToolCallId): Effect.Effect<void> =>
-  Effect.sync(() => begin(run, callId))
+export const startBackground = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallId) {
+  if (yield* mayStartCall(run, callId)) begin(run, callId)
+})
 
 /** Starts or resumes the sub-agents of these calls, and waits until one of them makes progress. */
 export const resumeChildren = Effect.fnUntraced(function* (
@@ -99,9 +101,8 @@ export const resumeChildren = Effect.fnUntraced(function* (
 ) {
   for (const callId of callIds) {
     // The sub-agent started before may have been given all that was left of a budget.
-    if (findCall(stateOf(run), callId)?.child === undefined && mayStart(statesOf(run))) {
-      begin(run, callId)
-    }
+    const isNew = findCall(stateOf(run), callId)?.child === undefined && mayStart(statesOf(run))
+    if (isNew && (yield* mayStartCall(run, callId))) begin(run, callId)
   }
   const wanted = new Set(callIds)
   yield* resumeIdle(
