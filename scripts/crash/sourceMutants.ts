@@ -175,10 +175,10 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["node/test/SqliteStore.test.ts"] }
   },
   {
-    name: "records the end of an abandoned body",
-    file: "run/internal/Supervisor.ts",
-    line: "    // It was abandoned.\n    if (this.running === undefined) return\n",
-    broken: "",
+    name: "publishes what an abandoned body says",
+    file: "run/internal/toolBody.ts",
+    line: 'return isThere(run) && findCall(stateOf(run), this.callId)?.status === "started"',
+    broken: "return run !== undefined",
     finder: { tests: ["sdk/test/run/leftBehind.test.ts"] }
   },
   {
