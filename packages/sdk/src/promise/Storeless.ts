@@ -96,7 +96,10 @@ export interface Storeless extends AsyncDisposable {
   readonly restoreState: (capture: string) => Promise<Restored>
   /** Changes the agents or their settings between turns; see `Fermata.reconfigure`. */
   readonly reconfigure: (change: FermataChange) => Promise<Readonly<Record<string, Configuration>>>
-  /** Starts nothing more, lets running operations finish within `drainTimeout`, and then cancels the runs. */
+  /**
+   * Refuses further calls, and cancels the runs: background runs at once, those of `runPrompt` and `resume` after `drainTimeout` if they
+   * have not ended by then.
+   */
   readonly close: () => Promise<void>
 }
 

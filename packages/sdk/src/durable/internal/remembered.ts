@@ -1,9 +1,10 @@
 /**
- * Remembers the states in which this process left sessions, for as long as they are in use or memory is not needed.
+ * Remembers the states in which this process left the latest sessions of a store, up to 256, for as long as the states are in use or memory
+ * is not needed.
  *
- * The next run of a session builds on the last run's state, which is often still in memory. The store's head shows whether it is that
- * state: journals only grow, so a run with the same id and revision, created at the same time, is the same. If it is not, or the state
- * was collected, the journals are read.
+ * The next run of a session builds on the last run's state, which is often still in memory. The run's head in the store shows whether the
+ * remembered state is still the run's state: journals only grow, so a run with the same id and revision, created at the same time, is the
+ * same. If the state is not, or was collected, the journals are read.
  */
 import type { SessionId } from "../../domain/Id.ts"
 import { isEnded, type RunState } from "../../domain/RunState.ts"

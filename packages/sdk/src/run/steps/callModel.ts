@@ -51,8 +51,8 @@ export const callModel = Effect.fnUntraced(function* (
 
 /**
  * Calls the model with streaming. If the stream fails before its first content, with an error that a complete call may avoid, makes one
- * complete call. A generator inside `callModel`:
- * an Effect of its own would take steps of the fiber in each turn, and memory while the run waits.
+ * complete call. A generator inside `callModel`: an Effect of its own would take steps of the fiber in each turn, and memory while the run
+ * waits.
  */
 function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveError> {
   const { bound, drive, supervisor } = run

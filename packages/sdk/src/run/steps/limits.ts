@@ -1,5 +1,6 @@
 /**
- * Exhausted budgets: opens one `limit` request for each, withdraws it when there is room again, or ends the run that needs more.
+ * Exhausted budgets: opens one `limit` request for each, withdraws the request when the budget has room again, or ends the run that needs
+ * more.
  */
 import * as Effect from "effect/Effect"
 import {
