@@ -65,7 +65,7 @@ export interface Conductor {
   ) => Effect.Effect<AgentHandle<Output>, HandleError | ConductorFull>
   /**
    * Runs a prompt in the background, in the store, as soon as there is a slot; see `dispatchPromptStored`. A run that waits for its first
-   * slot is not stored yet.
+   * slot is not stored yet. Fails with the errors of `dispatchPromptStored` and with those that `dispatch` names.
    */
   readonly dispatchStored: <Output>(
     runtime: Runtime<Output>,

@@ -23,13 +23,13 @@ import { groupOfScope } from "./internal/HandleGroup.ts"
 import { attachShape, storedDispatchShape } from "./internal/shapes.ts"
 
 /**
- * Runs a prompt in the background with every step in the store, and returns its handle as soon as the run is stored.
+ * Runs a prompt in the background with every event in the store, and returns the run's handle as soon as the run is stored.
  *
  * **Details**
  *
  * A held run continues when it is decided, through the handle or by another process through the store. If another process drives the run,
- * the handle follows the run through the store, and drives it if that process dies. When the scope closes, the run is suspended, unless
- * `onClose` is `cancel`: `done` fails with `RunSuspended`, and {@link attach} creates a new handle.
+ * the handle follows the run through the store, and drives it if that process dies. When the scope closes, the run is cancelled if
+ * `onClose` is `cancel`. Otherwise the run is suspended: `done` fails with `RunSuspended`, and {@link attach} creates a new handle.
  *
  * **Errors**
  *
