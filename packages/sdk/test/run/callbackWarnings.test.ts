@@ -90,4 +90,34 @@ describe("a callback that fails each time", () => {
       assert.deepStrictEqual(logs, [warning("approvalCallback")])
     })
   )
+
+  const answers: Record<string, readonly [answer: unknown, why: string]> = {
+    "without a principal": [{ _tag: "approve" }, "by"],
+    "that is no decision": ["approve", "decision"],
+    "that is null": [null, "decision"],
+    "with an unknown key": [{ _tag: "approve", by: "bot", args: {} }, "args"],
+    "about another request": [{ _tag: "approve", by: "bot", requestId: "run.r9" }, "a request other than"]
+  }
+  for (const [what, [answer, why]] of Object.entries(answers)) {
+    it.effect(
+      `such as an approval callback with an answer ${what} is warned about, and its request stays open`,
+      () =>
+        Effect.gen(function* () {
+          const { logged, logs } = recording()
+          const { runtime } = yield* bind(
+            Agent.make("a", { tools: [probe("write").tool] }),
+            [{ calls: [call("write", "1"), call("write", "2")] }],
+            { approvalCallback: () => answer as never }
+          )
+          const held = expect(yield* logged(runPrompt(runtime, { prompt: "go" })), "interrupted")
+          assert.strictEqual(held.interruptions.length, 2)
+          assert.strictEqual(logs.length, 1)
+          assert.include(
+            logs[0],
+            "The approvalCallback of a failed. Its next failures are not logged. DecisionMalformed"
+          )
+          assert.include(logs[0], why)
+        })
+    )
+  }
 })

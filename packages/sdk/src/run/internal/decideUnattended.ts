@@ -9,10 +9,10 @@ import { setDeadline } from "../../agent/internal/deadlines.ts"
 import { call, logFirst } from "../../agent/internal/userCode.ts"
 import { decide, decideAt, expiries } from "../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
-import { decisionMisfits } from "../../domain/internal/given.ts"
 import { copyJson } from "../../domain/internal/json.ts"
 import { readOnce } from "../../domain/internal/untyped.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
+import { DecisionMalformed } from "../../domain/Rejection.ts"
 import { answerable } from "../../domain/RunState.ts"
 import { isStopped, isEnding, AgentRun } from "./AgentRun.ts"
 import { flush } from "./commit.ts"
@@ -64,7 +64,7 @@ const askAll = Effect.fnUntraced(function* (root: AgentRun) {
     asked.add(request.requestId)
     // Committed first, so that the callback's recipients find the request in the store.
     yield* flush(drive)
-    // A callback that fails, or answers what does not fit, has not decided: the request stays open.
+    // The request stays open if the callback fails, or its answer does not decide the request.
     drive.callbackAsking = request.requestId
     const answer = yield* root.supervisor.run(askCallback(root, request))
     drive.callbackAsking = undefined
@@ -95,7 +95,10 @@ const takeAnswer = (drive: Drive, decision: Decision): Effect.Effect<void, Journ
     })
   })
 
-/** Calls the approval callback with a request. Returns its decision, or `undefined` if it made none that fits the request. */
+/**
+ * Calls the approval callback with a request. Returns its decision, or `undefined` if it made none. Fails if its answer does not decide the
+ * request; the first such answer is logged, like the first failure of the callback.
+ */
 const askCallback = Effect.fnUntraced(function* (root: AgentRun, request: Interruption) {
   const { drive } = root
   const { runtime } = drive
@@ -103,29 +106,36 @@ const askCallback = Effect.fnUntraced(function* (root: AgentRun, request: Interr
   if (approvalCallback === undefined) return undefined
   // A copy, since the callback may mutate it and the digest is compared with the request.
   const shown = copyJson(request) as Interruption | undefined
-  const answer = readOnce(
-    yield* call(
-      runtime,
-      calledOf(root, "approvalCallback"),
-      () => approvalCallback(shown ?? request),
-      undefined,
-      (drive.logCallback ??= logFirst())
-    ),
-    1
+  const called = calledOf(root, "approvalCallback")
+  const log = (drive.logCallback ??= logFirst())
+  const answered = call(runtime, called, () => approvalCallback(shown ?? request), undefined, log)
+  const answer = readOnce(yield* answered, 1)
+  if (answer === undefined) return undefined
+  const decision = yield* Effect.tapCause(decisionOf(root, request, answer), (cause) =>
+    log(runtime, called, cause)
   )
-  if (answer === undefined || isAboutAnother(answer, request) || decisionMisfits(answer).length > 0)
-    return undefined
-  const decoded = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
-  const decision = yield* checkEdited(runtime, drive.state, decoded)
   yield* Effect.fromResult(decide(drive.state, decision))
   const redacted = redactDecision(runtime.scrubber, decision)
   return holdsWithheld(redacted) ? undefined : redacted
 })
 
-/** Whether the answer names another request. Such an answer does not decide this one. */
-const isAboutAnother = (answer: DecisionInput, { requestId }: Interruption): boolean => {
-  // Untyped programs may omit the id.
-  const named: string | undefined = answer.requestId
+const decisionOf = Effect.fnUntraced(function* (
+  root: AgentRun,
+  request: Interruption,
+  answer: DecisionInput
+) {
+  const { requestId } = request
+  if (isAboutAnother(answer, requestId)) {
+    return yield* new DecisionMalformed({ issues: `it names a request other than ${requestId}` })
+  }
+  const { drive } = root
+  const decoded = yield* decodeDecision({ ...answer, requestId }, drive.clock)
+  return yield* checkEdited(drive.runtime, drive.state, decoded)
+})
+
+/** Whether the answer names another request. Untyped programs may omit the id. */
+const isAboutAnother = (answer: { readonly requestId?: string } | null, requestId: string): boolean => {
+  const named = answer?.requestId
   return named !== undefined && named !== requestId
 }
 

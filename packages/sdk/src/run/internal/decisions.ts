@@ -69,7 +69,9 @@ export const checkEdited = Effect.fnUntraced(function* (
   const entry = holder.entries.get(tool)
   if (entry === undefined) return yield* refused(`the agent ${holder.agent.name} has no such tool`)
   if (!("tool" in entry)) {
-    return yield* refused("a call of another agent takes no edited arguments: approve it as it is, or deny it")
+    return yield* refused(
+      "a call of another agent takes no edited arguments: approve it as it is, or deny it"
+    )
   }
   const decode = (json: unknown) => decodeArguments(entry, holder.limits, json)
   const decoded = yield* Effect.exit(decodeEdited(entry.decoder, decode, decision.arguments))
