@@ -99,7 +99,7 @@ const bodyShape: Shape = {
 }
 
 /** The problems of a decision as a caller wrote it. */
-const decisionMisfits = (given: unknown): ReadonlyArray<Misfit> =>
+export const decisionMisfits = (given: unknown): ReadonlyArray<Misfit> =>
   misfits(given, decisionShape, "the decision")
 
 /** The problems of a decision's body, which names no request yet. */
