@@ -16,6 +16,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
@@ -24,7 +25,9 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
 import { withNulText } from "./internal/nulText.ts"
-import { type Config, withoutSilence } from "./internal/postgresSocket.ts"
+import { makeBroadcast } from "./internal/postgres/broadcast.ts"
+import { makeChannels } from "./internal/postgres/channels.ts"
+import { type Config, withoutSilence } from "./internal/postgres/socket.ts"
 
 /** The database, and how the store uses it. */
 export interface Options {
@@ -85,10 +88,11 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
         ...withoutSilence(config, answerTimeoutMs(options)),
         maxConnections: options.maxConnections ?? 10
       })
+      const shared = options.transactionPooler === true ? {} : yield* notifications(config, promptMs(options))
       return SqlRunStore.layerWith({
         busyDeadline,
         boundsLocks: options.transactionPooler !== true,
-        ...(options.transactionPooler === true ? {} : { changes: yield* changes(config, promptMs(options)) })
+        ...shared
       }).pipe(
         Layer.provide(
           Layer.effect(
@@ -205,29 +209,22 @@ const firstContact = Effect.fnUntraced(function* (config: PgConnection.Config) {
 /** A setting of the server; 0 would mean no limit. */
 const milliseconds = (value: number): string => String(Math.min(0x7fff_ffff, Math.max(1, Math.ceil(value))))
 
-/**
- * Emits when runs may have changed: after every connect, since notifications may have been lost before, and for every notification.
- * Uses a connection of its own while there are subscribers, and replaces it when it is lost.
- */
-const changes = (config: Config, silenceMs: number) =>
-  Stream.unwrap(
-    Effect.gen(function* () {
-      const connection = yield* (yield* PgConnection.make(withoutSilence(config, silenceMs))).pin
-      const notifications = Stream.fromQueue(yield* connection.listen(SqlRunStore.channel))
-      // Requires an answer: a silent connection ends, and is replaced.
-      const heartbeat = connection.query(`LISTEN ${SqlRunStore.channel}`)
-      yield* Effect.forkScoped(Effect.ignore(Effect.repeat(heartbeat, Schedule.spaced(silenceMs / 2))))
-      return Stream.concat(Stream.succeed(undefined), notifications)
-    })
-  ).pipe(
-    Stream.map(() => undefined),
-    Stream.retry(
-      Schedule.min([Schedule.exponential("50 millis"), Schedule.spaced("2 seconds")]).pipe(Schedule.jittered)
-    ),
-    Stream.orDie,
-    // Notifications that arrive together are merged.
-    Stream.share({ capacity: 1, strategy: "sliding", replay: 1 })
+/** What the processes of a database notify each other of, over one connection. */
+const notifications = Effect.fnUntraced(function* (config: Config, silenceMs: number) {
+  const channels = yield* makeChannels(config, silenceMs)
+  // Emits after every connect, too, since notifications may have been lost before.
+  const changes = Stream.callback<void>(
+    (queue) =>
+      Effect.acquireRelease(
+        Effect.sync(() =>
+          channels.subscribe(SqlRunStore.channel, () => void Queue.offerUnsafe(queue, undefined))
+        ),
+        (unsubscribe) => Effect.sync(unsubscribe)
+      ),
+    { bufferSize: 1, strategy: "sliding" }
   )
+  return { changes, ...(yield* makeBroadcast(channels)) }
+})
 
 const isPostgresUrl = (url: string): boolean => {
   const protocol = URL.parse(url)?.protocol

@@ -223,6 +223,32 @@ export interface SessionFilter {
   readonly after?: RunId
 }
 
+/** A signal about a run from another process: the revision after a commit, a text that was sent, or neither if the run has to be read. */
+export interface RunSignal {
+  readonly revision?: number
+  readonly text?: string
+}
+
+/** Sends texts about one run to the processes that watch it. */
+export interface RunPublisher {
+  /** Whether another process watches the run. Cheap, because it is called for each update. */
+  readonly isWatched: () => boolean
+  /** Sends a text of at most `maxTextBytes` bytes. Does not wait; a text that cannot be sent is lost. */
+  readonly send: (text: string) => void
+}
+
+/** Passes transient texts and notices of commits on to the processes that watch a run. */
+export interface RunBroadcast {
+  readonly maxTextBytes: number
+  /** Makes the publisher of a run that this process drives, and begins to listen for watchers. */
+  readonly publisher: (runId: RunId) => RunPublisher
+  /**
+   * Announces to the other processes that this one watches a run, and calls `listener` with their signals, in order. Returns a function that
+   * ends the watch. A signal can be lost, so poll the run's head as well.
+   */
+  readonly watch: (runId: RunId, listener: (signal: RunSignal) => void) => () => void
+}
+
 /** The operations of a run store. */
 export interface RunStorePort {
   /**
@@ -532,6 +558,9 @@ export interface RunStorePort {
    * superfluous. An expired lease or request sends none, so poll `ready` as well.
    */
   readonly changes: Stream.Stream<void>
+
+  /** Passes live texts and notices of commits between processes. Absent if the store cannot. */
+  readonly broadcast?: RunBroadcast
 
   /**
    * Requests cancellation from the run's current or next owner. The first reason wins. It does not affect a run that is completed or

@@ -15,13 +15,14 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as Stream from "effect/Stream"
+import type { RunId } from "../domain/Id.ts"
 import { makeNotifier } from "./internal/notifier.ts"
 import { withSoundInput } from "./internal/soundInput.ts"
 import { makeAccess } from "./internal/sql/access.ts"
 import { makeCheckpoints } from "./internal/sql/checkpoints.ts"
 import { makeGrants } from "./internal/sql/grants.ts"
 import { makeInspection } from "./internal/sql/inspection.ts"
-import { makeJournal } from "./internal/sql/journal.ts"
+import { makeJournal, type Notice } from "./internal/sql/journal.ts"
 import { makeMessages } from "./internal/sql/messages.ts"
 import { makeRequests } from "./internal/sql/requests.ts"
 import { makeRestore } from "./internal/sql/restore.ts"
@@ -29,6 +30,9 @@ import { makeCatalogue, makeLeases } from "./internal/sql/runs.ts"
 import { migrate } from "./internal/sql/schema.ts"
 import { RunStore } from "./RunStore.ts"
 import type { RunStoreError } from "./RunStoreError.ts"
+import type { RunBroadcast } from "./RunStorePort.ts"
+
+export type { Notice } from "./internal/sql/journal.ts"
 
 /** Options of the SQL store. */
 export interface Options {
@@ -44,6 +48,10 @@ export interface Options {
   readonly boundsLocks?: boolean
   /** Emits when another process may have made a run ready. The store itself notifies about operations of this process. */
   readonly changes?: Stream.Stream<void>
+  /** Passes updates of watched runs between processes. */
+  readonly broadcast?: RunBroadcast
+  /** Returns the notification that the transaction of an append sends on Postgres, if a process may watch the run. */
+  readonly notice?: (runId: RunId, revision: number) => Notice | undefined
   /** Runs after each `remove`, and after each `prune` that deleted runs. For databases that keep deleted data until asked to erase it. */
   readonly afterErase?: Effect.Effect<void>
 }
@@ -68,11 +76,11 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const requests = makeRequests(access, grants)
   const messages = makeMessages(access)
   const notifier = makeNotifier()
-  const { afterErase = Effect.void, changes = Stream.empty } = options ?? {}
+  const { afterErase = Effect.void, broadcast, changes = Stream.empty, notice } = options ?? {}
   const leases = makeLeases(access)
   const checkpoints = makeCheckpoints(access)
   const catalog = makeCatalogue(access, checkpoints, grants)
-  const journal = makeJournal(access, { requests, messages, checkpoints, grants })
+  const journal = makeJournal(access, { requests, messages, checkpoints, grants, notice })
   const restore = makeRestore(access, { requests, messages, checkpoints, grants })
   return withSoundInput({
     ...journal,
@@ -87,6 +95,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
     remove: (runId) => Effect.tap(catalog.remove(runId), afterErase),
     prune: (before) => Effect.tap(catalog.prune(before), (count) => (count > 0 ? afterErase : Effect.void)),
     changes: Stream.merge(notifier.notifications, changes),
+    ...(broadcast === undefined ? {} : { broadcast }),
     decide: (input) => Effect.tap(requests.decide(input), notifier.notify),
     decideAll: (inputs) => Effect.tap(requests.decideAll(inputs), notifier.notify),
     decisions: Effect.fnUntraced(function* (runId) {

@@ -15,8 +15,8 @@ import { RunStoreError, StorageFull, StoreBusy, StoreFault } from "../store/RunS
 
 type Store = RunStore["Service"]
 
-/** An operation of a run store. `changes` is not one, because a stream of notifications guarantees nothing that a fault could break. */
-export type Operation = Exclude<keyof Store, "changes">
+/** An operation of a run store. `changes` and `broadcast` are none, because notifications guarantee nothing that a fault could break. */
+export type Operation = Exclude<keyof Store, "changes" | "broadcast">
 
 /** The names of all operations of a run store. */
 export const operations: ReadonlyArray<Operation> = Struct.keys({

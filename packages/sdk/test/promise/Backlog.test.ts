@@ -150,7 +150,7 @@ describe("the backlog of a reader", () => {
         const backlog = filled(...updates)
         let given = 0
         for (const update of updates) given += lengthOf(update)
-        const taken = backlog.take().pieces
+        const taken = backlog.take().pieces as ReadonlyArray<RunUpdate>
         let held = 0
         let omitted = 0
         for (const update of taken) {

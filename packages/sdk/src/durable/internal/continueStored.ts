@@ -45,6 +45,7 @@ import {
   savedAs
 } from "./checkpoints.ts"
 import { ownLease, underLease } from "./lease.ts"
+import { broadcasting } from "./LiveText.ts"
 import { loadRun } from "./loadRun.ts"
 import { remember } from "./remembered.ts"
 import { requireSoundDecisions } from "./soundDecisions.ts"
@@ -121,7 +122,12 @@ export const create = Effect.fnUntraced(function* (
         : savedAs(previous.state.runId, checkpoint)
   }
   const journal = storeJournal(store, owned, checkpointing)
-  const observer = yield* observing(runtime, onUpdate)
+  const observer = yield* broadcasting(
+    store,
+    state.runId,
+    runtime.scrubber,
+    yield* observing(runtime, onUpdate)
+  )
   const options = { clock, runtime, journal, token, suspension, onUpdate: observer }
   const driven = drive({ ...options, state, staged: [], committed: [event] })
   const end = yield* underLease(store, owned, token, driven)
@@ -193,7 +199,12 @@ export const continueStored = Effect.fnUntraced(function* (
       return continued
     }
     const staged = continued.events
-    const observer = yield* observing(runtime, onUpdate, state)
+    const observer = yield* broadcasting(
+      store,
+      runId,
+      runtime.scrubber,
+      yield* observing(runtime, onUpdate, state)
+    )
     const { missing } = continued
     const options = { clock, runtime, journal, token, suspension, onUpdate: observer, hasMail, missing }
     const end = yield* drive({ ...options, state: continued.state, staged })

@@ -7,6 +7,7 @@
  */
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Buffer, Taken } from "../../dispatch/internal/events/Reader.ts"
+import type { Mark, Piece } from "../../dispatch/internal/events/signals.ts"
 import { sizeOf } from "../../run/internal/updateSize.ts"
 
 /** An update that is not stored. */
@@ -19,13 +20,15 @@ export const mostCharacters = 256 * 1024
 export const mostEvents = 256
 
 /** The backlog of one reader. */
-export class Backlog implements Buffer<RunUpdate> {
-  private entries: Array<Entry | RunUpdate> = []
+export class Backlog implements Buffer<Piece> {
+  private entries: Array<Entry | RunUpdate | Mark> = []
   /** The entries to which the next part of a text, or the next progress of a call, is added, by `keyOf`. An event closes all of them. */
   private readonly open = new Map<string, Entry>()
   /** The size of the transient updates, in characters. */
   private transientSize = 0
   private events = { count: 0, size: 0 }
+  /** The mark after the last event. */
+  private mark: Mark | undefined
   /** No entry before this index is a transient update. */
   private first = 0
   /** The dropped characters that no update has reported yet. */
@@ -35,8 +38,9 @@ export class Backlog implements Buffer<RunUpdate> {
     return this.entries.length === 0
   }
 
-  push(update: RunUpdate): void {
+  push(update: Piece): void {
     if (update._tag === "event") return this.pushEvent(update)
+    if (update._tag === "mark") return this.pushMark(update)
     const key = keyOf(update)
     const last = key === undefined ? undefined : this.open.get(key)
     if (last !== undefined && last.isContinuedBy(update)) {
@@ -52,7 +56,7 @@ export class Backlog implements Buffer<RunUpdate> {
     this.shrink()
   }
 
-  take(): Taken<RunUpdate> {
+  take(): Taken<Piece> {
     const pieces = this.entries.map((entry) => (entry instanceof Entry ? this.taken(entry) : entry))
     this.clear()
     return { pieces, skipped: 0 }
@@ -66,14 +70,30 @@ export class Backlog implements Buffer<RunUpdate> {
 
   private pushEvent(update: RunUpdate): void {
     const added = sizeOf(update)
-    if (this.events.count === mostEvents || this.events.size + added > mostCharacters) {
-      // The reader will read earlier events from the store. The transient updates between those would come too late.
-      this.forget()
-      this.clear()
-    }
+    this.makeRoom(added)
+    this.mark = undefined
     this.open.clear()
     this.events = { count: this.events.count + 1, size: this.events.size + added }
     this.entries.push(update)
+  }
+
+  /** Adds a mark. Transient updates after it are not joined with those before it, unless it repeats the last mark. */
+  private pushMark(mark: Mark): void {
+    const { isStored, revision } = this.mark ?? {}
+    if (isStored === mark.isStored && revision === mark.revision) return
+    this.makeRoom(0)
+    this.mark = mark
+    this.open.clear()
+    this.events.count += 1
+    this.entries.push(mark)
+  }
+
+  /** Forgets everything if there is no room for another event. */
+  private makeRoom(size: number): void {
+    if (this.events.count < mostEvents && this.events.size + size <= mostCharacters) return
+    // The reader will read earlier events from the store. The transient updates between those would come too late.
+    this.forget()
+    this.clear()
   }
 
   /** Counts all transient updates as omitted. */
@@ -86,6 +106,7 @@ export class Backlog implements Buffer<RunUpdate> {
     this.open.clear()
     this.transientSize = 0
     this.events = { count: 0, size: 0 }
+    this.mark = undefined
     this.first = 0
   }
 
@@ -130,6 +151,7 @@ class Entry {
     const text = textOf(update)
     this.isText = text !== undefined
     this.update = update
+    this.omitted = "omitted" in update ? (update.omitted ?? 0) : 0
     this.pieces = text === undefined ? [] : [text]
     this.text = text?.length ?? 0
     this.rest = sizeOf(update) - this.text
@@ -146,6 +168,7 @@ class Entry {
 
   isContinuedBy(update: Transient): boolean {
     const { _tag } = this.update
+    if ("omitted" in update) return false
     if (_tag !== "delta" || update._tag !== "delta") return _tag === update._tag
     return partKey(this.update) === partKey(update)
   }

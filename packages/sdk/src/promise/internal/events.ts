@@ -9,12 +9,14 @@ import type { CancellationToken } from "../../agent/Cancellation.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Reader } from "../../dispatch/internal/events/Reader.ts"
 import { readStored } from "../../dispatch/internal/events/readEvents.ts"
+import { type Piece, piecesOf } from "../../dispatch/internal/events/signals.ts"
 import { subAgentEvents, SubAgentProjection } from "../../dispatch/internal/events/subAgentEvents.ts"
 import { listen } from "../../dispatch/internal/watch/StoreWatch.ts"
 import { lineOf, type RunId } from "../../domain/Id.ts"
 import type { Status } from "../../domain/RunState.ts"
 import { findSubRun, type SubRun } from "../../durable/internal/subRun.ts"
 import type { RunStore } from "../../store/RunStore.ts"
+import type { RunSignal } from "../../store/RunStorePort.ts"
 import { Backlog } from "./Backlog.ts"
 import { FermataClosed } from "./FermataClosed.ts"
 import { iterable } from "./iterable.ts"
@@ -32,8 +34,8 @@ export interface Watched {
 export const makeWatch = ({ closed, fork, store }: Watched) => {
   const isClosed = () => closed.reason() !== undefined
   /** The readers of each run. */
-  const readers = new Map<string, Set<Reader<RunUpdate>>>()
-  const addReader = (runId: RunId, reader: Reader<RunUpdate>) => {
+  const readers = new Map<string, Set<Reader<Piece>>>()
+  const addReader = (runId: RunId, reader: Reader<Piece>) => {
     if (isClosed()) {
       reader.end()
       return () => {}
@@ -42,7 +44,14 @@ export const makeWatch = ({ closed, fork, store }: Watched) => {
     reader.poke()
     const ofRun = readers.get(runId) ?? new Set()
     readers.set(runId, ofRun.add(reader))
-    const listener = { runId, isWaiting: () => reader.isWaiting, onChange: () => reader.poke() }
+    const listener = {
+      runId,
+      isWaiting: () => reader.isWaiting,
+      onChange: () => reader.poke(),
+      onSignal: (signal: RunSignal) => {
+        for (const piece of piecesOf(runId, signal)) reader.push(piece)
+      }
+    }
     const listening = listen(store, listener, fork)
     reader.onWait = listening.resume
     const stop = () => {

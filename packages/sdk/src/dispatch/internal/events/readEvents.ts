@@ -12,15 +12,16 @@ import { RunNotFound } from "../../../store/RunStoreError.ts"
 import type { RunHead } from "../../../store/RunStorePort.ts"
 import type { HandleUpdate } from "../../AgentHandle.ts"
 import { type Buffer, Reader, reading } from "./Reader.ts"
+import type { Piece } from "./signals.ts"
 
 /** The sources of the updates of one run. */
 export interface Source<E> {
   readonly runId: RunId
   /** The number of events that the reader already has. */
   readonly from: number
-  readonly buffer: Buffer<RunUpdate>
+  readonly buffer: Buffer<Piece>
   /** Adds a reader of the updates that this process publishes. Returns a function that removes it. */
-  readonly addReader: (reader: Reader<RunUpdate>) => () => void
+  readonly addReader: (reader: Reader<Piece>) => () => void
   /** Whether the run is in the store. */
   readonly hasBegun: () => boolean
   /** Reads a page of the journal. */
@@ -60,15 +61,17 @@ type Updates = ReadonlyArray<HandleUpdate>
 /** The progress of one reader. */
 class Progress<E> {
   private readonly source: Source<E>
-  private readonly reader: Reader<RunUpdate>
+  private readonly reader: Reader<Piece>
   private revision: number
   private last: RunEvent | undefined
   /** Whether the journal has to be read before the published updates. */
   private isBehind = true
   /** The published updates that wait until the journal has been read up to them. */
-  private rest: ReadonlyArray<RunUpdate> = []
+  private rest: ReadonlyArray<Piece> = []
+  /** Whether the transient updates that follow are older than an event that was read. */
+  private isOld = false
 
-  constructor(source: Source<E>, reader: Reader<RunUpdate>) {
+  constructor(source: Source<E>, reader: Reader<Piece>) {
     this.source = source
     this.reader = reader
     this.revision = source.from
@@ -125,12 +128,23 @@ class Progress<E> {
     this.rest = []
     for (let index = known + 1; index < all.length; index += 1) {
       const update = all[index]!
-      if (update._tag === "event" && update.revision !== this.revision + 1) {
+      if (update._tag === "mark") {
+        this.isOld = !update.isStored && update.revision < this.revision
+        if (!update.isStored || update.revision <= this.revision) continue
+        this.rest = all.slice(index + 1)
+        this.isBehind = true
+        break
+      }
+      if (update._tag !== "event") {
+        if (!this.isOld) read.push(update)
+        continue
+      }
+      if (update.revision !== this.revision + 1) {
         this.rest = all.slice(index)
         this.isBehind = true
         break
       }
-      read.push(update._tag === "event" ? this.pass(update) : update)
+      read.push(this.pass(update))
     }
     return read
   }
@@ -138,12 +152,13 @@ class Progress<E> {
   private pass(update: Extract<RunUpdate, { readonly _tag: "event" }>): HandleUpdate {
     this.revision = update.revision
     this.last = update.event
+    this.isOld = false
     return update
   }
 }
 
 /** Waits before the journal is read again: some events are published before they are committed, and so may not be stored yet. */
-const untilCommitted = (reader: Reader<RunUpdate>): Effect.Effect<void> =>
+const untilCommitted = (reader: Reader<Piece>): Effect.Effect<void> =>
   Effect.raceFirst(reader.next, Effect.sleep("100 millis"))
 
 const ended = Effect.succeed(undefined)

@@ -29,9 +29,13 @@ import type {
 import type { ConductorBudgetExceeded, ConductorClosed } from "../../DispatchError.ts"
 import type { Gate } from "../conductor/Gate.ts"
 import type { Reader } from "../events/Reader.ts"
+import type { Piece } from "../events/signals.ts"
 import type { Grouped, HandleGroup } from "../HandleGroup.ts"
 import { HandleMachine, type MachineOptions } from "./HandleMachine.ts"
 import { send } from "./send.ts"
+
+/** A reader, which may take more than updates. */
+type AnyReader = Pick<Reader<Piece>, "push" | "end" | "poke">
 
 export abstract class BaseHandle<Output, E extends StoredFault>
   extends HandleMachine<Output, E>
@@ -43,7 +47,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   declare readonly options: HandleOptions
   /** Whether the run has started: it has an event, or is in the store. */
   begun = false
-  private readers: Set<Reader<RunUpdate>> | undefined
+  private readers: Set<AnyReader> | undefined
   private readonly onUpdate: HandleOptions["onUpdate"]
 
   constructor(
@@ -135,7 +139,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   }
 
   /** Adds a reader of the updates. Returns a function that removes it. */
-  protected addReader(reader: Reader<RunUpdate>): () => void {
+  protected addReader(reader: AnyReader): () => void {
     if (this.over) reader.end()
     else (this.readers ??= new Set()).add(reader)
     return () => {
@@ -143,7 +147,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     }
   }
 
-  protected eachReader(f: (reader: Reader<RunUpdate>) => void): void {
+  protected eachReader(f: (reader: AnyReader) => void): void {
     for (const reader of this.readers ?? []) f(reader)
   }
 

@@ -32,6 +32,7 @@ import { ConductorClosed } from "../../DispatchError.ts"
 import type { StoredDispatchOptions } from "../../dispatchOptions.ts"
 import { Latest } from "../events/Reader.ts"
 import { failWhenRemoved, readStored } from "../events/readEvents.ts"
+import { type Piece, piecesOf } from "../events/signals.ts"
 import { watch } from "../watch/StoreWatch.ts"
 import {
   type AnyHandle,
@@ -110,7 +111,11 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     return readStored(() => ({
       runId,
       from: 0,
-      buffer: new Latest({ most: readerRoom, counts: ({ _tag }) => _tag !== "event", sizeOf }),
+      buffer: new Latest<Piece>({
+        most: readerRoom,
+        counts: ({ _tag }) => _tag !== "event" && _tag !== "mark",
+        sizeOf: (piece) => (piece._tag === "mark" ? 0 : sizeOf(piece))
+      }),
       addReader: (reader) => this.addReader(reader),
       hasBegun: () => this.begun,
       read: (from, limit) => failWhenRemoved(store.events(runId, { from, limit }), runId),
@@ -203,6 +208,9 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
           if (this.backoff.allows(this.revision, this.options.clock.currentTimeMillisUnsafe())) this.resume()
         },
         onHead: (head) => this.look(head, isElsewhere),
+        onSignal: (signal) => {
+          for (const piece of piecesOf(this.runId, signal)) this.eachReader((reader) => reader.push(piece))
+        },
         onRemoved: () => this.finish(Exit.fail(new RunNotFound({ runId: this.runId, removed: true })))
       },
       (effect) => this.launch(effect)

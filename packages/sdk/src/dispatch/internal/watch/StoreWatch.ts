@@ -11,7 +11,7 @@ import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import { pageSize, readyPage } from "../../../durable/recover.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
-import type { ReadyRun, RunHead } from "../../../store/RunStorePort.ts"
+import type { ReadyRun, RunHead, RunSignal } from "../../../store/RunStorePort.ts"
 
 type Store = RunStore["Service"]
 
@@ -27,6 +27,8 @@ export interface Watched {
   readonly onHead: (head: RunHead) => void
   /** Called when the run was removed. */
   readonly onRemoved: () => void
+  /** Called with the texts of the process that drives the run. */
+  readonly onSignal: (signal: RunSignal) => void
 }
 
 /** A reader of a run's events. */
@@ -36,6 +38,8 @@ export interface Listener {
   readonly isWaiting: () => boolean
   /** Called when the store may have more than what the reader has read. */
   readonly onChange: () => void
+  /** Called with the signals of other processes about the run. */
+  readonly onSignal: (signal: RunSignal) => void
 }
 
 /** The subscription of a listener. One whose consumer stays away ends by itself. */
@@ -49,7 +53,9 @@ export interface Listening {
 interface StoreWatch {
   readonly watched: Set<Watched>
   readonly listeners: Set<ListenerState>
-  /** Wakes the fiber that reads the heads for the listeners, once it runs. */
+  /** Lets the fiber look at the watched runs. */
+  wake: () => void
+  /** Lets the fiber read the heads for the listeners. */
   wakeListeners: () => void
   /** The index of the held run with which the next look begins. */
   at: number
@@ -61,6 +67,8 @@ interface ListenerState extends Listener {
   seen: string | undefined
   /** The time since which its consumer has been busy. */
   busySince: number | undefined
+  /** Ends the watch over the store's broadcast. */
+  unwatch: (() => void) | undefined
 }
 
 type Fork = (effect: Effect.Effect<unknown>) => Fiber.Fiber<unknown, unknown>
@@ -71,8 +79,14 @@ const watches = new WeakMap<Store, StoreWatch>()
 export const watch = (store: Store, watched: Watched, fork: Fork): (() => void) => {
   const it = watchOf(store)
   it.watched.add(watched)
+  const onSignal = (signal: RunSignal) => {
+    if (signal.text === undefined) it.wake()
+    else watched.onSignal(signal)
+  }
+  const unwatch = watched.isElsewhere ? store.broadcast?.watch(watched.runId, onSignal) : undefined
   start(store, it, fork)
   return () => {
+    unwatch?.()
     it.watched.delete(watched)
     stopIfUnused(it)
   }
@@ -81,12 +95,17 @@ export const watch = (store: Store, watched: Watched, fork: Fork): (() => void) 
 /** Calls a listener when its run has changed in the store, and at the first look. */
 export const listen = (store: Store, listener: Listener, fork: Fork): Listening => {
   const it = watchOf(store)
-  const state: ListenerState = { ...listener, seen: undefined, busySince: undefined }
+  const state: ListenerState = { ...listener, seen: undefined, busySince: undefined, unwatch: undefined }
+  const onSignal = (signal: RunSignal) => {
+    if (signal.revision === undefined && signal.text === undefined) it.wakeListeners()
+    else listener.onSignal(signal)
+  }
   const resume = () => {
     if (it.listeners.has(state)) return
     state.seen = undefined
     state.busySince = undefined
     it.listeners.add(state)
+    state.unwatch = store.broadcast?.watch(listener.runId, onSignal)
     start(store, it, fork)
     it.wakeListeners()
   }
@@ -94,7 +113,7 @@ export const listen = (store: Store, listener: Listener, fork: Fork): Listening 
   return {
     resume,
     stop: () => {
-      it.listeners.delete(state)
+      remove(it, state)
       stopIfUnused(it)
     }
   }
@@ -104,6 +123,7 @@ const watchOf = (store: Store): StoreWatch => {
   const it = watches.get(store) ?? {
     watched: new Set(),
     listeners: new Set(),
+    wake: () => {},
     wakeListeners: () => {},
     at: 0,
     fiber: undefined
@@ -116,16 +136,24 @@ const start = (store: Store, it: StoreWatch, fork: Fork): void => {
   it.fiber ??= fork(looking(store, it))
 }
 
+const remove = (it: StoreWatch, listener: ListenerState): void => {
+  it.listeners.delete(listener)
+  listener.unwatch?.()
+  listener.unwatch = undefined
+}
+
 const stopIfUnused = (it: StoreWatch): void => {
   if (it.watched.size > 0 || it.listeners.size > 0) return
   it.fiber?.interruptUnsafe()
   it.fiber = undefined
+  it.wake = () => {}
   it.wakeListeners = () => {}
 }
 
 const looking = Effect.fnUntraced(function* (store: Store, it: StoreWatch) {
   const wake = yield* Queue.sliding<void>(1)
   const wakeListeners = yield* Queue.sliding<void>(1)
+  it.wake = () => void Queue.offerUnsafe(wake, undefined)
   it.wakeListeners = () => void Queue.offerUnsafe(wakeListeners, undefined)
   const wakeAll = Effect.andThen(Queue.offer(wakeListeners, undefined), Queue.offer(wake, undefined))
   // If the notifications end or fail, the polls continue.
@@ -176,7 +204,7 @@ const lookAtListened = Effect.fnUntraced(
         // It reads the head itself, when its consumer comes back.
         listener.onChange()
         listener.busySince ??= now
-        if (now - listener.busySince >= longestBusyMs) it.listeners.delete(listener)
+        if (now - listener.busySince >= longestBusyMs) remove(it, listener)
       }
     }
     stopIfUnused(it)

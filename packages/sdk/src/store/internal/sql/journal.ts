@@ -51,18 +51,27 @@ interface Before {
 
 const isRevision = Schema.is(Revision)
 
+/** A notification on a channel of Postgres. */
+export interface Notice {
+  readonly channel: string
+  readonly payload: string
+}
+
 /** The other parts of the store, which write in the transactions on a journal. */
 export interface Parts {
   readonly requests: ReturnType<typeof makeRequests>
   readonly messages: ReturnType<typeof makeMessages>
   readonly checkpoints: ReturnType<typeof makeCheckpoints>
   readonly grants: ReturnType<typeof makeGrants>
+  readonly notice?:
+    | ((runId: RunId, revision: number) => { readonly channel: string; readonly payload: string } | undefined)
+    | undefined
 }
 
 /** Makes the operations on journals. */
 export const makeJournal = (
   access: SqlAccess,
-  { checkpoints, grants, messages, requests }: Parts
+  { checkpoints, grants, messages, notice, requests }: Parts
 ): Pick<Service, "create" | "append" | "park" | "load" | "events"> => {
   const { forUpdate, journalOf, newNumber, now, query, read, run, sql, write } = access
   const heads = makeHeads(access)
@@ -113,13 +122,16 @@ export const makeJournal = (
     const { checkpoint, events, expected, lease, status } = options
     const { runId } = lease
     const notices = noticeColumns(access, runId, parking ? at : undefined)
+    const watched = notice?.(runId, expected + events.length)
+    const notifying =
+      watched === undefined ? unchangedColumns : sql`, pg_notify(${watched.channel}, ${watched.payload})`
     // A park and a change of status share one statement text, because each connection compiles each text.
     const parked = parking ? 1 : 0
     const advance = (setting: Fragment, condition: Fragment) =>
       run(sql<Fenced>`UPDATE fermata_runs SET revision = revision + ${events.length}, updated_at = ${at},
           answered_by = coalesce(${answererIn(events) ?? null}, answered_by)${setting}
         WHERE ${isInForce(access, lease)} AND revision = ${expected}${condition}
-        RETURNING session_id, agent, ${notices}`)
+        RETURNING session_id, agent, ${notices}${notifying}`)
     // Most appends do not change the status.
     const [unchanged] =
       parking || !access.savesUnchanged ? [] : yield* advance(unchangedColumns, sql` AND status = ${status}`)
