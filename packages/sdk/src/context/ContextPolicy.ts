@@ -68,7 +68,7 @@ const roughly = ({ instructions, messages }: PreparedContext): number =>
 
 /**
  * The default policy: sends all messages, and fails with {@link ContextTooLarge} if the request exceeds `limits.maxContextTokens`. Without
- * this limit it never fails, whatever the size of the model's context.
+ * this limit it never fails, even if the request exceeds the model's context.
  */
 export const everything: ContextPolicy = {
   prepare: ({ countTokens = roughly, instructions, limits, messages }) => {

@@ -534,7 +534,7 @@ export interface RunStorePort {
   readonly sessions: (filter?: SessionFilter) => Effect.Effect<ReadonlyArray<SessionHead>, RunStoreError>
 
   /**
-   * Lists the entries that `list`, `pending` and `grants` leave out because they cannot be read; at most 1,000.
+   * Lists the entries that `list`, `sessions`, `pending` and `grants` leave out because they cannot be read; at most 1,000.
    *
    * **Details**
    *

@@ -25,7 +25,10 @@ export const bookUsage = (state: RunState, usage: ModelUsage): RunState => {
   return { ...state, usage: book(state.usage), sessionUsage: book(state.sessionUsage) }
 }
 
-/** Books an event of a sub-agent for its parent, too. Its turns and tool calls are counted apart from the parent's own. */
+/**
+ * Books the usage in an event of a sub-agent for the run that started it, too. Turns and tool calls of the sub-agent count in `below` of
+ * that run, apart from the run's own.
+ */
 export const bookChild = (
   state: RunState,
   event: RunEvent,

@@ -1,9 +1,9 @@
 /**
- * Constraints: what the runs above a sub-agent permit it to do, as far as that does not depend on the time.
+ * Constraints: what the runs above a run and the program's definitions permit the run to do, as far as that does not depend on the time.
  *
  * A budget is closed for a sub-agent while a run above asks for more of it or wraps up because of it. A reserved part may still be spent,
- * unless the whole budget is exhausted. If the rest of a budget is reserved for other sub-agents, the run waits while one of them may
- * return a part, and asks for more if none can.
+ * unless the whole budget is exhausted. If the rest of a budget is reserved for other sub-agents, a sub-agent without a part waits while
+ * one of them may return some of it; if none can, the run that has the budget asks for more.
  */
 import { available, isUsedUp, parted, reservedIn, shared } from "../Budget.ts"
 import type { RunId } from "../Id.ts"
@@ -26,7 +26,7 @@ export interface Unavailable {
 export interface Constraints {
   /** Budgets that must be raised first. With `usedUp`, sub-agents with a reserved part may not spend it either. */
   readonly closed: ReadonlyArray<{ readonly budget: Limits.Budget; readonly usedUp: boolean }>
-  /** Budgets whose rest is reserved for others; the function tells whether one of them may return a part without a top-up. */
+  /** Budgets whose rest is reserved for other sub-agents; the function returns whether one of these may return a part without a top-up. */
   readonly promised: ReadonlyMap<Parted, () => boolean>
   /** Absent if no definition is missing. */
   readonly unavailable?: Unavailable | undefined
@@ -126,7 +126,7 @@ const mayComeBack = (
 export const isClosed = (limits: Limits.Limits, { closed }: Constraints): boolean =>
   closed.some(({ budget, usedUp }) => usedUp || !isLimited(limits, budget))
 
-/** Whether a model call of a run with these limits waits for a part that is reserved for others and may be returned. */
+/** Whether a model call of a run with these limits waits until another sub-agent returns a part of a budget that is reserved for it. */
 export const waitsForPromised = (limits: Limits.Limits, { promised }: Constraints): boolean =>
   promised.size > 0 &&
   parted.some((budget) => !isLimited(limits, budget) && promised.get(budget)?.() === true)

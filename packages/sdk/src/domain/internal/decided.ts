@@ -2,8 +2,9 @@
  * Folds decisions into the run that asked: releases or settles calls, adds grants, raises budgets, stops the run, and supersedes turns.
  *
  * A decision with `supersedes` names the run that received a new message instead. It supersedes the open turn of that run and of each
- * run from there down to the request, and stops the sub-agents that those turns wait for. Started calls finish. Every other call gets
- * its result at once, so the order in which the decisions on a turn are folded does not matter.
+ * run from there down to the request, and stops the sub-agents that those turns wait for. Started calls finish. Requested and ready calls
+ * get their result at once, waiting ones from their own decisions, so the order in which the decisions on a turn are folded does not
+ * matter.
  */
 import { name, sentence, text as shown } from "../Display.ts"
 import * as Grant from "../Grant.ts"
@@ -50,7 +51,10 @@ export const decided = (state: RunState, event: Event<"request.decided">): RunSt
   }
 }
 
-/** Stops the run if a denial says so. Of several, the one on the earliest request counts, so that their order in time does not matter. */
+/**
+ * Stops the run if a denial says so, or denies a login. Of several such denials, the one on the earliest request counts, so that their
+ * order in time does not matter.
+ */
 const stopping = (state: RunState): RunState => {
   for (const { request, decision } of state.requests) {
     if (request.runId !== state.runId || decision?._tag !== "deny") continue

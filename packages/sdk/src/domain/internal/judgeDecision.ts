@@ -1,8 +1,8 @@
 /**
  * Judges decisions: the one rule for the state of a run and for the inbox of every store.
  *
- * The order of the checks is a promise. A closed request refuses every decision, the first decision stands, an expiry precedes a late
- * decision, and only then is the decision checked against the request.
+ * The order of the checks is a promise. A closed request refuses every decision, the first decision stands (a repetition of it is
+ * accepted), an expiry precedes a late decision, and only then is the decision checked against the request.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -75,7 +75,7 @@ export const asSent = (given: Decision): Decision => {
   return approval
 }
 
-/** Whether a decision repeats the recorded one: equal apart from the time, with an idempotency key. */
+/** Whether a decision repeats the recorded one: both have the same idempotency key, and are equal apart from the time and the digest. */
 export const isRepeated = (recorded: Decision, decision: Decision): boolean =>
   recorded.idempotencyKey !== undefined &&
   // A repeated decision may carry the digest or not, because the digest only states what was shown.

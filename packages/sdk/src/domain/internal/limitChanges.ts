@@ -33,7 +33,7 @@ const unasked = (state: RunState): RunState => ({
 const wrapUpText = (budget: Limits.Budget): string =>
   `The ${budget} budget is used up. No tool can be called any more. Say what has been achieved, what is left to do, and what whoever goes on should know.`
 
-/** Lets a run continue whose budget was raised after its model was asked to summarize. */
+/** Lets a run continue that wraps up for a budget, if that budget was changed. */
 const unwrapUp = (state: RunState, at: number): RunState => {
   const { wrappingUp, ...rest } = state
   if (wrappingUp === undefined) return state
@@ -44,7 +44,7 @@ const unwrapUp = (state: RunState, at: number): RunState => {
     : rest
 }
 
-/** Changes the limits. Open limit requests of changed budgets are closed, and their warnings may be recorded again. */
+/** Changes the limits. Open requests for changed budgets are closed, and the warnings of these budgets may be recorded again. */
 export const limitsChanged = (state: RunState, { at, given, limits }: Event<"limits.changed">): RunState =>
   unwrapUp(
     {

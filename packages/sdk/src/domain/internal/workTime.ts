@@ -1,5 +1,5 @@
 /**
- * The working time of a run: the time in which a process works on it.
+ * The working time of a run: the time in which a process drives it.
  */
 import type { RunState } from "../RunState.ts"
 
@@ -25,7 +25,7 @@ export const inTree = (
   }
 }
 
-/** Books the working time of a run that its process has left. */
+/** Books the working time of a run that its process has left, and of the sub-agents in it. */
 export const paused = (state: RunState, at: number): RunState =>
   inTree(state, (run) => {
     const { workingSince, ...rest } = run

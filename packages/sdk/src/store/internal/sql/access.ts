@@ -34,7 +34,7 @@ export interface SqlAccess extends Omit<Dialect, "beginRead" | "beginWrite" | "c
     statement: Statement.Statement<A>
   ) => Effect.Effect<ReadonlyArray<A>, SqlError>
   /**
-   * Runs a transaction that writes; it is retried while the database is locked or unreachable.
+   * Runs a transaction that writes; it is retried until the deadline while the database is locked or unreachable.
    *
    * `committed` runs if the outcome of a commit is unknown and a later attempt was refused. It returns what `body` would have returned if
    * the stored data is what `body` writes, and `None` otherwise.

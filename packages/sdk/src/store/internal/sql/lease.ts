@@ -3,8 +3,8 @@
  *
  * A lease ends at a time of the database's clock. If that clock is set back, the lease of a dead process would end far in the future.
  * Therefore the length of a lease is stored with it, and a run whose lease ends later than twice that length from now can be claimed.
- * Until another process claims the run, its owner keeps the lease: a change of the clock alone takes no run from a live process, and the
- * owner's next renewal, within the length, makes the lease normal again. If the clock was set back by less than the length, no other
+ * Until another process claims the run, the owner of the lease keeps it: a change of the clock alone takes no run from a live process, and
+ * the owner's next renewal, within the length, makes the lease normal again. If the clock was set back by less than the length, no other
  * process can claim the run before that renewal.
  *
  * The length belongs to the claim whose epoch is stored in `lease_epoch`. An earlier version of Fermata on the same database claims
