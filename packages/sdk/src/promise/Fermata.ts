@@ -56,6 +56,7 @@ import { makeBackground } from "./internal/background.ts"
 import { bindAgents, requireDistinct } from "./internal/bindAgents.ts"
 import { makeCapturing } from "./internal/capturing.ts"
 import { makeWatch } from "./internal/events.ts"
+import { makeEventsResponse } from "./internal/eventsResponse.ts"
 import { continueOf, forkOf, startOf } from "./internal/inputs.ts"
 import type {
   AttachOptions,
@@ -63,6 +64,7 @@ import type {
   DecideOptions,
   DecisionOn,
   EventsOptions,
+  EventsResponseOptions,
   FermataChange,
   FermataOptions,
   ForkOptions,
@@ -88,11 +90,13 @@ import {
   resumeShape,
   workShape
 } from "./internal/shapes.ts"
+import { makeTextStream, type RunStream } from "./internal/textStream.ts"
 import { makeWork } from "./internal/work.ts"
 import { decisionOf, decisionOn, type RunConductor, type RunHandle } from "./RunHandle.ts"
 
 export { FermataClosed } from "./internal/FermataClosed.ts"
 export type * from "./internal/options.ts"
+export type { RunStream } from "./internal/textStream.ts"
 
 /**
  * Runs agents, whose runs can be held and released. Made by {@link make}. Its methods reject with errors that the guards, such as
@@ -108,6 +112,16 @@ export interface Fermata extends AsyncDisposable {
     prompt: Prompt,
     options?: PromptOptions
   ) => Promise<RunResult<Output>>
+  /**
+   * Runs a prompt and streams its text: `for await (const text of fermata.stream(agent, prompt))`. The iteration ends when the run is held or
+   * has ended, and throws the error of a run that failed. `result` resolves to the result, also if the iteration was left: the run continues
+   * then. To cancel it, pass a `signal` or call `cancel`.
+   */
+  readonly stream: <Output = unknown>(
+    agent: string | Agent<never, Output>,
+    prompt: Prompt,
+    options?: PromptOptions
+  ) => RunStream<Output>
   /** Runs a prompt in the background. Resolves to a handle once the run is stored. A held run continues when it is decided. */
   readonly dispatch: <Output = unknown>(
     agent: string | Agent<never, Output>,
@@ -188,6 +202,13 @@ export interface Fermata extends AsyncDisposable {
    * `omitted`.
    */
   readonly events: (runId: string, options?: EventsOptions) => AsyncIterable<RunUpdate>
+  /**
+   * Responds to a request with the updates of a run, as server-sent events: each `data` is an update as JSON, without the data that only the
+   * provider reads. The id of an event is its revision. Pass the `request`, so that a client that reconnects misses no event. The last message
+   * is of the type `end` and has the run's `status`, or `removed`; a client that reconnects after it is responded to with the status 204.
+   * Rejects with `RunNotFound`.
+   */
+  readonly eventsResponse: (runId: string, options?: EventsResponseOptions) => Promise<Response>
   /**
    * Drives the ready runs once, up to `limit` (default: 100), such as runs that are orphaned or were decided, and runs with an expired
    * request.
@@ -323,11 +344,15 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const reading = makeReading({ run, agents })
   const agentOf = async (runId: string) => (await run(store.head(runId as RunId))).agent
 
+  const start: Fermata["runPrompt"] = async (agent, prompt, given = {}) => {
+    requireKnown("runPrompt", given, promptShape)
+    return run(runPromptStored(agents.of(agent), startOf(prompt, given), runOptions(given)))
+  }
+
   const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {
-    runPrompt: async (agent, prompt, given = {}) => {
-      requireKnown("runPrompt", given, promptShape)
-      return run(runPromptStored(agents.of(agent), startOf(prompt, given), runOptions(given)))
-    },
+    runPrompt: start,
+    stream: makeTextStream({ agents, shape: promptShape, runPrompt: start }),
+    eventsResponse: makeEventsResponse({ events: watching.events, standing: reading.standing }),
     dispatch: async (agent, prompt, given) => {
       requireKnown("dispatch", given, dispatchShape)
       return background.dispatch(agents.of(agent), prompt, given)
@@ -351,7 +376,9 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
         )
       )
     },
-    ...reading,
+    result: reading.result,
+    sessions: reading.sessions,
+    messages: reading.messages,
     send: (runId, prompt, given) => run(sendMessage(runId as RunId, prompt, given)),
     fork: async (runId, prompt, given = {}) => {
       requireKnown("fork", given, forkShape)

@@ -47,6 +47,7 @@ import {
   unstoredDispatchShape,
   unstoredPromptShape
 } from "./internal/shapes.ts"
+import { makeTextStream, type RunStream } from "./internal/textStream.ts"
 import { makeWork } from "./internal/work.ts"
 import type { RunConductor, RunHandle } from "./RunHandle.ts"
 
@@ -68,6 +69,12 @@ export interface Storeless extends AsyncDisposable {
     prompt: Prompt,
     options?: Omit<PromptOptions, "mayRepeat">
   ) => Promise<RunResult<Output>>
+  /** Runs a prompt and streams its text; see `Fermata.stream`. */
+  readonly stream: <Output = unknown>(
+    agent: string | Agent<never, Output>,
+    prompt: Prompt,
+    options?: Omit<PromptOptions, "mayRepeat">
+  ) => RunStream<Output>
   /**
    * Continues a held or failed run from its state, or from the text of its state, until the run is held again or has ended. With
    * `decisions`, the run's requests are decided first. With a `prompt`, a run that has ended is followed by the next run of its session. An
@@ -140,11 +147,14 @@ export const make = async (options: StorelessOptions): Promise<Storeless> => {
     return { cancellation, onUpdate }
   }
 
+  const start: Storeless["runPrompt"] = async (agent, prompt, given = {}) => {
+    requireKnown("runPrompt", given, unstoredPromptShape)
+    return run(runPrompt(agents.of(agent), startOf(prompt, given), runOptions(given)))
+  }
+
   const fermata: Omit<Storeless, typeof Symbol.asyncDispose> = {
-    runPrompt: async (agent, prompt, given = {}) => {
-      requireKnown("runPrompt", given, unstoredPromptShape)
-      return run(runPrompt(agents.of(agent), startOf(prompt, given), runOptions(given)))
-    },
+    runPrompt: start,
+    stream: makeTextStream({ agents, shape: unstoredPromptShape, runPrompt: start }),
     resume: async <Output>(state: RunState | string, given: ResumeOptions<Output> = {}) => {
       requireKnown("resume", given, resumeShape)
       const input = continueStateOf(stateOf(state), given, by)

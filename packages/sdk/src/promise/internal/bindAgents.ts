@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import type { Agent, Any } from "../../agent/AgentDefinition.ts"
 import { answersTo } from "../../agent/BoundAgent.ts"
 import { createRuntime } from "../../agent/createRuntime.ts"
+import { RunIds } from "../../agent/RunIds.ts"
 import type * as Runtime from "../../agent/Runtime.ts"
 import { kindOf } from "../../domain/internal/untyped.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
@@ -72,6 +73,7 @@ export const bindAgents = Effect.fnUntraced(function* (
     notFound,
     /** Returns the runtime of the agent with this name or alias. Throws `AgentNotFound`. */
     named,
+    newRunId: () => (all[0]?.ids ?? RunIds.defaultValue()).runId(Date.now()),
     /** Returns the runtime of an agent by its definition, name or alias. Throws `AgentNotFound`. */
     of: <Output>(agent: string | Agent<never, Output>): Runtime.Runtime<Output> =>
       (typeof agent === "string"

@@ -148,6 +148,22 @@ export interface EventsOptions {
   readonly signal?: AbortSignal
 }
 
+/** The options of `eventsResponse`. */
+export interface EventsResponseOptions extends Omit<EventsOptions, "until"> {
+  /**
+   * The request that is responded to: its header `Last-Event-ID` is the default of `from`, so that a client that reconnects misses no event,
+   * and its signal is that of `signal`.
+   */
+  readonly request?: {
+    readonly headers: { readonly get: (name: string) => string | null }
+    readonly signal?: AbortSignal
+  }
+  /** When the response ends: only when the run has ended (`end`, the default), or also when it is held (`hold`). */
+  readonly until?: "hold" | "end"
+  /** A comment is sent when nothing else was sent for this long. Default: 15 seconds. */
+  readonly heartbeat?: Duration.Input
+}
+
 /** A type with its ids as plain strings instead of brands. */
 export type PlainIds<Filter> = { readonly [Key in keyof Filter]: Unbranded<Filter[Key]> }
 

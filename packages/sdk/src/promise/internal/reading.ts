@@ -1,8 +1,9 @@
 /**
  * The methods of a Fermata that read runs and sessions without driving anything.
  */
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import type { RunId, SessionId } from "../../domain/Id.ts"
+import { findSubRun, statusOfSubRun } from "../../durable/internal/subRun.ts"
 import { type MessagesPage, readMessages } from "../../durable/readMessages.ts"
 import { readResult, type StoredResult } from "../../durable/readResult.ts"
 import { RunStore, type SessionFilter } from "../../store/RunStore.ts"
@@ -26,6 +27,20 @@ export const makeReading = ({ agents, run }: Read) => ({
     requireKnown("result", options, ofAgentShape)
     return run(readResult<Output>(idOf(given), { ...agents.given(options), runtimes: agents.all }))
   },
+  /** Reads the status and the number of events of a run, or of a sub-agent's run. */
+  standing: (runId: RunId) =>
+    run(
+      RunStore.use((store) =>
+        Effect.flatMap(findSubRun(store, runId), (found) =>
+          found === undefined
+            ? store.head(runId)
+            : Effect.succeed({
+                status: statusOfSubRun(found.root, found.state),
+                revision: found.state.revision
+              })
+        )
+      )
+    ),
   messages: (sessionId: string, page?: MessagesPage) => run(readMessages(sessionId as SessionId, page)),
   sessions: (filter?: PlainIds<SessionFilter>) =>
     run(RunStore.use(({ sessions }) => sessions(filter as SessionFilter | undefined)))

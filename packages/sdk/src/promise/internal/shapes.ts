@@ -9,6 +9,7 @@ import {
   abortSignal,
   atLeastOne,
   callable,
+  duration,
   flag,
   type Kind,
   natural,
@@ -28,6 +29,7 @@ import type {
   DecisionOn,
   ConductorDispatchOptions,
   EventsOptions,
+  EventsResponseOptions,
   FermataChange,
   FermataOptions,
   ForkOptions,
@@ -176,6 +178,14 @@ export const cancelShape = shapeOf<{ readonly reason?: string }>({ reason: strin
 export const cancelNamedShape = shapeOf<{ readonly name: string; readonly reason?: string }>({
   name: required(string),
   reason: string
+})
+
+export const eventsResponseShape = shapeOf<EventsResponseOptions>({
+  from: natural,
+  until: oneOf("hold", "end"),
+  signal: abortSignal,
+  request: "anything",
+  heartbeat: duration
 })
 
 export const pruneShape = shapeOf<{ readonly endedBefore: number }>({ endedBefore: "anything" })

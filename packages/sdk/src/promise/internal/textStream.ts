@@ -1,0 +1,135 @@
+/**
+ * The text of a run as it is written, and the result at its end: `stream` of a Fermata.
+ */
+import type { Agent } from "../../agent/AgentDefinition.ts"
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import type { Shape } from "../../domain/internal/misfits.ts"
+import { textOf } from "../../domain/Message.ts"
+import type { Prompt } from "../../run/Mail.ts"
+import type { RunResult } from "../../run/RunResult.ts"
+import type { Agents } from "./bindAgents.ts"
+import type { PromptOptions } from "./options.ts"
+import { requireKnown } from "./shapes.ts"
+
+/**
+ * A run that is being streamed. Iterating over it yields the text of its agent, piece by piece, and ends when the run is held or has ended.
+ *
+ * The iteration throws the error of a run that failed, which `result` resolves to. It may be left at any time: the run continues, and `result`
+ * still resolves.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RunStream<Output = unknown> extends AsyncIterable<string> {
+  readonly runId: string
+  /** Resolves to the result when the run is held or has ended. Rejects with the errors of `runPrompt`. */
+  readonly result: Promise<RunResult<Output>>
+}
+
+/** Makes the method that starts a run and streams its text. */
+export const makeTextStream =
+  <Given extends PromptOptions>(options: {
+    readonly agents: Agents
+    readonly shape: Shape
+    readonly runPrompt: Streaming<Given, Promise<RunResult<unknown>>>
+  }) =>
+  <Output>(agent: string | Agent<never, Output>, prompt: Prompt, given?: Given): RunStream<Output> => {
+    const { agents, runPrompt, shape } = options
+    const reading = new TextReading()
+    const runId = given?.runId ?? agents.newRunId()
+    const onUpdate = (update: RunUpdate) => {
+      reading.push(update)
+      return given?.onUpdate?.(update)
+    }
+    const start = async () => {
+      requireKnown("stream", given, shape)
+      return runPrompt(agent, prompt, { ...(given as Given), runId, onUpdate })
+    }
+    const result = start() as Promise<RunResult<Output>>
+    result.then(
+      (ended) => reading.end(ended.status === "error" ? { error: ended.error } : undefined),
+      (error: unknown) => reading.end({ error })
+    )
+    return { runId, result, [Symbol.asyncIterator]: () => reading }
+  }
+
+type Streaming<Given, Result> = (
+  agent: string | Agent<never, unknown>,
+  prompt: Prompt,
+  given: Given
+) => Result
+
+interface Waiter {
+  readonly resolve: (result: IteratorResult<string>) => void
+  readonly reject: (error: unknown) => void
+}
+
+const end: IteratorResult<never> = { done: true, value: undefined }
+
+/** The text that was not read yet, as one string, so that a slow reader receives larger pieces. */
+class TextReading implements AsyncIterableIterator<string> {
+  private unread = ""
+  /** The text of the current answer that was received in parts. */
+  private streamed = ""
+  private isOver = false
+  private failure: { readonly error: unknown } | undefined
+  private readonly waiters: Array<Waiter> = []
+
+  push(update: RunUpdate): void {
+    if (this.isOver) return
+    if (update._tag === "delta" && update.part._tag === "text-delta" && update.agentRunId === update.runId) {
+      this.streamed += update.part.delta
+      this.add(update.part.delta)
+    } else if (update._tag === "event" && update.event._tag === "model.answered") {
+      // A complete answer has no parts, and the end of a streamed one may have come without them.
+      const text = textOf(update.event.content.filter((part) => part._tag === "text"))
+      if (text.startsWith(this.streamed)) this.add(text.slice(this.streamed.length))
+      this.streamed = ""
+    }
+  }
+
+  end(failure?: { readonly error: unknown }): void {
+    if (this.isOver) return
+    this.isOver = true
+    this.failure = failure
+    if (failure !== undefined && this.waiters.length > 0) {
+      this.failure = undefined
+      this.waiters.shift()?.reject(failure.error)
+    }
+    for (const { resolve } of this.waiters.splice(0)) resolve(end)
+  }
+
+  next(): Promise<IteratorResult<string>> {
+    if (this.unread !== "") {
+      const value = this.unread
+      this.unread = ""
+      return Promise.resolve({ done: false, value })
+    }
+    const { failure } = this
+    this.failure = undefined
+    if (failure !== undefined) return Promise.reject(failure.error)
+    if (this.isOver) return Promise.resolve(end)
+    return new Promise((resolve, reject) => {
+      this.waiters.push({ resolve, reject })
+    })
+  }
+
+  /** Stops reading. The run continues. */
+  return(): Promise<IteratorResult<string>> {
+    this.end()
+    this.failure = undefined
+    this.unread = ""
+    return Promise.resolve(end)
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  private add(text: string): void {
+    if (text === "") return
+    const waiter = this.waiters.shift()
+    if (waiter === undefined) this.unread += text
+    else waiter.resolve({ done: false, value: text })
+  }
+}
