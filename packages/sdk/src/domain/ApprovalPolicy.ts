@@ -13,8 +13,8 @@ import { Timestamp } from "./Id.ts"
 import { matchesGlob } from "./internal/glob.ts"
 
 /**
- * A rule for the tools whose name matches `tool`, in which `*` stands for any number of characters. It also applies to the tools by which a model
- * calls other agents (a sub-agent, `delegate`, `transfer_to_…`), which need no approval by themselves.
+ * A rule for the tools whose name matches `tool`, in which `*` stands for any number of characters. It also applies to the tools by which a
+ * model calls other agents (a sub-agent, `delegate`, `transfer_to_…`), which need no approval by themselves.
  */
 export const Rule = Schema.Struct({
   tool: Schema.String,

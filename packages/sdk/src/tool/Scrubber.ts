@@ -4,7 +4,7 @@
  *
  * A secret is removed before the first write, and the run does not keep it either: a tool whose arguments contained a secret receives
  * the scrubbed arguments. Do not pass secrets to tools through the conversation. Of files, only text files in the results of tools
- * are scrubbed. Providers' payloads are not, nor are the deltas of a response, which subscribers receive as the model sends them.
+ * are scrubbed. Providers' payloads are not, nor are the deltas of a response that subscribers in the driving process receive.
  *
  * The default scrubber removes only texts that can be nothing but a credential. A scrubber that also removed hashes and ids would destroy
  * an agent's work. To remove other secrets, pass their values to {@link make}.
