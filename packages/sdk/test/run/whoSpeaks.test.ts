@@ -90,7 +90,10 @@ describe("deltas and tool output of a tree", () => {
     said(readers[0], "a")
     said(readers[0], "b")
     said(readers[1], "c")
-    assert.deepStrictEqual(saidBy(backlog.take().pieces as ReadonlyArray<RunUpdate>), { [readers[0]]: "ab", [readers[1]]: "c" })
+    assert.deepStrictEqual(saidBy(backlog.take().pieces as ReadonlyArray<RunUpdate>), {
+      [readers[0]]: "ab",
+      [readers[1]]: "c"
+    })
   })
 
   it.effect("reach the handle of their own sub-agent only", () =>
