@@ -13,6 +13,7 @@ import type * as RunError from "../domain/RunError.ts"
 import type * as Seal from "../domain/Seal.ts"
 import type * as Archive from "../durable/archive.ts"
 import type * as RunStoreError from "../store/RunStoreError.ts"
+import type { McpServerError } from "../tool/McpTools.ts"
 import type * as ToolError from "../tool/ToolError.ts"
 import type * as Fermata from "./Fermata.ts"
 
@@ -129,3 +130,5 @@ export const isToolNameTaken = tagged<ToolError.ToolNameTaken>("ToolNameTaken")
 export const isToolDefinitionError = tagged<ToolError.ToolDefinitionError>("ToolDefinitionError")
 /** The definition of an agent is not valid. */
 export const isAgentDefinitionError = tagged<ToolError.AgentDefinitionError>("AgentDefinitionError")
+/** An MCP server does not start, cannot be reached or cannot be used; see `reason`. */
+export const isMcpServerError = tagged<McpServerError>("McpServerError")

@@ -10,6 +10,7 @@ import type * as Runtime from "../../agent/Runtime.ts"
 import { kindOf } from "../../domain/internal/untyped.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import { AgentDefinitionError } from "../../tool/ToolError.ts"
+import { holdTools, toolsIn } from "./holding.ts"
 import type { FermataOptions, OfAgent } from "./options.ts"
 
 /** Throws `AgentDefinitionError` if two agents have the same name or alias. */
@@ -31,12 +32,19 @@ export const requireDistinct = (agents: FermataOptions["agents"]): void => {
 /** The options of the runtimes of a Fermata. */
 export type SharedOptions = Omit<Runtime.RuntimeOptions<never, unknown>, "agent" | "peers">
 
-/** Creates a runtime for each agent, which is closed with the scope. `names` are those of all agents. */
+/** Creates a runtime for each agent, which is closed with the scope, and uses the resources of its tools until then. `names` are those of all agents. */
 export const createRuntimes = (
   agents: FermataOptions["agents"],
   options: SharedOptions,
   names: ReadonlyArray<string>
-) => Effect.forEach(agents, (agent) => createRuntime({ ...options, agent, peers: names }))
+) =>
+  Effect.forEach(agents, (agent) =>
+    Effect.andThen(
+      // Before the runtime is created, so that it is closed first.
+      Effect.suspend(() => holdTools(agent.name, toolsIn(agent))),
+      createRuntime({ ...options, agent, peers: names })
+    )
+  )
 
 export const bindAgents = Effect.fnUntraced(function* (
   agents: FermataOptions["agents"],

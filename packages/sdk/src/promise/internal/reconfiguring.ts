@@ -14,6 +14,7 @@ import { withoutUndefined } from "../../domain/internal/untyped.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import { ModelClient } from "../../model/ModelClient.ts"
 import { type Agents, createRuntimes, requireDistinct, type SharedOptions } from "./bindAgents.ts"
+import { holdTools } from "./holding.ts"
 import type { FermataChange } from "./options.ts"
 import { reconfigureShape, requireKnown } from "./shapes.ts"
 
@@ -64,6 +65,9 @@ export const makeReconfigure = ({ agents, options, run, scope }: Reconfigured) =
     const isSettled = [given.profile, given.mode, given.tools, model, given.modelProfile].every(
       (setting) => setting === undefined
     )
+    for (const { name } of targets.map((runtime) => runtime.agent)) {
+      yield* Scope.provide(holdTools(name, given.tools ?? []), own)
+    }
     const configurations = yield* chooseAll(
       all.map((runtime) => [runtime, { ...peers, ...(!isSettled && targets.includes(runtime) ? next : {}) }])
     )

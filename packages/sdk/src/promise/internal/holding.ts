@@ -1,0 +1,39 @@
+/**
+ * Uses the resources of an agent's tools for as long as a scope is open.
+ */
+import * as Effect from "effect/Effect"
+import type { Any } from "../../agent/AgentDefinition.ts"
+import { sentence } from "../../domain/Display.ts"
+import type { AnyTool } from "../../tool/Tool.ts"
+import { AgentDefinitionError } from "../../tool/ToolError.ts"
+import { resourceOf, type ToolResource } from "../../tool/ToolResource.ts"
+
+/** Uses the resources of these tools of an agent. Fails with `AgentDefinitionError` if one of them is closed. */
+export const holdTools = Effect.fnUntraced(function* (agent: string, tools: Iterable<AnyTool>) {
+  const used = new Set<ToolResource>()
+  for (const tool of tools) {
+    const resource = resourceOf(tool)
+    if (resource === undefined || used.has(resource)) continue
+    if (resource.isClosed()) {
+      const problem = `the resource of its tool "${tool.name}" was closed, such as the connection to its server: make the tool again`
+      return yield* new AgentDefinitionError({ agent, problem })
+    }
+    used.add(resource)
+    yield* Effect.acquireRelease(
+      Effect.sync(() => resource.use()),
+      (end) =>
+        Effect.catchCause(Effect.promise(end), (cause) =>
+          Effect.logWarning(sentence`The resource of the tool "${tool.name}" could not be closed.`, cause)
+        )
+    )
+  }
+})
+
+/** The tools of an agent and of the agents that it can call or hand over to. */
+export const toolsIn = (agent: Any, seen = new Set<Any>()): ReadonlyArray<AnyTool> => {
+  if (seen.has(agent)) return []
+  seen.add(agent)
+  const { handoffs = [], subAgents = [], tools = [] } = agent.options
+  const others = [...subAgents, ...(typeof handoffs === "function" ? handoffs() : handoffs)]
+  return [...tools, ...others.flatMap((other) => toolsIn(other, seen))]
+}

@@ -1,0 +1,62 @@
+/**
+ * Resources that tools need, such as the connection to a server, which end with the last Fermata that uses the tools.
+ *
+ * @since 0.1.0
+ */
+import type { AnyTool } from "./Tool.ts"
+
+/**
+ * A resource of tools. Made by {@link attach}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolResource {
+  /** Closes the resource, once; later calls resolve with the first one. */
+  readonly close: () => Promise<void>
+  readonly isClosed: () => boolean
+  /** Counts a user of the tools. Returns the function that ends the use; the end of the last use closes the resource. */
+  readonly use: () => () => Promise<void>
+}
+
+const resources = new WeakMap<AnyTool, ToolResource>()
+
+/**
+ * Attaches a resource to the tools that need it. A Fermata whose agents have one of the tools uses the resource until it is closed.
+ *
+ * **Example** (A connection that closes with the Fermata)
+ *
+ * ```ts run
+ * import { agent, createFermata, tool, ToolResource } from "@fermata/node"
+ * import { ScriptedModel } from "@fermata/node/testing"
+ *
+ * const query = tool("query", { safety: "readOnly", handler: () => "three rows" })
+ * ToolResource.attach([query], async () => console.log("disconnected"))
+ * const model = ScriptedModel.make(() => "done").client
+ * await using fermata = await createFermata({ agents: [agent("analyst", { tools: [query] })], model, store: false })
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const attach = (tools: ReadonlyArray<AnyTool>, close: () => Promise<void>): ToolResource => {
+  let uses = 0
+  let closing: Promise<void> | undefined
+  const closeOnce = () => (closing ??= close())
+  const resource: ToolResource = {
+    close: closeOnce,
+    isClosed: () => closing !== undefined,
+    use: () => {
+      uses += 1
+      return async () => {
+        uses -= 1
+        if (uses === 0) await closeOnce()
+      }
+    }
+  }
+  for (const tool of tools) resources.set(tool, resource)
+  return resource
+}
+
+/** Returns the resource of a tool, if it has one. */
+export const resourceOf = (tool: AnyTool): ToolResource | undefined => resources.get(tool)
