@@ -30,14 +30,15 @@ export interface MessagesPage {
 const pageShape = shapeOf<MessagesPage>({ before: natural, after: natural, limit: natural })
 
 /**
- * Reads the messages of a session across its runs: the last ones, oldest first. It drives nothing.
+ * Reads the messages of a session across its runs, oldest first: the last ones, or with `after` the first ones after it. Drives nothing.
  *
  * **Details**
  *
- * The messages are those that the model has received and given, with the results of calls as soon as they are recorded, also while the turn is
- * open. Sequence numbers have no gaps, so a page that begins with 0 is the first one. A message with the role `user` and the origin `runtime`
- * is from Fermata itself. Parts have no provider data (`payload`). A session without runs has no messages. The requests that a held run waits
- * for are not messages: read them with `readResult`.
+ * The messages are those of the session's history, and the results of calls as soon as they are recorded, also while the turn is open. A
+ * sent message appears when the run has taken it and no call is open. Sequence numbers have no gaps, except between the results of an open
+ * turn, so a page that begins with 0 is the first one. A message with the role `user` and the origin `runtime` is from Fermata itself.
+ * Parts have no provider data (`payload`). A session without runs has no messages. The requests that a held run waits for are not messages:
+ * read them with `readResult`.
  *
  * **Errors**
  *

@@ -229,8 +229,9 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly runs: (filter?: PlainIds<ListFilter>) => Promise<ReadonlyArray<RunHead>>
   /**
-   * Lists sessions with their last runs, the one with the newest last run first. A page has 100 unless `limit` is given, and starts behind
-   * the session whose last run is or was `after`. The status, the agent and the time of the last change are those of `last`.
+   * Lists sessions with their last runs, the one with the newest last run first. A page has 100 unless `limit` is given (at most 1,000),
+   * and starts behind the session whose last run is or was `after`. The status, the agent and the time of the last change are those of
+   * `last`.
    */
   readonly sessions: (filter?: PlainIds<SessionFilter>) => Promise<ReadonlyArray<SessionHead>>
   /**
