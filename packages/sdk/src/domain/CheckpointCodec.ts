@@ -3,8 +3,7 @@
  *
  * The full chunks of the history are separate pieces, which later states of the session share; the rest of the state is one piece. A
  * checkpoint is written only if `verbatim` accepts it, so that it can be read without decoding, and no piece is too large. It is used only
- * if it is intact.
- * Without a usable checkpoint, a reader folds the journal.
+ * if it is intact. Without a usable checkpoint, a reader folds the journal.
  *
  * @since 0.1.0
  */

@@ -2,8 +2,8 @@
  * Tool identities: the definition that an approval, a grant or a pending call refers to.
  *
  * A name does not identify a tool: two agents may each have a tool of one name, and a deploy may give the name to another tool.
- * Approvals, grants and pending calls are therefore bound to the tool's agent, its own name, a fingerprint of its argument schema, and
- * its safety.
+ * Approvals, grants and pending calls are therefore bound to the tool's agent, the tool's own name, a fingerprint of its argument schema
+ * with the identity that the tool declares, and its safety.
  *
  * An alias keeps the identity of a renamed tool or agent. It does not count if the tool or agent that now has the alias existed under
  * its own name beside the aliased one when the identity was recorded: then it was another tool or agent.
@@ -19,7 +19,7 @@ export const ToolIdentity = Schema.Struct({
   agent: Schema.String,
   /** The tool's own name, even if the call used an alias. */
   tool: Schema.String,
-  /** Fingerprint of the argument schema; see `AgentIdentity.tools`. */
+  /** Fingerprint of the argument schema, followed by the identity that the tool declares, if it declares one; see {@link identityIn}. */
   schema: Schema.String,
   safety: Safety
 })

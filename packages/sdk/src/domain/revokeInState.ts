@@ -1,5 +1,6 @@
 /**
- * Revokes grants in a state, for runs without a store. Their grants and revocations exist only in the state that the caller keeps.
+ * Revokes grants in a state, for runs without a store. The grants and revocations of such a run exist only in the state that the caller
+ * keeps.
  *
  * @since 0.1.0
  */

@@ -45,8 +45,8 @@ export interface Options {
    */
   readonly name: string
   /**
-   * Returns the services for one call. A language model accepts no settings per call except the tool choice. Pass the others here, in
-   * its provider's own references. Without this option, they are omitted, and each is logged as a warning.
+   * Returns the services for one call. A language model accepts no settings per call except the tool choice. Pass the other settings here,
+   * in its provider's own references. Without this option, they are omitted, and each is logged once, as a warning.
    */
   readonly context?: (request: ModelRequest) => Context.Context<never>
   /** The size of the model's context in tokens, input and output together. A language model does not report it. */

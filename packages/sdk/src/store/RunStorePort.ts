@@ -351,7 +351,7 @@ export interface RunStorePort {
    * **Errors**
    *
    * - `RunExists` — this store has the last run, or a different run with the id of another one; with `archive` and `revoked`.
-   * - `SessionBusy` — another run has the position in the session; with `archived` and `revoked`.
+   * - `SessionBusy` — another run has a position in a session that one of the runs needs; with `archived` and `revoked`.
    */
   readonly restore: (
     runs: Arr.NonEmptyReadonlyArray<RestoredRun>,
@@ -449,7 +449,7 @@ export interface RunStorePort {
     Rejection | RunStoreError
   >
 
-  /** Lists the decisions that a run's journal does not contain yet, oldest first. An expired request counts as denied by `expiry`. */
+  /** Lists the decisions that a run's journal does not contain yet, oldest first. An expired request counts as decided by `expiry`. */
   readonly decisions: (runId: RunId) => Effect.Effect<ReadonlyArray<Decision>, RunStoreError>
 
   /**

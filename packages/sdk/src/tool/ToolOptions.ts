@@ -27,8 +27,8 @@ export type Reconciled =
   | { readonly _tag: "unknown" }
 
 /**
- * An item of a tool that streams, which is a handler that returns an async generator or a `Stream`. Output and progress are published while
- * the tool runs and are not kept; the last `result` is the result of the call.
+ * An item of a tool that streams: one whose handler returns an async iterable, such as an async generator, or a `Stream`. Output and
+ * progress are published while the tool runs and are not kept; the last `result` is the result of the call.
  */
 export type StreamItem<Result = unknown> =
   | { readonly output: string; readonly progress?: undefined; readonly result?: undefined }

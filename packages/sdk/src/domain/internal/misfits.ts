@@ -1,5 +1,6 @@
 /**
- * Finds the misfits of a value that a program gives: unknown keys, and values of the wrong kind. A {@link Shape} describes what is allowed.
+ * Finds the misfits of a value that a program gives: unknown, missing and misplaced keys, and values of the wrong kind. A {@link Shape}
+ * describes what is allowed.
  *
  * Stored data is not checked here. Its schemas ignore unknown fields, so that a later version may add some.
  */

@@ -143,7 +143,7 @@ export const isLeasedTo = (run: Run, { epoch, owner }: Lease, now: Timestamp): b
 
 /**
  * The owner of a run as other processes see it. A lease that ends later than twice its own length from now was taken before the clock
- * was set back: another process can claim the run, and its owner keeps the lease until then.
+ * was set back: another process can claim the run, and the owner keeps the lease until then.
  */
 export const ownerOf = (run: Run, now: Timestamp): string | undefined =>
   run.leaseUntil > now && run.leaseUntil - 2 * run.leaseMs <= now ? run.owner : undefined
