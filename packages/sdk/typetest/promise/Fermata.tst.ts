@@ -30,3 +30,12 @@ describe("the agent of a stored run", () => {
     expect(conductor.dispatch("clerk", "go")).type.toBe<Promise<RunHandle.RunHandle>>()
   })
 })
+
+describe("a stream of a run", () => {
+  it("yields text, and types the result by the agent's output", () => {
+    const stream = fermata.stream(agent, "go")
+    expect(stream).type.toBeAssignableTo<AsyncIterable<string>>()
+    expect(stream.result).type.toBe<Promise<RunResult.RunResult<Answer>>>()
+    expect(fermata.stream("clerk", "go").result).type.toBe<Promise<RunResult.RunResult>>()
+  })
+})
