@@ -36,8 +36,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "repeats a call in doubt",
     file: "run/steps/reconcile.ts",
-    line: '      isRepeatable(found) &&\n      (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")',
-    broken: "      found.attempt >= 0",
+    line: "if (isRepeatable(found) && mayRepeat) {",
+    broken: "if (mayRepeat || found.attempt >= 0) {",
     finder: { scenario: "act" }
   },
   {
@@ -277,8 +277,29 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "forgets an approver's edit at a retry",
     file: "run/internal/prepareCall.ts",
-    line: "const json = edit ?? parse(call.argumentsText)",
-    broken: "const json = parse(call.argumentsText)",
+    line: "const json = edit ?? askedFor(call)",
+    broken: "const json = askedFor(call)",
+    finder: { tests: ["sdk/test/run/redeployed.test.ts"] }
+  },
+  {
+    name: "runs other arguments under the key of a call that may have run",
+    file: "run/internal/prepareCall.ts",
+    line: "askAgain(judging, judging.mayHaveRun ? undefined : askedFor(judging.call), reason)",
+    broken: "askAgain({ ...judging, mayHaveRun: false }, askedFor(judging.call), reason)",
+    finder: { tests: ["sdk/test/run/redeployed.test.ts"] }
+  },
+  {
+    name: "waits for the removed tool of a call that may have run",
+    file: "domain/next.ts",
+    line: '(call) => isOrphan(call) && (call.safety !== "readOnly" || !isUnavailable(call, constraints))',
+    broken: "(call) => isOrphan(call) && !isUnavailable(call, constraints)",
+    finder: { tests: ["sdk/test/run/redeployed.test.ts"] }
+  },
+  {
+    name: "reconciles with another tool than the one that was started",
+    file: "run/steps/reconcile.ts",
+    line: 'if (other === "agent" || other === "tool" || other === "identity") return unknown',
+    broken: "",
     finder: { tests: ["sdk/test/run/redeployed.test.ts"] }
   },
   {

@@ -198,7 +198,10 @@ export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNot
   }
 }
 
-/** A call without a result needs a tool that is missing, or that no longer accepts the call's arguments. The run stays as it is. */
+/**
+ * A call without a result needs a tool that is `missing`: the call stays as it is. `schemaChanged`, which `checkResume` reports: the tool
+ * no longer accepts the call's arguments.
+ */
 export class ToolUnavailable extends Schema.TaggedError<ToolUnavailable>()("ToolUnavailable", {
   runId: RunId,
   tool: Schema.String,
@@ -206,8 +209,8 @@ export class ToolUnavailable extends Schema.TaggedError<ToolUnavailable>()("Tool
 }) {
   override get message() {
     return this.reason === "missing"
-      ? sentence`The run ${this.runId} waits to call ${this.tool}, which the agent no longer has: define it again, add its name to another tool's aliases, or deny the call.`
-      : sentence`The run ${this.runId} waits to call ${this.tool}, which no longer accepts its arguments: deny the call, or approve it with other arguments.`
+      ? sentence`The run ${this.runId} waits to call ${this.tool}, which the agent no longer has: define it again, or add its name to another tool's aliases. Until then an open request about the call can be decided without running it, and the run can be cancelled.`
+      : sentence`The run ${this.runId} waits to call ${this.tool}, which no longer accepts its arguments and will not run with them. Decide its open request without running it, or approve it with other arguments; when the run is resumed, a call that is decided already is asked about again.`
   }
 }
 

@@ -67,7 +67,10 @@ export type Step =
   | { readonly _tag: "SettleAgents"; readonly callId: ToolCallId }
   /** Hand the conversation over to another agent. */
   | { readonly _tag: "HandOff"; readonly callId: ToolCallId }
-  /** Determine the outcome of these calls, whose bodies an earlier process started, or may have started in a store that is lost. */
+  /**
+   * Determine the outcome of these calls, whose bodies an earlier process started, or may have started in a store that is lost. Their
+   * tools may be missing in this program, except those of read-only calls, which wait for their tools.
+   */
   | { readonly _tag: "Reconcile"; readonly callIds: ReadonlyArray<ToolCallId> }
   /** Close these limit requests without a decision: their budgets have room again. */
   | { readonly _tag: "Withdraw"; readonly requests: ReadonlyArray<Interruption> }
@@ -224,7 +227,10 @@ const stopped = (state: RunState): Step => ({
 })
 
 const nextOfCalls = (state: RunState, constraints: Constraints): Step => {
-  const orphans = idsOf(state.calls, (call) => isOrphan(call) && !isUnavailable(call, constraints))
+  const orphans = idsOf(
+    state.calls,
+    (call) => isOrphan(call) && (call.safety !== "readOnly" || !isUnavailable(call, constraints))
+  )
   if (orphans !== undefined) return { _tag: "Reconcile", callIds: orphans }
 
   const due = dueWrapUp(state)

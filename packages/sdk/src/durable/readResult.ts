@@ -110,7 +110,7 @@ const resultOfRoot = Effect.fnUntraced(function* <Output>(
   if (isEnded(state)) {
     return yield* ended<Output>(state, bound === undefined ? undefined : holderOf(bound, state.agent))
   }
-  const { isHeld, ...waits } = yield* standing(run)
+  const { isHeld, ...waits } = standing(run)
   return isHeld ? yield* interrupted<Output>(state, waits) : running(run, state, waits)
 })
 
@@ -124,7 +124,7 @@ const resultOfSubRun = Effect.fnUntraced(function* <Output>(
     const { runId, sessionId, usage } = state
     return { ...(yield* ended<Output>(run.state, undefined)), runId, sessionId, state, usage }
   }
-  const root = yield* standing(run)
+  const root = standing(run)
   const isCancelled = run.messages.some(
     ({ ends, to }) => ends === true && to !== undefined && isWithin(state.runId, to)
   )
@@ -143,18 +143,13 @@ interface Waits {
 }
 
 /** What the root waits for, and whether it is held by it. A decision that no process has acted on counts. */
-const standing = Effect.fnUntraced(function* ({
-  bound,
-  decisions,
-  head,
-  state
-}: Loaded): Effect.fn.Return<Waits & { readonly isHeld: boolean }> {
+const standing = ({ bound, decisions, head, state }: Loaded): Waits & { readonly isHeld: boolean } => {
   if (head.cancelReason !== undefined) return { open: [], obstacles: [], isHeld: false }
   const after = withDecisions(state, decisions)
   const open = answerable(after)
-  const obstacles = bound === undefined || head.lease !== undefined ? [] : yield* obstaclesOf(bound, after)
+  const obstacles = bound === undefined || head.lease !== undefined ? [] : obstaclesOf(bound, after)
   return { open, obstacles, isHeld: obstacles.length > 0 || (state.status === "held" && open.length > 0) }
-})
+}
 
 /** The result of a run that has ended. Without a definition, the output is the stored JSON value. */
 const ended = <Output>(state: RunState, holder: BoundAgent | undefined): Effect.Effect<RunResult<Output>> =>

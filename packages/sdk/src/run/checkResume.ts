@@ -9,9 +9,9 @@ import type { Any } from "../agent/AgentDefinition.ts"
 import * as BoundAgent_ from "../agent/BoundAgent.ts"
 import type { BoundAgent } from "../agent/Entry.ts"
 import { decodeArguments } from "../agent/internal/decoding.ts"
-import { type Obstacle, walk } from "../agent/internal/definitions.ts"
+import { walk } from "../agent/internal/definitions.ts"
 import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
-import type { RunState, ToolCall } from "../domain/RunState.ts"
+import type { RunState } from "../domain/RunState.ts"
 import { parse } from "./internal/recordClassification.ts"
 
 export type { Obstacle } from "../agent/internal/definitions.ts"
@@ -28,8 +28,8 @@ export type Change =
 export interface ResumeReport {
   readonly changes: ReadonlyArray<Change>
   /**
-   * Missing agents; and tools that an open call needs and that are missing, or no longer accept the call's arguments. The parts of the run
-   * that need them stay held.
+   * Missing agents and tools, whose parts of the run stay held, and tools that no longer accept the arguments of an open call, which is
+   * asked about again.
    */
   readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
@@ -65,38 +65,31 @@ export const checkResume = (
   })
 
 /** Compares a run with one agent. */
-export const checkBound = (state: RunState, first: BoundAgent): Effect.Effect<ResumeReport> =>
-  Effect.map(inspect(state, first), ({ changes, obstacles }) => ({
-    changes,
-    blocking: obstacles.map(({ problem }) => problem)
-  }))
-
-/** Compares a run with one agent and returns the obstacles, each with its place in the tree of agents. */
-export const inspect = Effect.fnUntraced(function* (state: RunState, first: BoundAgent) {
-  const changes: Array<Change> = []
-  const obstacles: Array<Obstacle> = []
-  for (const found of walk(first, state)) {
-    switch (found._tag) {
-      case "missing":
-        obstacles.push(found.obstacle)
-        break
-      case "run":
-        changes.push(...changesOf(found.state, found.holder))
-        break
-      case "call": {
-        const { call, entry } = found
-        if (call.proposed !== undefined || isAsDecoded(call, entry)) break
-        const json = parse(call.argumentsText) ?? call.arguments ?? {}
-        const decoded = yield* Effect.exit(decodeArguments(entry, found.state.limits, json))
-        if (Exit.isSuccess(decoded)) break
-        const { runId } = found.state
-        const problem = new ToolUnavailable({ runId, tool: call.name, reason: "schemaChanged" })
-        obstacles.push({ id: call.id, arguments: call.arguments, problem })
+export const checkBound: (state: RunState, first: BoundAgent) => Effect.Effect<ResumeReport> =
+  Effect.fnUntraced(function* (state, first) {
+    const changes: Array<Change> = []
+    const blocking: Array<AgentNotFound | ToolUnavailable> = []
+    for (const found of walk(first, state)) {
+      switch (found._tag) {
+        case "missing":
+          blocking.push(found.obstacle.problem)
+          break
+        case "run":
+          changes.push(...changesOf(found.state, found.holder))
+          break
+        case "call": {
+          const { call, entry } = found
+          if (call.proposed !== undefined) break
+          const json = parse(call.argumentsText) ?? call.arguments ?? {}
+          const decoded = yield* Effect.exit(decodeArguments(entry, found.state.limits, json))
+          if (Exit.isSuccess(decoded)) break
+          const { runId } = found.state
+          blocking.push(new ToolUnavailable({ runId, tool: call.name, reason: "schemaChanged" }))
+        }
       }
     }
-  }
-  return { changes, obstacles }
-})
+    return { changes, blocking }
+  })
 
 /** The changes of the agent that has the conversation. */
 const changesOf = (state: RunState, { agent, entries, identity }: BoundAgent): ReadonlyArray<Change> => {
@@ -124,7 +117,3 @@ const changesOf = (state: RunState, { agent, entries, identity }: BoundAgent): R
   }
   return changes
 }
-
-/** Whether a call's arguments were decoded by the tool's current schema. `false` for calls of earlier versions, which record no schema. */
-const isAsDecoded = (call: ToolCall, entry: BoundAgent_.Entry): boolean =>
-  "definition" in entry && call.schema === entry.definition.schema

@@ -1,11 +1,12 @@
 /**
- * Calls whose body may have run when their process died, resumed by a program that has changed their tool.
+ * Approved calls, and calls whose body may have run when their process died, in a program that has changed their tool.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
+import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import { evolveAll } from "../../src/domain/evolve.ts"
@@ -13,7 +14,18 @@ import type { Interruption } from "../../src/domain/Interruption.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { DataSchema } from "../../src/tool/DataSchema.ts"
 import * as Tool from "../../src/tool/Tool.ts"
-import { approve, bind, events, expect, only, rebind, throughJson, watch } from "../helpers/Fixture.ts"
+import {
+  approve,
+  bind,
+  deny,
+  events,
+  expect,
+  only,
+  rebind,
+  results,
+  throughJson,
+  watch
+} from "../helpers/Fixture.ts"
 
 const Euros = Schema.Struct({ euros: Schema.Finite })
 
@@ -26,29 +38,51 @@ interface Options extends Partial<Omit<Tool.ToolOptions<any, ReturnType<Body>>, 
 const agentOf = (options: Options, handler: Body) =>
   Agent.make("clerk", { tools: [Tool.make("refund", { parameters: Euros, ...options, handler })] })
 
-/** A refund of 500 that was approved, as 50 if `edited`, and whose process died in its body. `goOn` is a program with a changed tool. */
-const killed = Effect.fnUntraced(function* (options: Options, edited?: Schema.Json) {
-  const started = yield* Deferred.make<void>()
-  const { model, runtime } = yield* bind(
-    agentOf(options, () => Effect.andThen(Deferred.succeed(started, undefined), Effect.never)),
-    [{ calls: [{ tool: "refund", arguments: { euros: 500 } }] }, "done"]
-  )
+/** A refund of 500 that was asked about, and programs with the same model that have changed its tool. */
+const asked = Effect.fnUntraced(function* (options: Options, handler: Body) {
+  const { model, runtime } = yield* bind(agentOf(options, handler), [
+    { calls: [{ tool: "refund", arguments: { euros: 500 } }] },
+    "done",
+    "done"
+  ])
   const held = yield* runPrompt(runtime, { prompt: "go" })
-  const decisions = [approve(only(held, "approval"), edited === undefined ? {} : { arguments: edited })]
-  const { onUpdate, updates } = watch()
-  const fiber = yield* Effect.forkChild(runPrompt(runtime, { state: held.state, decisions }, { onUpdate }))
-  yield* Deferred.await(started)
-  const state = throughJson(evolveAll(held.state, events(updates))!)
-  yield* Fiber.interrupt(fiber)
-  const goOn = Effect.fnUntraced(function* (changed: Options) {
+  const goOn = Effect.fnUntraced(function* (
+    changed: Options,
+    approvalCallback?: (request: Interruption) => DecisionInput
+  ) {
     const ran: Array<unknown> = []
     const agent = agentOf({ ...options, ...changed }, (args) => {
       ran.push(args)
       return "refunded"
     })
-    return { ran, runtime: (yield* rebind(agent, model)).runtime }
+    const { runtime } = yield* rebind(
+      agent,
+      model,
+      approvalCallback === undefined ? {} : { approvalCallback }
+    )
+    return { ran, runtime }
   })
-  return { goOn, state }
+  return { goOn, held, model, request: only(held, "approval"), runtime }
+})
+
+/** The refund, and a program that has changed its tool before the decision. */
+const approvedThen = Effect.fnUntraced(function* (changed: Options, options: Options = {}) {
+  const { goOn, held, request } = yield* asked(options, () => assert.fail("The body began."))
+  return { ...(yield* goOn(changed)), request, state: throughJson(held.state) }
+})
+
+/** The refund, approved, as `edited` if that is set, whose process died in its body. */
+const killed = Effect.fnUntraced(function* (options: Options, edited?: Schema.Json) {
+  const started = yield* Deferred.make<void>()
+  const body = () => Effect.andThen(Deferred.succeed(started, undefined), Effect.never)
+  const { goOn, held, model, request, runtime } = yield* asked(options, body)
+  const decisions = [approve(request, edited === undefined ? {} : { arguments: edited })]
+  const { onUpdate, updates } = watch()
+  const fiber = yield* Effect.forkChild(runPrompt(runtime, { state: held.state, decisions }, { onUpdate }))
+  yield* Deferred.await(started)
+  const state = throughJson(evolveAll(held.state, events(updates))!)
+  yield* Fiber.interrupt(fiber)
+  return { goOn, model, state }
 })
 
 const retry = ({ requestId }: Interruption): DecisionInput => ({ _tag: "retry", requestId, by: "ann" })
@@ -96,4 +130,228 @@ describe("a call in doubt whose arguments an approver had edited", () => {
       assert.deepStrictEqual(ran, [])
     })
   )
+})
+
+const below = (limit: number) => Schema.Struct({ euros: Schema.Finite.check(Schema.isLessThan(limit)) })
+
+describe("a call that may have run, whose arguments its tool no longer takes", () => {
+  for (const [what, edited] of [
+    ["edited", { euros: 50 }],
+    ["proposed", undefined]
+  ] as const) {
+    it.effect(
+      `is in doubt with its ${what} arguments, even if it is idempotent, and never runs with others`,
+      () =>
+        Effect.gen(function* () {
+          const { goOn, state } = yield* killed({ idempotent: true }, edited)
+          const { ran, runtime } = yield* goOn({ parameters: below(10) })
+          let held = yield* runPrompt(runtime, { state })
+          for (let times = 0; times < 2; times += 1) {
+            const request = only(held, "inDoubt")
+            assert.deepStrictEqual(request.arguments, edited ?? { euros: 500 })
+            assert.match(
+              request.reason!,
+              /The arguments that refund takes have changed since. The (edited )?arguments do not fit: .*less than 10/
+            )
+            held = yield* runPrompt(runtime, { state: throughJson(held.state), decisions: [retry(request)] })
+          }
+          const { requestId } = only(held, "inDoubt")
+          const decisions = [{ _tag: "supply", requestId, result: "on the statement", by: "ann" } as const]
+          const done = expect(yield* runPrompt(runtime, { state: held.state, decisions }), "completed")
+          assert.deepStrictEqual(results(done.state), ["refund supplied: on the statement"])
+          assert.deepStrictEqual(ran, [])
+        })
+    )
+  }
+
+  it.effect("fails when it was retried ten times", () =>
+    Effect.gen(function* () {
+      const { goOn, state } = yield* killed({ idempotent: true })
+      const { ran, runtime } = yield* goOn({ parameters: below(10) }, (request) => retry(request))
+      const done = expect(yield* runPrompt(runtime, { state }), "completed")
+      assert.include(results(done.state).join(), "was asked about 10 times")
+      assert.include(results(done.state).join(), "it is not known whether it took effect")
+      assert.deepStrictEqual(ran, [])
+    })
+  )
+
+  it.effect("is in doubt when its schema makes something else of them, and is retried as asked", () =>
+    Effect.gen(function* () {
+      const on = (days: number) =>
+        z.object({
+          euros: z.number(),
+          on: z
+            .string()
+            .default("2026-01-01")
+            .transform((day) => new Date(Date.parse(day) + days * 86_400_000))
+        })
+      const { goOn, state } = yield* killed({ idempotent: true, parameters: on(0) })
+      const { ran, runtime } = yield* goOn({ parameters: on(1) })
+      const held = yield* runPrompt(runtime, { state })
+      const request = only(held, "inDoubt")
+      assert.include(request.reason, "makes something else of its arguments")
+      const decisions = [retry(request)]
+      expect(yield* runPrompt(runtime, { state: throughJson(held.state), decisions }), "completed")
+      assert.deepStrictEqual(ran, [{ euros: 500, on: new Date("2026-01-02") }])
+    })
+  )
+})
+
+describe("an approved call whose arguments its tool no longer takes", () => {
+  it.effect("needs approval again, and runs only with edited arguments", () =>
+    Effect.gen(function* () {
+      const { ran, request, runtime, state } = yield* approvedThen({ parameters: below(10) })
+      const held = yield* runPrompt(runtime, { state, decisions: [approve(request)] })
+      const again = only(held, "approval")
+      assert.include(again.reason, "The arguments do not fit")
+      assert.deepStrictEqual(again.arguments, { euros: 500 })
+      const repeated = yield* runPrompt(runtime, {
+        state: throughJson(held.state),
+        decisions: [approve(again)]
+      })
+      const third = only(repeated, "approval")
+      assert.deepStrictEqual(ran, [])
+      const denied = yield* runPrompt(runtime, {
+        state: throughJson(repeated.state),
+        decisions: [deny(third, { message: "no" })]
+      })
+      assert.deepStrictEqual(results(expect(denied, "completed").state), ["refund denied: no"])
+      const decisions = [approve(third, { arguments: { euros: 5 } })]
+      expect(yield* runPrompt(runtime, { state: throughJson(repeated.state), decisions }), "completed")
+      assert.deepStrictEqual(ran, [{ euros: 5 }])
+    })
+  )
+
+  it.effect("needs approval again with a default that the new schema adds", () =>
+    Effect.gen(function* () {
+      for (const parameters of [
+        z.object({ euros: z.number(), currency: z.string().default("EUR") }),
+        Schema.Struct({
+          euros: Schema.Finite,
+          currency: Schema.String.pipe(Schema.withDecodingDefaultKey(Effect.succeed("EUR")))
+        })
+      ]) {
+        const { ran, request, runtime, state } = yield* approvedThen({ parameters })
+        const held = yield* runPrompt(runtime, { state, decisions: [approve(request)] })
+        const again = only(held, "approval")
+        assert.deepStrictEqual(again.arguments, { euros: 500, currency: "EUR" })
+        const decisions = [approve(again)]
+        expect(yield* runPrompt(runtime, { state: throughJson(held.state), decisions }), "completed")
+        assert.deepStrictEqual(ran, [{ euros: 500, currency: "EUR" }])
+      }
+    })
+  )
+})
+
+describe("a started call whose tool a deploy removed", () => {
+  for (const [what, options] of [
+    ["side-effecting", {}],
+    ["idempotent", { idempotent: true }]
+  ] as const) {
+    it.effect(`is in doubt if it is ${what}, and is settled by a decision`, () =>
+      Effect.gen(function* () {
+        const { goOn, model, state } = yield* killed(options)
+        const { runtime } = yield* rebind(Agent.make("clerk"), model)
+        const held = yield* runPrompt(runtime, { state })
+        const request = only(held, "inDoubt")
+        assert.strictEqual(request.reason, "The agent has no tool refund any more.")
+        const decisions = [{ _tag: "fail", requestId: request.requestId, by: "ann" } as const]
+        expect(yield* runPrompt(runtime, { state: held.state, decisions }), "completed")
+        // A retry waits for the tool.
+        const again = { state: throughJson(held.state), decisions: [retry(request)] }
+        const error = yield* Effect.flip(runPrompt(runtime, again))
+        assert.deepInclude({ ...error }, { _tag: "ToolUnavailable", reason: "missing" })
+        const { ran, runtime: restored } = yield* goOn({})
+        expect(yield* runPrompt(restored, again), "completed")
+        assert.deepStrictEqual(ran, [{ euros: 500 }])
+      })
+    )
+  }
+
+  it.effect("waits for its tool if it is read-only", () =>
+    Effect.gen(function* () {
+      const { goOn, model, state } = yield* killed({ safety: "readOnly", needsApproval: true })
+      const { runtime } = yield* rebind(Agent.make("clerk"), model)
+      const error = yield* Effect.flip(runPrompt(runtime, { state }))
+      assert.deepInclude({ ...error }, { _tag: "ToolUnavailable", reason: "missing" })
+      const { ran, runtime: restored } = yield* goOn({})
+      expect(yield* runPrompt(restored, { state }), "completed")
+      assert.deepStrictEqual(ran, [{ euros: 500 }])
+    })
+  )
+})
+
+describe("reconcile of a tool that a deploy changed", () => {
+  const asking = (parameters?: Options["parameters"]) => {
+    const asked: Array<unknown> = []
+    const options: Options = {
+      ...(parameters === undefined ? {} : { parameters }),
+      reconcile: (_key, args) => {
+        asked.push(args)
+        return { _tag: "happened", result: "refunded before" }
+      }
+    }
+    return { asked, options }
+  }
+  const known: Readonly<Record<string, readonly [Options, unknown]>> = {
+    "another safety": [{ safety: "privileged" }, { euros: 500 }],
+    "an optional argument more": [
+      { parameters: z.object({ euros: z.number(), note: z.string().optional() }) },
+      { euros: 500 }
+    ],
+    "an argument with a default more": [
+      { parameters: z.object({ euros: z.number(), currency: z.string().default("EUR") }) },
+      { euros: 500, currency: "EUR" }
+    ]
+  }
+  for (const [what, [change, args]] of Object.entries(known)) {
+    it.effect(`determines the outcome of a call that was started before: ${what}`, () =>
+      Effect.gen(function* () {
+        const { goOn, state } = yield* killed({})
+        const { asked, options } = asking()
+        const { runtime } = yield* goOn({ ...options, ...change })
+        const done = expect(yield* runPrompt(runtime, { state }), "completed")
+        assert.deepStrictEqual(results(done.state), ["refund completed: refunded before"])
+        assert.deepStrictEqual(asked, [args])
+      })
+    )
+  }
+
+  it.effect("receives the edited arguments", () =>
+    Effect.gen(function* () {
+      const { goOn, state } = yield* killed({}, { euros: 50 })
+      const { asked, options } = asking(z.object({ euros: z.number(), note: z.string().optional() }))
+      const { runtime } = yield* goOn(options)
+      expect(yield* runPrompt(runtime, { state }), "completed")
+      assert.deepStrictEqual(asked, [{ euros: 50 }])
+    })
+  )
+
+  const unknown: Readonly<Record<string, readonly [Options, string]>> = {
+    "it has another identity": [{ identity: "bank-2" }, "refund is another tool now"],
+    "its schema does not take the arguments": [{ parameters: below(10) }, "have changed since"],
+    "its schema makes others of the arguments": [
+      {
+        parameters: z.object({
+          euros: z
+            .number()
+            .max(1000)
+            .transform((euros) => euros * 100)
+        })
+      },
+      "have changed since"
+    ]
+  }
+  for (const [what, [change, reason]] of Object.entries(unknown)) {
+    it.effect(`is not called, and the call is in doubt, if ${what}`, () =>
+      Effect.gen(function* () {
+        const { goOn, state } = yield* killed({})
+        const { asked, options } = asking()
+        const { runtime } = yield* goOn({ ...options, ...change })
+        const request = only(yield* runPrompt(runtime, { state }), "inDoubt")
+        assert.include(request.reason, reason)
+        assert.deepStrictEqual(asked, [])
+      })
+    )
+  }
 })

@@ -108,6 +108,10 @@ export const missingCalled = (holder: BoundAgent, { arguments: args, name }: Too
   })
 }
 
+/** The error of a call whose tool this program does not have. */
+export const missingTool = ({ runId }: RunState, { name }: ToolCall): ToolUnavailable =>
+  new ToolUnavailable({ runId, tool: name, reason: "missing" })
+
 /** A missing definition: that of a run of the tree, or of the tool or sub-agent that a call needs. */
 export interface Obstacle {
   /** The id of the run or of the call. */
@@ -220,7 +224,7 @@ function* walkCall(holder: BoundAgent, state: RunState, call: ToolCall): Generat
     entry === undefined ||
     (!("tool" in entry) && entry.target !== "agents" && entry.target !== "handoff")
   ) {
-    yield missing(new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "missing" }))
+    yield missing(missingTool(state, call))
   } else yield { _tag: "call", state, call, entry }
 }
 

@@ -127,7 +127,7 @@ export const differenceOf = (
   return difference(shown === undefined ? identity : { ...identity, schema: shown }, definition, peers)
 }
 
-const differenceText = (
+export const differenceText = (
   run: AgentRun,
   other: Difference,
   call: ToolCall,

@@ -10,19 +10,21 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
+import { missingTool } from "../../agent/internal/definitions.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 import { lines, sentence } from "../../domain/Display.ts"
 import { cloneJson, sameJson } from "../../domain/internal/json.ts"
 import { callIdOf } from "../../domain/Interruption.ts"
-import { ToolUnavailable } from "../../domain/RunError.ts"
+import { text } from "../../domain/Message.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
-import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
+import { type DecodedArguments, decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { outOfTime } from "../steps/limits.ts"
 import { isStopped, timeLeftOf, stateOf, type AgentRun } from "./AgentRun.ts"
 import { authorize, editOf, type Judging } from "./authorize.ts"
+import { now } from "./Drive.ts"
 import { guarded, judgeCall } from "./judgeCall.ts"
 import { shownOf, toolEntryOf, openApproval, openInDoubt } from "./openRequest.ts"
-import { classifyTool, deny, describeArguments, parse } from "./recordClassification.ts"
+import { classifyTool, deny, describeArguments, emitIfOpen, parse } from "./recordClassification.ts"
 import { type ToolEntry } from "./userCalls.ts"
 
 /** A call whose body may start. */
@@ -46,7 +48,7 @@ export function* prepare(run: AgentRun, call: ToolCall | undefined): Effect.fn.R
     return undefined
   }
   const entry = toolEntryOf(run.bound, call)
-  if (entry === undefined) return unavailable(run, call, "missing")
+  if (entry === undefined) return unavailable(run, call)
   const mayHaveRun =
     call.attempt > 0 && call.safety !== "readOnly" && run.drive.notHappened?.has(call.id) !== true
   return yield* guarded(run, call, judgeAgain({ run, call, entry, mayHaveRun }), mayHaveRun)
@@ -95,94 +97,100 @@ export const valueOf = (
   })
 }
 
-function* withoutValue(
-  { call, entry, run }: Judging,
-  cause: Cause.Cause<unknown>
-): Effect.fn.Return<undefined> {
+function* withoutValue(judging: Judging, cause: Cause.Cause<unknown>): Effect.fn.Return<undefined> {
+  const { call, entry, run } = judging
   if (isStopped(run, cause)) return undefined
   const problem = Cause.squash(cause)
-  if (problem === stale) {
-    const reason = sentence`The schema of ${entry.tool.name} makes something else of its arguments than was shown.`
-    return yield* askAgain(run, call, entry, call.arguments ?? {}, reason)
-  }
-  return call.proposed === undefined
-    ? unavailable(run, call, "schemaChanged")
-    : yield* askAgain(run, call, entry, call.proposed, unfitting(run, problem))
+  if (problem !== stale) return yield* askUnfit(judging, unfitting(run, call, problem))
+  const reason = sentence`The schema of ${entry.tool.name} makes something else of its arguments than was shown.`
+  return yield* askAgain(judging, call.arguments ?? {}, reason)
 }
 
-const unfitting = ({ drive }: AgentRun, problem: unknown, edited = true): string =>
-  sentence`The ${edited ? "edited " : ""}arguments do not fit: ${lines(describe(drive.runtime, problem))}`
+const unfitting = (run: AgentRun, call: ToolCall, problem: unknown): string => {
+  const which = editOf(run, call) === undefined ? "" : "edited "
+  return sentence`The ${which}arguments do not fit: ${lines(describe(run.drive.runtime, problem))}`
+}
 
 /** Records that a call waits for its tool. The rest of the run continues. */
-const unavailable = (
-  run: AgentRun,
-  { arguments: args, id, name }: ToolCall,
-  reason: ToolUnavailable["reason"]
-): undefined => {
-  const problem = new ToolUnavailable({ runId: stateOf(run).runId, tool: name, reason })
-  run.drive.addMissing({ id, arguments: args, problem })
+const unavailable = (run: AgentRun, call: ToolCall): undefined => {
+  run.drive.addMissing({
+    id: call.id,
+    arguments: call.arguments,
+    problem: missingTool(stateOf(run), call)
+  })
 }
 
 /** Classifies a call again with the current tool, and judges it. For a call that may have run, opens an `inDoubt` request instead. */
-function* understandAgain(
-  { call, entry, mayHaveRun, run }: Judging,
-  reason: string
-): Effect.fn.Return<undefined> {
+function* understandAgain(judging: Judging, reason: string): Effect.fn.Return<undefined> {
+  const { call, entry, mayHaveRun, run } = judging
   const edit = editOf(run, call)
-  const json = edit ?? parse(call.argumentsText)
-  if (json === undefined) return unavailable(run, call, "schemaChanged")
+  const json = edit ?? askedFor(call)
   const decode = (json: unknown) => decodeArguments(entry, stateOf(run).limits, json)
   const decoding = edit === undefined ? decode(json) : decodeEdited(entry.decoder, decode, json)
   const decoded = yield* run.supervisor.run<unknown, unknown>(decoding)
   if (Exit.isFailure(decoded)) {
     if (isStopped(run, decoded.cause)) return undefined
-    if (call.proposed === undefined) return unavailable(run, call, "schemaChanged")
-    const why = `${reason} ${unfitting(run, Cause.squash(decoded.cause), edit !== undefined)}`
-    return yield* askAgain(run, call, entry, call.proposed, why)
+    const why = unfitting(run, call, Cause.squash(decoded.cause))
+    return yield* askUnfit(judging, `${reason} ${why}`)
   }
   const args = describeArguments(run, entry, json, decoded.value)
-  if (mayHaveRun) {
-    classifyTool(run, call, entry, args, {})
-    return openInDoubt(run, findCall(stateOf(run), call.id) ?? call, reason)
-  }
+  if (mayHaveRun) return doubtAs(judging, args, reason)
   yield* judgeCall(run, call, entry, { args, value: decoded.value }, reason)
   return undefined
 }
 
+/** The arguments of a call as the model wrote them. */
+const askedFor = (call: ToolCall): Schema.Json => parse(call.argumentsText) ?? call.arguments ?? {}
+
+/** Classifies a call that may have run with the arguments that a retry would run, and opens an `inDoubt` request about them. */
+const doubtAs = ({ call, entry, run }: Judging, args: DecodedArguments, reason: string): undefined => {
+  classifyTool(run, call, entry, args, {})
+  return openInDoubt(run, findCall(stateOf(run), call.id) ?? call, reason)
+}
+
+/**
+ * Asks about a call whose arguments its tool does not take: for approval of what the model wrote, or, if the call may have run, what
+ * became of it.
+ */
+const askUnfit = (judging: Judging, reason: string): Effect.fn.Return<undefined> =>
+  askAgain(judging, judging.mayHaveRun ? undefined : askedFor(judging.call), reason)
+
 /** The most requests for one call. A call that decodes differently each time could otherwise loop with an approval callback. */
 const mostRequests = 10
 
-/** Opens an approval request with these arguments, even if a rule, a policy or a grant allowed the call before. */
+/**
+ * Opens a request with these arguments, even if a rule, a policy or a grant allowed the call before: `inDoubt` if the call may have run.
+ * Without arguments, the request shows those with which the call was started, and no decision runs it.
+ */
 function* askAgain(
-  run: AgentRun,
-  call: ToolCall,
-  entry: ToolEntry,
-  json: Schema.Json,
+  judging: Judging,
+  json: Schema.Json | undefined,
   reason: string
 ): Effect.fn.Return<undefined> {
+  const { call, entry, mayHaveRun, run } = judging
   const { limits, requests } = stateOf(run)
-  if (
-    call.startedAt === undefined &&
-    requests.filter(({ request }) => callIdOf(request) === call.id).length >= mostRequests
-  ) {
-    const { name } = entry.tool
-    return deny(
-      run,
-      call,
-      sentence`${name} was asked about ${mostRequests} times, and what would run was something else each time. It has not run.`
-    )
-  }
+  if (requests.filter(({ request }) => callIdOf(request) === call.id).length >= mostRequests)
+    return giveUp(judging)
+  if (json === undefined) return openInDoubt(run, call, reason)
   const decoded = yield* run.supervisor.run<unknown, unknown>(decodeArguments(entry, limits, json))
-  if (Exit.isFailure(decoded)) {
-    if (isStopped(run, decoded.cause)) return undefined
-    // The schema fits neither the edit nor the proposal: only an edited approval can run the call.
-    const args = describeArguments(run, entry, json, json)
-    classifyTool(run, call, entry, args, { isUnfit: true })
-    yield* openApproval(run, call, entry, args.shown, decoded, reason)
-    return undefined
-  }
-  const args = describeArguments(run, entry, json, decoded.value)
-  classifyTool(run, call, entry, args, {})
+  if (Exit.isFailure(decoded) && isStopped(run, decoded.cause)) return undefined
+  const args = describeArguments(run, entry, json, Exit.isSuccess(decoded) ? decoded.value : json)
+  if (mayHaveRun) return doubtAs(judging, args, reason)
+  // Arguments that the schema does not take are shown as the model wrote them: only an edited approval can run the call.
+  classifyTool(run, call, entry, args, { isUnfit: Exit.isFailure(decoded) })
   yield* openApproval(run, call, entry, args.shown, decoded, reason)
   return undefined
+}
+
+/** Settles a call that was asked about too often. */
+const giveUp = ({ call, entry, mayHaveRun, run }: Judging): undefined => {
+  const asked = sentence`${entry.tool.name} was asked about ${mostRequests} times, and what would run was something else each time.`
+  if (!mayHaveRun) return deny(run, call, `${asked} It has not run.`)
+  const said = `${asked} It was started before, and it is not known whether it took effect.`
+  return emitIfOpen(run, {
+    _tag: "tool.failed",
+    at: now(run.drive),
+    callId: call.id,
+    content: [text(said)]
+  })
 }

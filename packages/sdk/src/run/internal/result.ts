@@ -7,10 +7,8 @@ import { holderOf } from "../../agent/BoundAgent.ts"
 import { type BoundAgent } from "../../agent/Entry.ts"
 import { missingIn, type Obstacle } from "../../agent/internal/definitions.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
-import { next } from "../../domain/next.ts"
 import { fromFailure, RunDefect } from "../../domain/RunError.ts"
 import { type RunState, interruptions, isEnded, text } from "../../domain/RunState.ts"
-import { inspect } from "../checkResume.ts"
 import type { RunResult } from "../RunResult.ts"
 
 /** The result of a run that is held or has ended. */
@@ -18,19 +16,11 @@ export const toResult = <Output>(
   { bound }: Pick<Runtime<Output>, "bound">,
   state: RunState
 ): Effect.Effect<RunResult<Output>> =>
-  Effect.flatMap(obstaclesOf(bound, state), (obstacles) =>
-    resultOf<Output>(state, holderOf(bound, state.agent), obstacles)
-  )
+  Effect.suspend(() => resultOf<Output>(state, holderOf(bound, state.agent), obstaclesOf(bound, state)))
 
 /** What the run needs to continue and the program does not have. */
-export const obstaclesOf = (bound: BoundAgent, state: RunState): Effect.Effect<ReadonlyArray<Obstacle>> =>
-  Effect.suspend(() => {
-    const missing = isEnded(state) ? [] : missingIn(bound, state)
-    return isEnded(state) || missing.length > 0 || next(state)._tag === "Hold"
-      ? Effect.succeed(missing)
-      : // `next` has a step and nothing is missing: the run waits for a tool whose schema has changed.
-        Effect.map(inspect(state, bound), ({ obstacles }) => obstacles)
-  })
+export const obstaclesOf = (bound: BoundAgent, state: RunState): ReadonlyArray<Obstacle> =>
+  isEnded(state) ? [] : missingIn(bound, state)
 
 /** The result of a run whose current agent and missing definitions are known. */
 export const resultOf = <Output>(

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { memberOf } from "../../agent/BoundAgent.ts"
 import type { BoundAgent } from "../../agent/Entry.ts"
-import { Missing } from "../../agent/internal/definitions.ts"
+import { Missing, missingIn } from "../../agent/internal/definitions.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import { decide, decideAt } from "../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
@@ -26,7 +26,7 @@ import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { isEnded, isOpen } from "../../domain/RunState.ts"
 import { policiesFor } from "../../domain/StartOptions.ts"
-import { checkBound, inspect } from "../checkResume.ts"
+import { checkBound } from "../checkResume.ts"
 import { checkEdited, checkUnchanged, decodeDecision } from "./decisions.ts"
 import { eventsOf, withDecisions } from "./mailEvents.ts"
 import { redactEvent } from "./redact.ts"
@@ -235,7 +235,7 @@ export const continueRun = Effect.fnUntraced(function* (
     return yield* new RunEnded({ runId: state.runId, status: state.status })
   }
   // Checked after the decisions, which may remove an obstacle: a call whose tool is missing can still be denied.
-  const { obstacles } = yield* inspect(state, runtime.bound)
+  const obstacles = missingIn(runtime.bound, state)
   const [obstacle] = obstacles
   const missing = obstacle === undefined ? undefined : new Missing(runtime.bound, obstacles)
 

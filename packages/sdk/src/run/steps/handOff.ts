@@ -4,10 +4,10 @@
 import * as Effect from "effect/Effect"
 import { memberOf } from "../../agent/BoundAgent.ts"
 import type { BoundAgent } from "../../agent/Entry.ts"
+import { missingTool } from "../../agent/internal/definitions.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { canonicalJson } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
-import { ToolUnavailable } from "../../domain/RunError.ts"
 import { findCall, type RunState } from "../../domain/RunState.ts"
 import { type Policies, policiesFor } from "../../domain/StartOptions.ts"
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
@@ -23,7 +23,7 @@ export const handOff = Effect.fnUntraced(function* (run: AgentRun, callId: ToolC
   const to = entry?.target === "handoff" ? memberOf(run.bound, entry.to) : undefined
   if (call === undefined) return
   if (to === undefined) {
-    const problem = new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "missing" })
+    const problem = missingTool(state, call)
     return run.drive.addMissing({ id: callId, arguments: call.arguments, problem })
   }
   if (!(yield* mayStartCall(run, callId))) return

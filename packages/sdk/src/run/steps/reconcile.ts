@@ -4,23 +4,27 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Schema from "effect/Schema"
+import { decodeArguments } from "../../agent/internal/decoding.ts"
 import { sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
+import { sameJson } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { findCall, isRepeatable } from "../../domain/RunState.ts"
 import { cutText } from "../../tool/internal/cutResult.ts"
+import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import type { Reconciled } from "../../tool/ToolOptions.ts"
 import type { AgentRun } from "../internal/AgentRun.ts"
 import { stateOf, isStopped } from "../internal/AgentRun.ts"
-import { differenceOf } from "../internal/authorize.ts"
+import { differenceOf, differenceText, editOf } from "../internal/authorize.ts"
 import { now, emit } from "../internal/Drive.ts"
-import { toolEntryOf, openInDoubt } from "../internal/openRequest.ts"
+import { toolEntryOf, openInDoubt, shownOf } from "../internal/openRequest.ts"
 import { valueOf } from "../internal/prepareCall.ts"
+import { describeArguments } from "../internal/recordClassification.ts"
 import { isTurnHalted } from "../internal/stops.ts"
 import { idempotencyKey } from "../internal/toolBody.ts"
-import { longestOf, recordResult } from "../internal/userCalls.ts"
-import { askTool } from "../internal/userCalls.ts"
+import { askTool, longestOf, recordResult, type ToolEntry } from "../internal/userCalls.ts"
 import { settle, notStarted, recordStart } from "./settle.ts"
 
 /** Determines the outcome of these calls: repeats their bodies if that is harmless, asks the tool, or opens an `inDoubt` request. */
@@ -29,11 +33,12 @@ export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: Re
     const found = findCall(stateOf(run), callId)
     if (found === undefined) continue
     const entry = toolEntryOf(run.bound, found)
-    // The tool's current definition must permit the repetition, too. `settle` waits for a tool that is missing.
-    if (
-      isRepeatable(found) &&
-      (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")
-    ) {
+    // The tool's current definition must permit the repetition, too. `settle` waits for the missing tool of a read-only call.
+    const mayRepeat =
+      entry === undefined
+        ? found.safety === "readOnly"
+        : entry.tool.idempotent || entry.tool.safety === "readOnly"
+    if (isRepeatable(found) && mayRepeat) {
       yield* settle(run, [callId])
       continue
     }
@@ -63,14 +68,17 @@ export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: Re
         yield* settle(run, [callId])
         break
       case "unknown":
-        openInDoubt(
-          run,
-          call,
-          isRepeatable(found) ? sentence`${found.name} may not be repeated any more.` : undefined
-        )
+        openInDoubt(run, call, whyUnknown(run, found, entry))
     }
   }
 })
+
+const whyUnknown = (run: AgentRun, call: ToolCall, entry: ToolEntry | undefined): string | undefined => {
+  if (entry === undefined) return sentence`The agent has no tool ${call.name} any more.`
+  if (isRepeatable(call)) return sentence`${call.name} may not be repeated any more.`
+  const other = differenceOf(run, call, entry)
+  return other === undefined ? undefined : differenceText(run, other, call, entry)
+}
 
 /** Records a start that was lost with its journal. It counts as an attempt, so that the body receives a later attempt number. */
 const presumeStarted = (run: AgentRun, call: ToolCall): ToolCall => {
@@ -82,12 +90,15 @@ const presumeStarted = (run: AgentRun, call: ToolCall): ToolCall => {
 function* ask(run: AgentRun, call: ToolCall): Effect.fn.Return<Reconciled | undefined> {
   try {
     const entry = toolEntryOf(run.bound, call)
-    // A tool with another definition cannot know the outcome.
-    if (entry === undefined || differenceOf(run, call, entry) !== undefined) return unknown
+    if (entry === undefined) return unknown
+    const other = differenceOf(run, call, entry)
+    // Another tool cannot know the outcome.
+    if (other === "agent" || other === "tool" || other === "identity") return unknown
     const { tool } = entry
     const { reconcile } = tool.options
     if (reconcile === undefined) return unknown
-    const decoded = yield* run.supervisor.run<unknown, unknown>(valueOf(run, call, entry))
+    const value = other === "schema" ? startedWith(run, call, entry) : valueOf(run, call, entry)
+    const decoded = yield* run.supervisor.run<unknown, unknown>(value)
     if (Exit.isFailure(decoded)) return isStopped(run, decoded.cause) ? undefined : unknown
     const found = yield* askTool<unknown>(run, call, tool, "reconcile", () =>
       reconcile(idempotencyKey(call), decoded.value)
@@ -98,6 +109,33 @@ function* ask(run: AgentRun, call: ToolCall): Effect.fn.Return<Reconciled | unde
     return unknown
   }
 }
+
+/**
+ * The arguments with which a call was started, decoded with the current schema of its tool. Fails if the schema does not take them, or
+ * does not keep each of them as it was.
+ */
+const startedWith = (run: AgentRun, call: ToolCall, entry: ToolEntry): Effect.Effect<unknown, unknown> => {
+  const { arguments: args = {} } = call
+  const decode = (json: unknown) => decodeArguments(entry, stateOf(run).limits, json)
+  return editOf(run, call) === undefined
+    ? Effect.filterOrFail(
+        decode(args),
+        (value) => keeps(describeArguments(run, entry, args, value).shown, shownOf(call)),
+        () => "they are not kept"
+      )
+    : decodeEdited(entry.decoder, decode, shownOf(call))
+}
+
+/** Whether arguments contain those of `before`, each with its value. */
+const keeps = (args: Schema.Json, before: Schema.Json): boolean =>
+  isObject(args) && isObject(before)
+    ? Object.entries(before).every(
+        ([name, value]) => Object.hasOwn(args, name) && sameJson(args[name]!, value)
+      )
+    : sameJson(args, before)
+
+const isObject = (json: Schema.Json): json is Schema.JsonObject =>
+  typeof json === "object" && json !== null && !Array.isArray(json)
 
 const unknown: Reconciled = { _tag: "unknown" }
 
