@@ -101,7 +101,7 @@ const backgroundFields = Schema.Struct({
     Schema.Struct({ status: Schema.Literals(["completed", "cancelled", "error"]), at: Timestamp })
   ),
   /**
-   * The policies of the agent that started the sub-agent, set at the first handoff after the start. They keep binding the sub-agent; the
+   * The policies of the agent that started the sub-agent, set when that agent first hands over. They keep binding the sub-agent; the
    * policies of the agent that took over do not.
    */
   starterPolicies: Schema.optionalKey(Schema.NonEmptyArray(ApprovalPolicy))
@@ -134,7 +134,7 @@ const stateFields = {
   /** Events folded since the run started. */
   revision: Revision,
   startedAt: Timestamp,
-  /** The run before this one in the session, and the prefix of its journal that this one builds on. */
+  /** The run that this one builds on (the previous run of the session, or the original of a fork), and the revision at which it does. */
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
   history: History.History,
   limits: Limits,

@@ -59,7 +59,7 @@ export const encodeEvents = (events: ReadonlyArray<RunEvent>): string => JSON.st
  *
  * **Errors**
  *
- * - `RunStateMalformed` — the text is not JSON or does not match the events' schema.
+ * - `RunStateMalformed` — the text is not JSON, nests deeper than 1,000 levels, or does not match the events' schema.
  * - `RunStateTooNew` — a newer Fermata wrote the row.
  */
 export const decodeEvents = (

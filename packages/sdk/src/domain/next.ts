@@ -427,7 +427,8 @@ const nextOfTurn = (state: RunState, constraints: Constraints): Step => {
 
 /**
  * The step of a run whose budget is entirely reserved for sub-agents in the background. While one of them can continue, it may return a
- * part, so the run waits. If all are held, the run asks for more. If it may not ask, it holds until their requests are decided.
+ * part, so the run waits. If all are held, the run asks for more. If it may not ask, it holds until the open requests are decided, and
+ * fails if there are none.
  */
 const awaitPromised = (state: RunState, promised: Limits.Exceeded, constraints: Constraints): Step => {
   if (mayChildrenAdvance(state, constraints)) return { _tag: "AwaitChildren" }

@@ -1,7 +1,7 @@
 /**
  * Messages to runs, as a store keeps them until the run's journal contains them.
  *
- * The process that drives the run reads its messages. A message to a held run makes the run ready; see `RunStore.send`.
+ * The process that drives a run reads the messages of that run. A message to a held run makes the run ready; see `RunStore.send`.
  *
  * @since 0.1.0
  */

@@ -12,10 +12,10 @@ export type Arguments = Readonly<Record<string, unknown>>
 type Origin = "own" | "foreign"
 
 /**
- * Converts a JSON Schema to a data schema. The model receives the keywords that providers accept; `words` describes the rest. Arguments
- * are checked as far as Effect supports the schema; the rest is up to the server. Patterns are not matched, since a foreign regular
- * expression may take exponential time. A schema of the program itself is checked in full; the function throws if Effect does not support
- * it.
+ * Converts a JSON Schema to a data schema. The model receives the keywords that providers accept; `words` describes the rest. The arguments
+ * of a foreign schema are checked as far as Effect supports the schema, and without its patterns, since a foreign regular expression may
+ * take exponential time; the rest is up to the server. Those of the program's own schema are checked in full; the function throws if Effect
+ * does not support it.
  */
 export const fromJsonSchema = (
   schema: Schema.JsonObject,
