@@ -183,7 +183,7 @@ export const BudgetExhausted = Schema.TaggedStruct("budget.exhausted", {
   limit: Schema.Finite
 })
 
-/** A budget is exhausted, and the model is asked to summarize its progress in a last turn. */
+/** A budget is exhausted, and the model is asked to summarize its progress in one more turn, without tools. Then the run asks for more, or fails. */
 export const WrapUpAsked = Schema.TaggedStruct("wrapUp.asked", {
   ...at,
   budget: Budget,

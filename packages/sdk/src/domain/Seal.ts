@@ -2,8 +2,8 @@
  * Seals run states that leave the program, for example through a browser, a queue or an e-mail, so that a changed state is refused.
  *
  * A sealed state is the text `fermata1.<key id>.<state>.<seal>`. The seal is an HMAC-SHA-256 over everything before it. The state is
- * signed and not encrypted, and an old state stays valid. To rotate keys, seal with the new key and open with both, until no state with
- * the old seal is left.
+ * signed and not encrypted, and an old state stays valid. A key is found by its id, so a new secret needs a new id. To rotate keys, seal
+ * with the new key and open with both, until no state with the old seal is left.
  *
  * @since 0.1.0
  */

@@ -20,12 +20,13 @@ export { asSent, check, expiryDecision, isRepeated } from "./internal/judgeDecis
  *
  * **Details**
  *
- * Expiry takes precedence. A request that has expired by `now` is decided by its {@link expiryDecision}, even if the state does not
- * hold that decision yet, and any other decision is rejected. Stores apply the same rule.
+ * An open request that has expired by `now` refuses every decision: the rejection holds its {@link expiryDecision}, even if the state does
+ * not hold that decision yet. To record that decision, pass it to {@link decide}. A decision that was recorded earlier stands. Stores
+ * apply the same rule.
  *
  * **Errors**
  *
- * - `AlreadyDecided` — the request has expired.
+ * - `AlreadyDecided` — the request is open and has expired.
  * - The errors of {@link decide}.
  */
 export const decideAt = (

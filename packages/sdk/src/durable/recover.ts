@@ -50,8 +50,8 @@ export interface Recovered {
 }
 
 /**
- * Drives the ready runs of these agents once, up to `limit` (default: 100), each until it is held, has ended or is suspended, and returns
- * the outcomes.
+ * Drives the ready runs of these agents once, up to `limit` (default: 100; runs with an error do not count), each until it is held, has
+ * ended or is suspended, and returns the outcomes.
  *
  * **When to use**
  *

@@ -1,7 +1,7 @@
 /**
  * The keys that the inputs and options of stored runs may have: each shape names every key of its type.
  */
-import { atLeastOne, callable, flag, shapeOf } from "../../domain/internal/misfits.ts"
+import { atLeastOne, atLeastZero, callable, flag, shapeOf } from "../../domain/internal/misfits.ts"
 import { givenShape, newRunShape, watchShape } from "../../run/internal/shapes.ts"
 import type {
   ForkInput,
@@ -37,7 +37,7 @@ export const storedRunShape = shapeOf<StoredRunOptions>({
 
 export const recoverShape = shapeOf<RecoverOptions>({
   onUpdate: callable,
-  limit: "anything",
+  limit: atLeastZero,
   concurrency: atLeastOne,
   suspension: "anything",
   leaving: "anything"
