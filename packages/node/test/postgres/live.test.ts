@@ -10,11 +10,12 @@ import { RunStore } from "@fermata/sdk/store"
 import { ScriptedModel } from "@fermata/sdk/testing"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import * as PostgresStore from "../../src/PostgresStore.ts"
 import { emptyDatabase } from "./database.ts"
-import { openStore } from "./storedRuns.ts"
+import { at, create, openStore, said } from "./storedRuns.ts"
 
 const runId = "run" as Id.RunId
 
@@ -144,6 +145,34 @@ describe("a run on Postgres that another process drives", () => {
       yield* Effect.promise(() => ended)
       const short = inShort(updates.filter((update) => update._tag !== "skipped"))
       assert.deepStrictEqual(short.slice(-expected.length), expected)
+    })
+  )
+
+  it.live("notifies its watchers of each commit, in order with its texts", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      const driving = yield* openStore({ url })
+      const watching = yield* openStore({ url })
+      const lease = yield* create(driving, runId)
+      const heard = yield* Queue.unbounded<RunStore.RunSignal>()
+      watching.broadcast!.watch(runId, (signal) => void Queue.offerUnsafe(heard, signal))
+      const next = Effect.repeat(Queue.take(heard), {
+        until: ({ revision, text }) => revision !== undefined || text !== undefined
+      })
+      // The first signal comes when the connection listens.
+      yield* Queue.take(heard)
+      const append = (revision: number) =>
+        driving.append({ lease, expected: at(revision - 1), events: [said("more")], status: "running" })
+      yield* append(2)
+      assert.deepStrictEqual(yield* next, { revision: 2 })
+      const publisher = driving.broadcast!.publisher(runId)
+      yield* Effect.repeat(Effect.sync(publisher.isWatched), { until: (known) => known, schedule: soon })
+      yield* append(3)
+      publisher.send("é\n3")
+      assert.deepStrictEqual([yield* next, yield* next], [{ revision: 3 }, { text: "é\n3" }])
+      publisher.send("x".repeat(8000))
+      yield* append(4)
+      assert.deepStrictEqual(yield* next, { revision: 4 })
     })
   )
 })
