@@ -27,16 +27,29 @@ import type { DecisionBody } from "./decisions.ts"
 import { requireBody } from "./internal/body.ts"
 import { FermataClosed } from "./internal/FermataClosed.ts"
 import { iterable } from "./internal/iterable.ts"
-import type { Decidable, DecideOptions, DecisionOn, ConductorDispatchOptions } from "./internal/options.ts"
+import type {
+  Decidable,
+  DecideOptions,
+  DecisionOn,
+  ConductorDispatchOptions,
+  ReadOptions
+} from "./internal/options.ts"
 import {
   cancelNamedShape,
   cancelShape,
   decideShape,
   decisionOnShape,
+  readShape,
   requireKnown
 } from "./internal/shapes.ts"
 
-export type { ConductorDispatchOptions, Decidable, DecisionOn, DispatchOptions } from "./internal/options.ts"
+export type {
+  ConductorDispatchOptions,
+  Decidable,
+  DecisionOn,
+  DispatchOptions,
+  ReadOptions
+} from "./internal/options.ts"
 
 /**
  * The handle of a background run: observes, awaits, decides, messages and cancels it.
@@ -52,11 +65,11 @@ export interface RunHandle<Output = unknown> {
   /** The current status of the run. */
   readonly status: HandleStatus
   /** Iterates over the current status and its changes, until the last one. A slow reader receives the latest. */
-  readonly statuses: () => AsyncIterable<HandleStatus>
+  readonly statuses: (options?: ReadOptions) => AsyncIterable<HandleStatus>
   /** Returns the open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */
   readonly interruptions: () => ReadonlyArray<Interruption>
   /** Iterates over the updates of the run from its start until its end. A slow reader never delays the run. */
-  readonly events: () => AsyncIterable<HandleUpdate>
+  readonly events: (options?: ReadOptions) => AsyncIterable<HandleUpdate>
   /** Resolves when the run is held or has ended. */
   readonly wait: () => Promise<RunResult<Output>>
   /** Resolves when the run has ended, regardless of how often it is held before. */
@@ -93,11 +106,11 @@ export interface RunConductor extends AsyncDisposable {
   /** Returns the handles of the runs that have not ended, in the order in which they were dispatched. */
   readonly handles: () => ReadonlyArray<RunHandle>
   /** Iterates over the updates of all runs from now on. A slow reader misses updates; a `skipped` update has their number. */
-  readonly events: () => AsyncIterable<Conductor_.ConductorUpdate>
+  readonly events: (options?: ReadOptions) => AsyncIterable<Conductor_.ConductorUpdate>
   /** Returns the open requests of all runs, oldest first. */
   readonly inbox: () => ReadonlyArray<Conductor_.InboxEntry>
   /** Iterates over the inbox: its current value, and its value after each change. */
-  readonly inboxes: () => AsyncIterable<ReadonlyArray<Conductor_.InboxEntry>>
+  readonly inboxes: (options?: ReadOptions) => AsyncIterable<ReadonlyArray<Conductor_.InboxEntry>>
   /** Takes the decision on a request of any of the runs. */
   readonly decide: (request: Decidable, decision: DecisionBody, options?: DecideOptions) => Promise<Decision>
   /** Cancels the runs with this name and those with names under it, such as `research/eu` under `research`. Resolves to their number. */
@@ -198,9 +211,10 @@ export const fromHandle = <Output>(handle: AgentHandle<Output, unknown>, owner: 
     get status() {
       return handle.status.current()
     },
-    statuses: () => iterable(handle.status.changes),
+    statuses: (given) => iterable(handle.status.changes, reading("statuses", given)),
     interruptions: handle.interruptions,
-    events: () => iterable(whileOpen(handle.events, isClosed), { ahead: true }),
+    events: (given) =>
+      iterable(whileOpen(handle.events, isClosed), { ahead: true, ...reading("events", given) }),
     wait: () => run(handle.wait),
     done: () => run(handle.done),
     cancel: async (reason) => {
@@ -217,6 +231,12 @@ export const fromHandle = <Output>(handle: AgentHandle<Output, unknown>, owner: 
   }
   inner.set(facade, handle)
   return facade
+}
+
+/** The checked options of an iterable. */
+const reading = (method: string, given: ReadOptions = {}): ReadOptions => {
+  requireKnown(method, given, readShape)
+  return given
 }
 
 /** Replaces errors of the store with `FermataClosed` once the Fermata, and its store with it, is closed. */
@@ -240,9 +260,9 @@ export const fromConductor = (options: {
   return {
     dispatch,
     handles: () => conductor.handles().map((handle) => fromHandle(handle, owner)),
-    events: () => iterable(conductor.events, { ahead: true }),
+    events: (given) => iterable(conductor.events, { ahead: true, ...reading("events", given) }),
     inbox: conductor.inbox.current,
-    inboxes: () => iterable(conductor.inbox.changes),
+    inboxes: (given) => iterable(conductor.inbox.changes, reading("inboxes", given)),
     decide: async (request, body, options) => run(conductor.decide(decisionOf(request, body, options, by))),
     cancel: async (name, reason) => {
       requireKnown("cancel", { name, reason }, cancelNamedShape)

@@ -138,14 +138,18 @@ export interface WorkOptions extends Worker.WorkerOptions {
   readonly signal?: AbortSignal
 }
 
+/** The options of the iterables of handles and conductors. */
+export interface ReadOptions {
+  /** Ends the iteration when it is aborted. */
+  readonly signal?: AbortSignal
+}
+
 /** The options of `events`. */
-export interface EventsOptions {
+export interface EventsOptions extends ReadOptions {
   /** The number of events of the run to leave out, because the reader already has them. Default: 0. */
   readonly from?: number
   /** When the iteration ends: when the run is held or has ended (`hold`, the default), or only when it has ended (`end`). */
   readonly until?: "hold" | "end"
-  /** Ends the iteration when it is aborted. */
-  readonly signal?: AbortSignal
 }
 
 /** The options of `eventsResponse`. */

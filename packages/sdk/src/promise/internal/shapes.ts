@@ -35,6 +35,7 @@ import type {
   ForkOptions,
   OfAgent,
   PromptOptions,
+  ReadOptions,
   ResumeOptions,
   WorkOptions
 } from "./options.ts"
@@ -166,6 +167,9 @@ const decide = { by: "anything", note: string, idempotencyKey: string } as const
 export const decideShape = shapeOf<DecideOptions>(decide)
 
 export const decisionOnShape = shapeOf<DecisionOn>({ ...decide, request: "anything", decision: "anything" })
+
+/** The options of the iterables of handles and conductors. */
+export const readShape = shapeOf<ReadOptions>({ signal: abortSignal })
 
 export const eventsShape = shapeOf<EventsOptions>({
   from: "anything",
