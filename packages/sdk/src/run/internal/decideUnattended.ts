@@ -9,6 +9,7 @@ import { setDeadline } from "../../agent/internal/deadlines.ts"
 import { call, logFirst } from "../../agent/internal/userCode.ts"
 import { decide, decideAt, expiries } from "../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
+import { decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
 import { copyJson } from "../../domain/internal/json.ts"
 import { readOnce } from "../../domain/internal/untyped.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
@@ -128,6 +129,9 @@ const decisionOf = Effect.fnUntraced(function* (
   if (isAboutAnother(answer, requestId)) {
     return yield* new DecisionMalformed({ issues: `it names a request other than ${requestId}` })
   }
+  // The copy below would drop hidden fields.
+  const found = decisionMisfits(answer)
+  if (found.length > 0) return yield* new DecisionMalformed({ issues: problemsOf(found), misfits: found })
   const { drive } = root
   const decoded = yield* decodeDecision({ ...answer, requestId }, drive.clock)
   return yield* checkEdited(drive.runtime, drive.state, decoded)
