@@ -119,6 +119,54 @@ describe("the index of last runs", () => {
   )
 })
 
+describe("the tables of a version without an index of last runs", () => {
+  it.effect("get one that has the last run of each session", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const change = <A>(use: (database: DatabaseSync) => A): A => {
+        const database = new DatabaseSync(filename)
+        try {
+          return use(database)
+        } finally {
+          database.close()
+        }
+      }
+      const store = SqliteStore.layer({ filename })
+      const run = (name: string, parent?: string) => ({
+        runId: name as Id.RunId,
+        sessionId: (name === "fork" ? "t" : "s") as Id.SessionId,
+        agent: "root",
+        status: "completed" as const,
+        events: [{ _tag: "message.queued", at: 1, content: [] }] as const,
+        ...(parent === undefined ? {} : { parent: { runId: parent as Id.RunId, revision: 1 as Id.Revision } })
+      })
+      const restore = RunStore.RunStore.use(({ restore }) =>
+        Effect.andThen(
+          restore([run("a"), run("b", "a")], [], []),
+          restore([run("a"), run("fork", "a")], [], [])
+        )
+      )
+      yield* Effect.provide(restore, store)
+      change((database) =>
+        database.exec(`DROP INDEX fermata_runs_last; ALTER TABLE fermata_runs DROP COLUMN followed;
+          UPDATE fermata_runs SET follows = NULL WHERE run_id <> 'fork'; DELETE FROM fermata_schema WHERE version > 8`)
+      )
+      const sessions = yield* Effect.provide(
+        RunStore.RunStore.use(({ sessions }) => sessions()),
+        store
+      )
+      assert.deepStrictEqual(sessions.map(({ last }) => String(last.runId)).toSorted(), ["b", "fork"])
+      const indexed = change((database) =>
+        database.prepare("SELECT run_id FROM fermata_runs WHERE followed IS NULL ORDER BY 1").all()
+      )
+      assert.deepStrictEqual(
+        indexed.map((row) => row["run_id"]),
+        ["b", "fork"]
+      )
+    })
+  )
+})
+
 describe("a prompt in a session", () => {
   it.effect("finds the session's last run without reading those before it", () =>
     Effect.gen(function* () {

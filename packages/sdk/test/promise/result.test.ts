@@ -99,6 +99,46 @@ describe("the result of a stored run", () => {
     assert.deepStrictEqual<unknown>(await fermata.result("run"), ended)
   })
 
+  it("is running without an owner after the program that drove it was closed, and reading drives nothing", async () => {
+    const store = shared()
+    const isAt = Promise.withResolvers<void>()
+    const wait = tool("wait", {
+      safety: "readOnly",
+      handler: async (_, { signal }) => {
+        isAt.resolve()
+        await new Promise((resolve) => {
+          signal.addEventListener("abort", resolve)
+        })
+      }
+    })
+    const clerk = agent("clerk", { tools: [wait] })
+    const first = await open([clerk], [{ calls: [{ tool: "wait" }] }], store).made
+    const run = first.runPrompt("clerk", "go", { runId: "run" }).catch((error: unknown) => error)
+    await isAt.promise
+    await first.close()
+    await run
+    const { made, model } = open([clerk], ["done"], store)
+    await using second = await made
+    const read = await second.result("run")
+    assert.deepStrictEqual([read.status, "workedOnBy" in read, model.requests.length], ["running", false, 0])
+  })
+
+  it("is what running returned for a run that was handed over, forked or imported", async () => {
+    const store = shared()
+    const poet = agent("poet", { output: z.object({ line: z.string() }) })
+    const desk = agent("desk", { handoffs: [poet] })
+    const script = [{ calls: [{ tool: "transfer_to_poet" }] }, '{"line":"Snow"}', '{"line":"Rain"}']
+    await using fermata = await open([desk], script, store).made
+    const run = await fermata.runPrompt("desk", "Write.")
+    assert.strictEqual(run.status === "completed" ? run.text : run.status, '{"line":"Snow"}')
+    assert.deepStrictEqual(await fermata.result(run.runId), run)
+    const fork = await fermata.fork(run.runId, "Again.", { agent: desk })
+    assert.deepStrictEqual(await fermata.result(fork.runId), fork)
+    await using other = await open([desk], []).made
+    await other.importRun(await fermata.exportRun(run.runId))
+    assert.deepStrictEqual(await other.result(run.runId), run)
+  })
+
   it("has the typed error of a failed run", async () => {
     const { made } = open(["clerk"], [{ error: new InvalidRequest({ description: "too long" }) }])
     await using fermata = await made
