@@ -1,3 +1,7 @@
+import * as ChildProcess from "node:child_process"
+import * as Fs from "node:fs"
+import * as Os from "node:os"
+import * as Path from "node:path"
 /**
  * Compares the cost of the same scripted work on Fermata and on every comparable system with the least that it can cost.
  *
@@ -8,11 +12,9 @@
  * `--draw` draws the tables of the page anew. `--smoke` runs the checks of CI. `--check` checks the types of the adapters, for which all
  * systems have to be installed.
  */
-import * as ChildProcess from "node:child_process"
-import * as Fs from "node:fs"
-import * as Os from "node:os"
-import * as Path from "node:path"
-import { parseArgs } from "node:util"
+// The repository's own script, not the packages that are measured.
+// oxlint-disable-next-line no-restricted-imports
+import { readOptions } from "../scripts/internal/help.ts"
 import { drawTables, type Machine, type Report, staleDrawings, writeTables } from "./harness/document.ts"
 import { versionOf } from "./harness/packages.ts"
 import { asText } from "./harness/report.ts"
@@ -23,7 +25,7 @@ import { workloads } from "./workloads.ts"
 
 const root = Path.join(import.meta.dirname, "..")
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     only: { type: "string" },
     systems: { type: "string" },

@@ -2,6 +2,7 @@
  * Tests the linter's folder order: writes a small tree of imports, allowed and forbidden, into a temporary folder, lints it with the
  * repository's own `.oxlintrc.json`, and compares the reports with the order below. `npm run arrows`; part of `npm run verify`.
  */
+import "./internal/help.ts"
 import { spawnSync } from "node:child_process"
 import * as Fs from "node:fs"
 import * as Os from "node:os"

@@ -3,6 +3,7 @@
  * of an import is the loader's work per file, so the modules of the main entry are in one file, and those of the domain within it in
  * another, for programs that import nothing else. The comments are in the sources and the declarations.
  */
+import "./internal/help.ts"
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { type OutputOptions, rolldown } from "rolldown"

@@ -6,6 +6,7 @@
  * TypeScript also names types through a pattern whose `internal/` is closed to Node. `--check` writes nothing and fails if a file is
  * out of date.
  */
+import "./internal/help.ts"
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { root } from "./internal/run.ts"

@@ -1,3 +1,22 @@
+import * as Fs from "node:fs"
+import * as Path from "node:path"
+import * as Effect from "effect/Effect"
+import { damage } from "./crash/damage.ts"
+import { pairs } from "./crash/meetingPairs.ts"
+import * as Meetings from "./crash/meetings.ts"
+import { harmless, mutants } from "./crash/mutants.ts"
+import * as Points from "./crash/points.ts"
+import { postgres, type PostgresStores } from "./crash/postgres.ts"
+import { postgresDatabases } from "./crash/postgresDatabases.ts"
+import { processes } from "./crash/processes.ts"
+import * as Report from "./crash/report.ts"
+import { type Scenario, scenarios } from "./crash/scenarios.ts"
+import { play } from "./crash/seeds.ts"
+import { findSourceMutants } from "./crash/sourceMutants.ts"
+import { fastDirectory, sqliteDatabases } from "./crash/sqliteDatabases.ts"
+import { execute, sweep, visit } from "./crash/sweep.ts"
+import { hashAtOnce } from "./crash/turnstile.ts"
+import type { Databases } from "./crash/world.ts"
 /**
  * The crash campaign: breaks everything that can break, and checks the invariants from outside.
  *
@@ -16,28 +35,9 @@
  * again; `--first` ends a sweep, or meetings, at the first violation. `--report` writes the figures into docs/reliability.md.
  * Progress goes to stderr; the last line of stdout is the result as JSON. A violation ends it with 1.
  */
-import * as Fs from "node:fs"
-import * as Path from "node:path"
-import { parseArgs } from "node:util"
-import * as Effect from "effect/Effect"
-import { damage } from "./crash/damage.ts"
-import { pairs } from "./crash/meetingPairs.ts"
-import * as Meetings from "./crash/meetings.ts"
-import { harmless, mutants } from "./crash/mutants.ts"
-import * as Points from "./crash/points.ts"
-import { postgres, type PostgresStores } from "./crash/postgres.ts"
-import { postgresDatabases } from "./crash/postgresDatabases.ts"
-import { processes } from "./crash/processes.ts"
-import * as Report from "./crash/report.ts"
-import { type Scenario, scenarios } from "./crash/scenarios.ts"
-import { play } from "./crash/seeds.ts"
-import { findSourceMutants } from "./crash/sourceMutants.ts"
-import { fastDirectory, sqliteDatabases } from "./crash/sqliteDatabases.ts"
-import { execute, sweep, visit } from "./crash/sweep.ts"
-import { hashAtOnce } from "./crash/turnstile.ts"
-import type { Databases } from "./crash/world.ts"
+import { readOptions } from "./internal/help.ts"
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     ci: { type: "boolean", default: false },
     /** Seeds; runs, where the restarts are the only part. */

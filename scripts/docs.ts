@@ -4,6 +4,7 @@
  * that does not run must give a reason: `ts no-run <reason>`; it is type-checked all the same. Relative links and their anchors have to
  * resolve, and Mermaid has to read the diagrams. `npm run docs -- README` checks the files whose path contains the word.
  */
+import "./internal/help.ts"
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"

@@ -3,6 +3,7 @@
  * `npm start`) without a terminal. `npm run examples -- 10` runs those whose name starts with `10` and shows their output. Also checks
  * the form of the examples: a `@title` header, an exported `main`, run when executed directly, at most 80 lines.
  */
+import "./internal/help.ts"
 import { spawnSync } from "node:child_process"
 import * as Fs from "node:fs"
 import * as Os from "node:os"

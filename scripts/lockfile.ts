@@ -3,6 +3,7 @@
  * drops an optional dependency that the registry at hand does not serve, and `npm ci` (11.16 and newer, npm/cli#9846) then refuses the
  * lockfile that npm wrote itself. `--check` writes nothing and fails on a missing entry, or on one that names its registry.
  */
+import "./internal/help.ts"
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { root } from "./internal/run.ts"

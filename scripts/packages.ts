@@ -5,6 +5,7 @@
  * `@fermata/node` is compared with that of the parts of Effect that they need. Two compilers emit declarations for that program, for
  * every export and for the programs in `packages/`: every inferred type must have a public name.
  */
+import "./internal/help.ts"
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"

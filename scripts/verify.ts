@@ -3,6 +3,7 @@
  * output of a step is shown only if it fails. `npm run verify -- docs types` runs only the named steps. The last line counts tests and
  * steps: `N passed, N failed`.
  */
+import "./internal/help.ts"
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { indent, mapWidth, root, run } from "./internal/run.ts"

@@ -2,6 +2,7 @@
  * Keeps words out of prose that hide the subject of a sentence: counts them in comments, test titles and Markdown, prints the place
  * of each, and fails when they are more than 8 in 10,000 words. `npm run words`; `npm run words -- packages/node` counts in a folder.
  */
+import "./internal/help.ts"
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { root } from "./internal/run.ts"

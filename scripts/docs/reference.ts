@@ -2,6 +2,7 @@
  * Builds the API reference from the doc comments of the published packages: static HTML in `dist/api`, with a search that needs no
  * server. One page for each namespace, function, class and type; modules are named as a program imports them.
  */
+import "../internal/help.ts"
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import {

@@ -4,6 +4,7 @@
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { pathToFileURL } from "node:url"
+import { inspect } from "node:util"
 import { assert, describe, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as Effect from "effect/Effect"
@@ -101,6 +102,27 @@ describe("the messages of all errors", () => {
           )
           assert.notMatch(message, forbidden, spoilt)
         }
+      }
+    })
+
+    it(`are shown by console.error and JSON.stringify, with name and code: ${name}`, () => {
+      for (const error of samples(type).slice(0, 5)) {
+        const {
+          _tag,
+          code,
+          message,
+          name: own
+        } = error as Error & {
+          readonly _tag: string
+          readonly code: string
+        }
+        assert.deepStrictEqual([own, code], [_tag, _tag])
+        const [first = ""] = message.split("\n")
+        assert.include(inspect(error, { breakLength: Infinity }), first)
+        assert.include(inspect({ error }, { breakLength: Infinity }), first)
+        assert.match(inspect(error), /^\S+: /)
+        const json = JSON.parse(JSON.stringify({ error })).error as object
+        assert.deepInclude(json, { name: own, message, code, _tag })
       }
     })
 

@@ -6,25 +6,23 @@
  */
 import * as Schema from "effect/Schema"
 import { lines, sentence } from "../domain/Display.ts"
+import { TaggedError } from "../domain/TaggedError.ts"
 
 /**
  * The options of a runtime, a change of its configuration, or the options of a function of the Promise API are invalid. `problems` lists
  * the invalid options, with what each takes. A problem inside `profiles` hides those of the other settings until it is corrected.
  */
-export class RuntimeOptionsInvalid extends Schema.TaggedError<RuntimeOptionsInvalid>()(
-  "RuntimeOptionsInvalid",
-  {
-    /** Each invalid option by its key (`knob`), once for each problem. */
-    problems: Schema.Array(Schema.Struct({ knob: Schema.String, problem: Schema.String }))
-  }
-) {
+export class RuntimeOptionsInvalid extends TaggedError<RuntimeOptionsInvalid>()("RuntimeOptionsInvalid", {
+  /** Each invalid option by its key (`knob`), once for each problem. */
+  problems: Schema.Array(Schema.Struct({ knob: Schema.String, problem: Schema.String }))
+}) {
   override get message() {
     return sentence`The options are invalid: ${lines(this.problems.map(({ problem }) => problem).join("; "))}.`
   }
 }
 
 /** The runtime has no capability profile of this name. */
-export class CapabilityProfileNotFound extends Schema.TaggedError<CapabilityProfileNotFound>()(
+export class CapabilityProfileNotFound extends TaggedError<CapabilityProfileNotFound>()(
   "CapabilityProfileNotFound",
   { profile: Schema.String, known: Schema.Array(Schema.String) }
 ) {
@@ -34,7 +32,7 @@ export class CapabilityProfileNotFound extends Schema.TaggedError<CapabilityProf
 }
 
 /** The model client has no profile of this name. */
-export class ModelProfileNotFound extends Schema.TaggedError<ModelProfileNotFound>()("ModelProfileNotFound", {
+export class ModelProfileNotFound extends TaggedError<ModelProfileNotFound>()("ModelProfileNotFound", {
   profile: Schema.String,
   known: Schema.Array(Schema.String)
 }) {
@@ -44,7 +42,7 @@ export class ModelProfileNotFound extends Schema.TaggedError<ModelProfileNotFoun
 }
 
 /** An extension failed to make its tools or to start. */
-export class ExtensionFailed extends Schema.TaggedError<ExtensionFailed>()("ExtensionFailed", {
+export class ExtensionFailed extends TaggedError<ExtensionFailed>()("ExtensionFailed", {
   extension: Schema.String,
   during: Schema.Literals(["tools", "start"]),
   description: Schema.String
@@ -56,7 +54,7 @@ export class ExtensionFailed extends Schema.TaggedError<ExtensionFailed>()("Exte
 }
 
 /** Runs are in the middle of a turn: a call is open or a model call is running. Retry between turns. */
-export class RuntimeBusy extends Schema.TaggedError<RuntimeBusy>()("RuntimeBusy", {
+export class RuntimeBusy extends TaggedError<RuntimeBusy>()("RuntimeBusy", {
   /** The ids of these runs. */
   runs: Schema.Array(Schema.String)
 }) {
@@ -79,7 +77,7 @@ export const CloseStatus = Schema.Literals(["completed", "cancelled", "error"])
 export type CloseStatus = typeof CloseStatus.Type
 
 /** The runtime was closed and takes no more runs. */
-export class RuntimeClosed extends Schema.TaggedError<RuntimeClosed>()("RuntimeClosed", {
+export class RuntimeClosed extends TaggedError<RuntimeClosed>()("RuntimeClosed", {
   agent: Schema.String,
   status: CloseStatus
 }) {
@@ -89,7 +87,7 @@ export class RuntimeClosed extends Schema.TaggedError<RuntimeClosed>()("RuntimeC
 }
 
 /** The runtime cannot be reconfigured. */
-export class ReconfigureRefused extends Schema.TaggedError<ReconfigureRefused>()("ReconfigureRefused", {
+export class ReconfigureRefused extends TaggedError<ReconfigureRefused>()("ReconfigureRefused", {
   /** `remote`: the runtime's tools act in a remote sandbox, which was set up for the current profile. */
   reason: Schema.Literals(["remote"])
 }) {
@@ -99,7 +97,7 @@ export class ReconfigureRefused extends Schema.TaggedError<ReconfigureRefused>()
 }
 
 /** The text is not JSON, or does not have the fields of a capture. Other changes to a capture are not detected. */
-export class CaptureMalformed extends Schema.TaggedError<CaptureMalformed>()("CaptureMalformed", {
+export class CaptureMalformed extends TaggedError<CaptureMalformed>()("CaptureMalformed", {
   issues: Schema.String
 }) {
   override get message() {
@@ -108,7 +106,7 @@ export class CaptureMalformed extends Schema.TaggedError<CaptureMalformed>()("Ca
 }
 
 /** The capture was made by a newer version of Fermata. */
-export class CaptureTooNew extends Schema.TaggedError<CaptureTooNew>()("CaptureTooNew", {
+export class CaptureTooNew extends TaggedError<CaptureTooNew>()("CaptureTooNew", {
   version: Schema.Finite,
   supported: Schema.Finite
 }) {

@@ -6,9 +6,10 @@
 import * as Schema from "effect/Schema"
 import { sentence } from "../domain/Display.ts"
 import { RunId } from "../domain/Id.ts"
+import { TaggedError } from "../domain/TaggedError.ts"
 
 /** The run has no open question to answer. */
-export class NothingToAnswer extends Schema.TaggedError<NothingToAnswer>()("NothingToAnswer", {
+export class NothingToAnswer extends TaggedError<NothingToAnswer>()("NothingToAnswer", {
   runId: RunId
 }) {
   override get message() {
@@ -17,7 +18,7 @@ export class NothingToAnswer extends Schema.TaggedError<NothingToAnswer>()("Noth
 }
 
 /** The run has several open questions. */
-export class SeveralQuestions extends Schema.TaggedError<SeveralQuestions>()("SeveralQuestions", {
+export class SeveralQuestions extends TaggedError<SeveralQuestions>()("SeveralQuestions", {
   runId: RunId,
   /** The ids of the questions. */
   requestIds: Schema.Array(Schema.String)
@@ -28,14 +29,14 @@ export class SeveralQuestions extends Schema.TaggedError<SeveralQuestions>()("Se
 }
 
 /** The answer to a question must be text, and the message has other parts. */
-export class AnswerNotText extends Schema.TaggedError<AnswerNotText>()("AnswerNotText", { runId: RunId }) {
+export class AnswerNotText extends TaggedError<AnswerNotText>()("AnswerNotText", { runId: RunId }) {
   override get message() {
     return sentence`The answer to the question of the run ${this.runId} must be text: send the file with whenHeld "queue".`
   }
 }
 
 /** A sub-agent's run cannot be forked, because it is part of its root's run. */
-export class SubAgentNotForked extends Schema.TaggedError<SubAgentNotForked>()("SubAgentNotForked", {
+export class SubAgentNotForked extends TaggedError<SubAgentNotForked>()("SubAgentNotForked", {
   runId: RunId,
   /** The id of the root's run. */
   root: RunId
@@ -46,7 +47,7 @@ export class SubAgentNotForked extends Schema.TaggedError<SubAgentNotForked>()("
 }
 
 /** All slots of the conductor are taken, and no further run may wait for one. */
-export class ConductorFull extends Schema.TaggedError<ConductorFull>()("ConductorFull", {
+export class ConductorFull extends TaggedError<ConductorFull>()("ConductorFull", {
   running: Schema.Natural,
   queued: Schema.Natural
 }) {
@@ -57,7 +58,7 @@ export class ConductorFull extends Schema.TaggedError<ConductorFull>()("Conducto
 }
 
 /** The conductor was closed before the run was started. The run had no effect. */
-export class ConductorClosed extends Schema.TaggedError<ConductorClosed>()("ConductorClosed", {}) {
+export class ConductorClosed extends TaggedError<ConductorClosed>()("ConductorClosed", {}) {
   override get message() {
     return "The conductor was closed before the run was started: dispatch the prompt with another conductor."
   }
@@ -68,7 +69,7 @@ export const SharedBudget = Schema.Literals(["tokens", "cost", "runs", "turns"])
 export type SharedBudget = typeof SharedBudget.Type
 
 /** A shared budget of the conductor is exhausted; or its cost budget is set, and the cost of a run is unknown. The run was not started. */
-export class ConductorBudgetExceeded extends Schema.TaggedError<ConductorBudgetExceeded>()(
+export class ConductorBudgetExceeded extends TaggedError<ConductorBudgetExceeded>()(
   "ConductorBudgetExceeded",
   {
     budget: SharedBudget,
@@ -94,7 +95,7 @@ const listed = (runs: ReadonlyArray<typeof Unsuccessful.Type>) =>
   runs.map(({ runId, status, why }) => `${runId} ${status}${why === "" ? "" : ` (${why})`}`).join(", ")
 
 /** None of the runs completed. */
-export class NoneSucceeded extends Schema.TaggedError<NoneSucceeded>()("NoneSucceeded", {
+export class NoneSucceeded extends TaggedError<NoneSucceeded>()("NoneSucceeded", {
   runs: Schema.Array(Unsuccessful)
 }) {
   override get message() {
@@ -105,7 +106,7 @@ export class NoneSucceeded extends Schema.TaggedError<NoneSucceeded>()("NoneSucc
 }
 
 /** The wanted number of runs can no longer complete, or is not a number. */
-export class QuorumMissed extends Schema.TaggedError<QuorumMissed>()("QuorumMissed", {
+export class QuorumMissed extends TaggedError<QuorumMissed>()("QuorumMissed", {
   wanted: Schema.Number,
   completed: Schema.Natural,
   of: Schema.Natural,

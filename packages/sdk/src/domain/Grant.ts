@@ -20,6 +20,7 @@ import { matchesGlob } from "./internal/glob.ts"
 import { canonicalJson } from "./internal/json.ts"
 import { Safety, type ToolApprovalItem } from "./Interruption.ts"
 import { type Attributed, Principal } from "./Principal.ts"
+import { TaggedError } from "./TaggedError.ts"
 import { type Definition, difference, type Peers } from "./ToolIdentity.ts"
 
 /** What a granted argument must be: equal to `value`, or a string that matches `pattern`, in which `*` stands for any characters. */
@@ -195,7 +196,7 @@ export interface Revoked {
 }
 
 /** The run, or the store, has no grant with this id. Nothing was changed. */
-export class GrantNotFound extends Schema.TaggedError<GrantNotFound>()("GrantNotFound", {
+export class GrantNotFound extends TaggedError<GrantNotFound>()("GrantNotFound", {
   /** The id as the caller gave it; it may have any form. */
   grantId: Schema.String,
   runId: Schema.optionalKey(Schema.String),

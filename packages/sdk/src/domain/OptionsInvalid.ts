@@ -10,12 +10,13 @@ import * as Schema from "effect/Schema"
 import { sentence } from "./Display.ts"
 import { keysOf, optionMisfits, type Shape } from "./internal/misfits.ts"
 import { Misfit } from "./Misfit.ts"
+import { TaggedError } from "./TaggedError.ts"
 
 export type { Shape } from "./internal/misfits.ts"
 export { Misfit } from "./Misfit.ts"
 
 /** The options of a function are not a plain object, have an unknown key or a wrong value, or lack a required key. Nothing was done. */
-export class OptionsInvalid extends Schema.TaggedError<OptionsInvalid>()("OptionsInvalid", {
+export class OptionsInvalid extends TaggedError<OptionsInvalid>()("OptionsInvalid", {
   /** The name of the function. */
   of: Schema.String,
   misfits: Schema.Array(Misfit)

@@ -12,6 +12,7 @@ import { sentence } from "./Display.ts"
 import { misfits, oneOf, required, shapeOf, string } from "./internal/misfits.ts"
 import { isBlank, isReserved } from "./internal/names.ts"
 import { readOnce } from "./internal/untyped.ts"
+import { TaggedError } from "./TaggedError.ts"
 
 /**
  * A party that decides, grants or revokes. A caller's `id` must have at least one visible character.
@@ -41,7 +42,7 @@ export const of = ({ by, principal }: Attributed): Principal =>
   principal ?? { id: by, kind: by === "expiry" ? "expiry" : "person" }
 
 /** The caller's `by` is malformed, blank or reserved for Fermata, or contradicts the given principal. Nothing was changed. */
-export class PrincipalInvalid extends Schema.TaggedError<PrincipalInvalid>()("PrincipalInvalid", {
+export class PrincipalInvalid extends TaggedError<PrincipalInvalid>()("PrincipalInvalid", {
   problem: Schema.String
 }) {
   override get message() {

@@ -11,9 +11,10 @@ import { instant, lines, sentence } from "./Display.ts"
 import { RequestId, Timestamp } from "./Id.ts"
 import { Kind } from "./Interruption.ts"
 import { Misfit } from "./Misfit.ts"
+import { TaggedError } from "./TaggedError.ts"
 
 /** There is no request with this id. List the pending requests and decide one of those. */
-export class RequestNotFound extends Schema.TaggedError<RequestNotFound>()("RequestNotFound", {
+export class RequestNotFound extends TaggedError<RequestNotFound>()("RequestNotFound", {
   requestId: Schema.String
 }) {
   override get message() {
@@ -22,7 +23,7 @@ export class RequestNotFound extends Schema.TaggedError<RequestNotFound>()("Requ
 }
 
 /** The request already has a decision, which stands: `decision`, made `by` and `at`. It is by `expiry` if the request has expired. */
-export class AlreadyDecided extends Schema.TaggedError<AlreadyDecided>()("AlreadyDecided", {
+export class AlreadyDecided extends TaggedError<AlreadyDecided>()("AlreadyDecided", {
   requestId: RequestId,
   by: Schema.String,
   at: Timestamp,
@@ -38,7 +39,7 @@ export class AlreadyDecided extends Schema.TaggedError<AlreadyDecided>()("Alread
  * The request was closed without a decision. `reason` says why, for example because its run ended; `by` is the request that replaced it, if
  * there is one.
  */
-export class RequestSuperseded extends Schema.TaggedError<RequestSuperseded>()("RequestSuperseded", {
+export class RequestSuperseded extends TaggedError<RequestSuperseded>()("RequestSuperseded", {
   requestId: RequestId,
   by: Schema.optionalKey(RequestId),
   reason: Schema.String
@@ -49,7 +50,7 @@ export class RequestSuperseded extends Schema.TaggedError<RequestSuperseded>()("
 }
 
 /** The decision carries another digest than the request, so it was made about other arguments. Show the request again. */
-export class ArgumentsChanged extends Schema.TaggedError<ArgumentsChanged>()("ArgumentsChanged", {
+export class ArgumentsChanged extends TaggedError<ArgumentsChanged>()("ArgumentsChanged", {
   requestId: RequestId,
   expected: Schema.String,
   actual: Schema.String
@@ -60,22 +61,19 @@ export class ArgumentsChanged extends Schema.TaggedError<ArgumentsChanged>()("Ar
 }
 
 /** This kind of decision does not answer this kind of request, or the limit of a top-up is not valid. `allowed` lists what answers it. */
-export class DecisionNotApplicable extends Schema.TaggedError<DecisionNotApplicable>()(
-  "DecisionNotApplicable",
-  {
-    requestId: RequestId,
-    kind: Kind,
-    decision: Schema.String,
-    allowed: Schema.Array(Schema.String)
-  }
-) {
+export class DecisionNotApplicable extends TaggedError<DecisionNotApplicable>()("DecisionNotApplicable", {
+  requestId: RequestId,
+  kind: Kind,
+  decision: Schema.String,
+  allowed: Schema.Array(Schema.String)
+}) {
   override get message() {
     return sentence`"${this.decision}" does not answer the ${this.kind} request ${this.requestId}: use ${this.allowed.join(", ")}.`
   }
 }
 
 /** The approval carries a grant that this request does not permit. The request stays open: approve it without the grant. */
-export class GrantRefused extends Schema.TaggedError<GrantRefused>()("GrantRefused", {
+export class GrantRefused extends TaggedError<GrantRefused>()("GrantRefused", {
   requestId: RequestId,
   tool: Schema.String,
   /**
@@ -93,22 +91,19 @@ export class GrantRefused extends Schema.TaggedError<GrantRefused>()("GrantRefus
 }
 
 /** The tool's schema does not accept the edited arguments. The request stays open. */
-export class EditedArgumentsInvalid extends Schema.TaggedError<EditedArgumentsInvalid>()(
-  "EditedArgumentsInvalid",
-  {
-    requestId: RequestId,
-    tool: Schema.String,
-    /** The issues that the tool's schema reports. */
-    issues: Schema.String
-  }
-) {
+export class EditedArgumentsInvalid extends TaggedError<EditedArgumentsInvalid>()("EditedArgumentsInvalid", {
+  requestId: RequestId,
+  tool: Schema.String,
+  /** The issues that the tool's schema reports. */
+  issues: Schema.String
+}) {
   override get message() {
     return sentence`${this.tool} does not accept the edited arguments of ${this.requestId}: ${lines(this.issues)}`
   }
 }
 
 /** The value is not a valid decision. */
-export class DecisionMalformed extends Schema.TaggedError<DecisionMalformed>()("DecisionMalformed", {
+export class DecisionMalformed extends TaggedError<DecisionMalformed>()("DecisionMalformed", {
   issues: Schema.String,
   /** Its unknown and missing keys, and values of the wrong kind. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))

@@ -11,6 +11,7 @@ import { lines, sentence } from "./Display.ts"
 import { GrantId, Revision, RunId, SessionId } from "./Id.ts"
 import { Budget } from "./Limits.ts"
 import { Misfit } from "./Misfit.ts"
+import { TaggedError } from "./TaggedError.ts"
 
 const ofBudget = { budget: Budget, limit: Schema.Finite, spent: Schema.Finite }
 const ofModel = { reason: Schema.String, description: Schema.String, isRetryable: Schema.Boolean }
@@ -19,7 +20,7 @@ const ofModel = { reason: Schema.String, description: Schema.String, isRetryable
  * A budget is exhausted, or the cost of a run with `maxCostUsd` is unknown. Continue the state with a larger limit; for an unknown cost,
  * with the model's prices or without `maxCostUsd`.
  */
-export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", ofBudget) {
+export class BudgetExceeded extends TaggedError<BudgetExceeded>()("BudgetExceeded", ofBudget) {
   override get message() {
     return this.budget === "cost" && this.spent < this.limit
       ? sentence`The cost of this run is unknown, and its limit is $${this.limit}: give the model's prices, or lift maxCostUsd.`
@@ -28,21 +29,21 @@ export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("Budget
 }
 
 /** A model call failed. `reason` is the tag of the `ModelError`'s reason. */
-export class ModelFailed extends Schema.TaggedError<ModelFailed>()("ModelFailed", ofModel) {
+export class ModelFailed extends TaggedError<ModelFailed>()("ModelFailed", ofModel) {
   override get message() {
     return sentence`The model call failed (${this.reason}): ${lines(this.description)}${this.isRetryable ? " Continue the state to try again." : ""}`
   }
 }
 
 /** User code such as a context policy threw, or the drive of the run met an unexpected exception. */
-export class RunDefect extends Schema.TaggedError<RunDefect>()("RunDefect", { description: Schema.String }) {
+export class RunDefect extends TaggedError<RunDefect>()("RunDefect", { description: Schema.String }) {
   override get message() {
     return sentence`The run met a defect: ${lines(this.description)}. Its state is kept; continue it when the program is mended.`
   }
 }
 
 /** More processes in a row than `maxRecoveries` permits left the run without progress: they died, suspended it, or met a defect. */
-export class WorkersLost extends Schema.TaggedError<WorkersLost>()("WorkersLost", {
+export class WorkersLost extends TaggedError<WorkersLost>()("WorkersLost", {
   times: Schema.Finite
 }) {
   override get message() {
@@ -77,7 +78,7 @@ export const fromFailure = (failure: RunFailure): RunError => {
 }
 
 /** The prompt has no content, or is no prompt. */
-export class EmptyPrompt extends Schema.TaggedError<EmptyPrompt>()("EmptyPrompt", {
+export class EmptyPrompt extends TaggedError<EmptyPrompt>()("EmptyPrompt", {
   /** The problem of a value that is no prompt. Absent if the prompt is empty. */
   problem: Schema.optionalKey(Schema.String)
 }) {
@@ -89,7 +90,7 @@ export class EmptyPrompt extends Schema.TaggedError<EmptyPrompt>()("EmptyPrompt"
 }
 
 /** An id that the caller chose is invalid. */
-export class IdInvalid extends Schema.TaggedError<IdInvalid>()("IdInvalid", {
+export class IdInvalid extends TaggedError<IdInvalid>()("IdInvalid", {
   what: Schema.Literals(["runId", "sessionId"])
 }) {
   override get message() {
@@ -98,7 +99,7 @@ export class IdInvalid extends Schema.TaggedError<IdInvalid>()("IdInvalid", {
 }
 
 /** The limits that a caller gave are invalid. Nothing was done. */
-export class LimitsInvalid extends Schema.TaggedError<LimitsInvalid>()("LimitsInvalid", {
+export class LimitsInvalid extends TaggedError<LimitsInvalid>()("LimitsInvalid", {
   issues: Schema.String,
   /** Their unknown keys and values of the wrong kind. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
@@ -109,7 +110,7 @@ export class LimitsInvalid extends Schema.TaggedError<LimitsInvalid>()("LimitsIn
 }
 
 /** The approval policy that a caller gave is invalid. Nothing was done. */
-export class PolicyInvalid extends Schema.TaggedError<PolicyInvalid>()("PolicyInvalid", {
+export class PolicyInvalid extends TaggedError<PolicyInvalid>()("PolicyInvalid", {
   /** The problems, each with the name of its field. */
   issues: Schema.String,
   /** Its unknown and missing keys, and values of the wrong kind. */
@@ -121,7 +122,7 @@ export class PolicyInvalid extends Schema.TaggedError<PolicyInvalid>()("PolicyIn
 }
 
 /** The caller gave a policy to a run that has not ended. */
-export class PolicyFixed extends Schema.TaggedError<PolicyFixed>()("PolicyFixed", {
+export class PolicyFixed extends TaggedError<PolicyFixed>()("PolicyFixed", {
   runId: RunId,
   status: Schema.String
 }) {
@@ -134,7 +135,7 @@ export class PolicyFixed extends Schema.TaggedError<PolicyFixed>()("PolicyFixed"
 export const maxChosenId = 128
 
 /** The value is not a run state. */
-export class RunStateMalformed extends Schema.TaggedError<RunStateMalformed>()("RunStateMalformed", {
+export class RunStateMalformed extends TaggedError<RunStateMalformed>()("RunStateMalformed", {
   issues: Schema.String
 }) {
   override get message() {
@@ -143,7 +144,7 @@ export class RunStateMalformed extends Schema.TaggedError<RunStateMalformed>()("
 }
 
 /** A newer Fermata wrote the state. Nothing was changed. */
-export class RunStateTooNew extends Schema.TaggedError<RunStateTooNew>()("RunStateTooNew", {
+export class RunStateTooNew extends TaggedError<RunStateTooNew>()("RunStateTooNew", {
   version: Schema.Finite,
   supported: Schema.Finite
 }) {
@@ -153,14 +154,14 @@ export class RunStateTooNew extends Schema.TaggedError<RunStateTooNew>()("RunSta
 }
 
 /** The text is not a state sealed with one of the keys: it was changed, cut off, sealed with another key, or never sealed. */
-export class SealBroken extends Schema.TaggedError<SealBroken>()("SealBroken", {}) {
+export class SealBroken extends TaggedError<SealBroken>()("SealBroken", {}) {
   override get message() {
     return "The seal of this run state does not match: it was changed, or sealed with another key. It is not used."
   }
 }
 
 /** The program has no agent of this name that may act here. A stored run stays as it is. */
-export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNotFound", {
+export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound", {
   agent: Schema.String,
   /** Names of the agents that could have acted instead. */
   known: Schema.Array(Schema.String),
@@ -202,7 +203,7 @@ export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNot
  * A call without a result needs a tool that is `missing`: the call stays as it is. `schemaChanged`, which `checkResume` reports: the tool
  * no longer accepts the call's arguments.
  */
-export class ToolUnavailable extends Schema.TaggedError<ToolUnavailable>()("ToolUnavailable", {
+export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavailable", {
   runId: RunId,
   tool: Schema.String,
   reason: Schema.Literals(["missing", "schemaChanged"])
@@ -215,7 +216,7 @@ export class ToolUnavailable extends Schema.TaggedError<ToolUnavailable>()("Tool
 }
 
 /** The run has ended. */
-export class RunEnded extends Schema.TaggedError<RunEnded>()("RunEnded", {
+export class RunEnded extends TaggedError<RunEnded>()("RunEnded", {
   runId: RunId,
   status: Schema.String,
   /** The root run, if the run is a sub-agent's. */
@@ -230,7 +231,7 @@ export class RunEnded extends Schema.TaggedError<RunEnded>()("RunEnded", {
 }
 
 /** The program suspended the run before it was held or ended. The store keeps it; a worker or `recover` continues it. */
-export class RunSuspended extends Schema.TaggedError<RunSuspended>()("RunSuspended", { runId: RunId }) {
+export class RunSuspended extends TaggedError<RunSuspended>()("RunSuspended", { runId: RunId }) {
   override get message() {
     return sentence`The program suspended the run ${this.runId} before it was held or ended. The store keeps its state: a worker or recover() continues it.`
   }
@@ -254,7 +255,7 @@ export const revokedText = (revoked: ReadonlyArray<GrantId> | undefined): string
  * The session's last run has not ended, or another run has continued the session meanwhile; for an import, another run has a position that
  * the archive needs.
  */
-export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy", {
+export class SessionBusy extends TaggedError<SessionBusy>()("SessionBusy", {
   sessionId: SessionId,
   runId: RunId,
   status: Schema.String,
@@ -275,7 +276,7 @@ export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy"
 }
 
 /** The run's journal has no such revision. */
-export class RevisionNotFound extends Schema.TaggedError<RevisionNotFound>()("RevisionNotFound", {
+export class RevisionNotFound extends TaggedError<RevisionNotFound>()("RevisionNotFound", {
   runId: RunId,
   /** The revision as the caller gave it; it may be any number. */
   revision: Schema.Number,
@@ -288,7 +289,7 @@ export class RevisionNotFound extends Schema.TaggedError<RevisionNotFound>()("Re
 }
 
 /** The caller chose a session for a fork that already has runs. */
-export class SessionTaken extends Schema.TaggedError<SessionTaken>()("SessionTaken", {
+export class SessionTaken extends TaggedError<SessionTaken>()("SessionTaken", {
   sessionId: SessionId,
   /** One of its runs. */
   runId: RunId

@@ -18,6 +18,7 @@ import { sentence } from "./Display.ts"
 import { SealBroken, type RunStateMalformed, type RunStateTooNew } from "./RunError.ts"
 import type { RunState } from "./RunState.ts"
 import * as RunStateCodec from "./RunStateCodec.ts"
+import { TaggedError } from "./TaggedError.ts"
 
 /** A key for sealing. */
 export interface SealKey {
@@ -31,7 +32,7 @@ export interface SealKey {
 export const minimumBytes = 32
 
 /** The key is invalid. The error does not contain its secret. */
-export class SealKeyInvalid extends Schema.TaggedError<SealKeyInvalid>()("SealKeyInvalid", {
+export class SealKeyInvalid extends TaggedError<SealKeyInvalid>()("SealKeyInvalid", {
   keyId: Schema.String,
   reason: Schema.Literals(["tooShort", "badId"])
 }) {

@@ -5,12 +5,13 @@
  */
 import * as Schema from "effect/Schema"
 import { lines, sentence } from "../domain/Display.ts"
+import { TaggedError } from "../domain/TaggedError.ts"
 import { ModelUsage } from "../domain/Usage.ts"
 
 const described = { description: Schema.String }
 
 /** The provider limits the rate of requests. `retryAfterMs` is the wait that it asks for, if it does. */
-export class RateLimited extends Schema.TaggedError<RateLimited>()("RateLimited", {
+export class RateLimited extends TaggedError<RateLimited>()("RateLimited", {
   ...described,
   retryAfterMs: Schema.optionalKey(Schema.Finite)
 }) {
@@ -18,7 +19,7 @@ export class RateLimited extends Schema.TaggedError<RateLimited>()("RateLimited"
 }
 
 /** The provider has a fault or is overloaded. `retryAfterMs` is the wait that it asks for, if it does. */
-export class ProviderFault extends Schema.TaggedError<ProviderFault>()("ProviderFault", {
+export class ProviderFault extends TaggedError<ProviderFault>()("ProviderFault", {
   ...described,
   retryAfterMs: Schema.optionalKey(Schema.Finite)
 }) {
@@ -26,12 +27,12 @@ export class ProviderFault extends Schema.TaggedError<ProviderFault>()("Provider
 }
 
 /** The connection could not be made or was lost, or a stream ended before the response was complete. */
-export class ConnectionLost extends Schema.TaggedError<ConnectionLost>()("ConnectionLost", described) {
+export class ConnectionLost extends TaggedError<ConnectionLost>()("ConnectionLost", described) {
   readonly isRetryable = true
 }
 
 /** The provider did not send the response, or its next part, within the time limit. */
-export class TimedOut extends Schema.TaggedError<TimedOut>()("TimedOut", {
+export class TimedOut extends TaggedError<TimedOut>()("TimedOut", {
   ...described,
   timeoutMs: Schema.Finite
 }) {
@@ -39,35 +40,32 @@ export class TimedOut extends Schema.TaggedError<TimedOut>()("TimedOut", {
 }
 
 /** The model cannot stream. Request a complete response instead. */
-export class StreamUnsupported extends Schema.TaggedError<StreamUnsupported>()(
-  "StreamUnsupported",
-  described
-) {
+export class StreamUnsupported extends TaggedError<StreamUnsupported>()("StreamUnsupported", described) {
   readonly isRetryable = false
 }
 
 /** The provider returned something that is not a valid response. */
-export class InvalidResponse extends Schema.TaggedError<InvalidResponse>()("InvalidResponse", described) {
+export class InvalidResponse extends TaggedError<InvalidResponse>()("InvalidResponse", described) {
   readonly isRetryable = true
 }
 
 /** The provider refuses the request, or the request cannot be sent. */
-export class InvalidRequest extends Schema.TaggedError<InvalidRequest>()("InvalidRequest", described) {
+export class InvalidRequest extends TaggedError<InvalidRequest>()("InvalidRequest", described) {
   readonly isRetryable = false
 }
 
 /** The request does not fit the model's context. */
-export class ContextOverflow extends Schema.TaggedError<ContextOverflow>()("ContextOverflow", described) {
+export class ContextOverflow extends TaggedError<ContextOverflow>()("ContextOverflow", described) {
   readonly isRetryable = false
 }
 
 /** The key is missing, wrong, or lacks the permission. */
-export class NotAuthorized extends Schema.TaggedError<NotAuthorized>()("NotAuthorized", described) {
+export class NotAuthorized extends TaggedError<NotAuthorized>()("NotAuthorized", described) {
   readonly isRetryable = false
 }
 
 /** A person has to log in to `profile` again. */
-export class LoginRequired extends Schema.TaggedError<LoginRequired>()("LoginRequired", {
+export class LoginRequired extends TaggedError<LoginRequired>()("LoginRequired", {
   ...described,
   profile: Schema.String
 }) {
@@ -75,7 +73,7 @@ export class LoginRequired extends Schema.TaggedError<LoginRequired>()("LoginReq
 }
 
 /** The account's quota or credit is used up. `resetsAt` is when it resets, in milliseconds since 1970, if known. */
-export class QuotaExhausted extends Schema.TaggedError<QuotaExhausted>()("QuotaExhausted", {
+export class QuotaExhausted extends TaggedError<QuotaExhausted>()("QuotaExhausted", {
   ...described,
   resetsAt: Schema.optionalKey(Schema.Finite)
 }) {
@@ -106,7 +104,7 @@ export type Reason = typeof Reason.Type
  * `isRetryable` states if a retry can help. The clients of this SDK fail with such an error only after their own retries, or after they
  * have emitted a part of the response.
  */
-export class ModelError extends Schema.TaggedError<ModelError>()("ModelError", {
+export class ModelError extends TaggedError<ModelError>()("ModelError", {
   reason: Reason,
   /** The provider's id of the request, for the provider's support. */
   requestId: Schema.optionalKey(Schema.String),

@@ -7,9 +7,10 @@ import * as Schema from "effect/Schema"
 import { instant, lines, sentence } from "../domain/Display.ts"
 import { GrantId, lineOf, Revision, RunId, Timestamp } from "../domain/Id.ts"
 import { revokedText } from "../domain/RunError.ts"
+import { TaggedError } from "../domain/TaggedError.ts"
 
 /** The store has no run with this id. */
-export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound", {
+export class RunNotFound extends TaggedError<RunNotFound>()("RunNotFound", {
   /** The id that the caller passed; it need not be a valid id. Empty when `given` is set. */
   runId: Schema.String,
   /** The kind of the value that the caller passed as an id, when it was not a string. */
@@ -45,7 +46,7 @@ export const ArchivedAs = Schema.Literals(["older", "newer", "apart", "other"])
 export type ArchivedAs = typeof ArchivedAs.Type
 
 /** A run with this id already exists. Resume it, or choose another id. */
-export class RunExists extends Schema.TaggedError<RunExists>()("RunExists", {
+export class RunExists extends TaggedError<RunExists>()("RunExists", {
   runId: RunId,
   status: Schema.String,
   /** Set by an import: the relation of the archive's copy to the run in the store. */
@@ -74,7 +75,7 @@ const refusals: { readonly [K in ArchivedAs]: string } = {
 }
 
 /** A process owns the run's lease: another one, or this one already. Wait until `owner` releases it, or try again after `until`. */
-export class RunBusy extends Schema.TaggedError<RunBusy>()("RunBusy", {
+export class RunBusy extends TaggedError<RunBusy>()("RunBusy", {
   runId: RunId,
   owner: Schema.String,
   until: Timestamp
@@ -89,7 +90,7 @@ export class RunBusy extends Schema.TaggedError<RunBusy>()("RunBusy", {
  * Another writer appended to the run first. If `expected` equals `actual`, the events contradict a stored decision or message: see the
  * errors of `RunStore.append`. Load the run, compute the events again and retry.
  */
-export class RunConflict extends Schema.TaggedError<RunConflict>()("RunConflict", {
+export class RunConflict extends TaggedError<RunConflict>()("RunConflict", {
   runId: RunId,
   expected: Revision,
   actual: Revision
@@ -103,7 +104,7 @@ export class RunConflict extends Schema.TaggedError<RunConflict>()("RunConflict"
 }
 
 /** The lease expired or was released, another process has claimed the run, or the run was removed. This process must stop driving it. */
-export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
+export class LeaseLost extends TaggedError<LeaseLost>()("LeaseLost", {
   runId: RunId,
   owner: Schema.String
 }) {
@@ -113,7 +114,7 @@ export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
 }
 
 /** A later run builds on this run. Remove the run `by` first. */
-export class RunContinued extends Schema.TaggedError<RunContinued>()("RunContinued", {
+export class RunContinued extends TaggedError<RunContinued>()("RunContinued", {
   runId: RunId,
   by: RunId
 }) {
@@ -123,7 +124,7 @@ export class RunContinued extends Schema.TaggedError<RunContinued>()("RunContinu
 }
 
 /** The run that a new run builds on was removed or replaced before the new run was stored. Nothing was written; start again. */
-export class RunRemoved extends Schema.TaggedError<RunRemoved>()("RunRemoved", { runId: RunId }) {
+export class RunRemoved extends TaggedError<RunRemoved>()("RunRemoved", { runId: RunId }) {
   readonly isRetryable = true
   override get message() {
     return sentence`The run ${this.runId} was removed or replaced before a new run could build on it, and nothing was written: start again. A prompt continues from the runs that its session still has; a fork needs a run that exists.`
@@ -131,7 +132,7 @@ export class RunRemoved extends Schema.TaggedError<RunRemoved>()("RunRemoved", {
 }
 
 /** The value that was sent is not a valid message. Nothing was written. */
-export class MessageInvalid extends Schema.TaggedError<MessageInvalid>()("MessageInvalid", {
+export class MessageInvalid extends TaggedError<MessageInvalid>()("MessageInvalid", {
   issues: Schema.String
 }) {
   override get message() {
@@ -140,7 +141,7 @@ export class MessageInvalid extends Schema.TaggedError<MessageInvalid>()("Messag
 }
 
 /** The database could not be opened. */
-export class CannotOpen extends Schema.TaggedError<CannotOpen>()("CannotOpen", { detail: Schema.String }) {
+export class CannotOpen extends TaggedError<CannotOpen>()("CannotOpen", { detail: Schema.String }) {
   readonly isRetryable = false
   override get message() {
     return sentence`The store cannot be opened: ${lines(this.detail)}`
@@ -148,7 +149,7 @@ export class CannotOpen extends Schema.TaggedError<CannotOpen>()("CannotOpen", {
 }
 
 /** The disk is full, or a quota is used up. Acknowledged data is safe; free some space and try again. */
-export class StorageFull extends Schema.TaggedError<StorageFull>()("StorageFull", { detail: Schema.String }) {
+export class StorageFull extends TaggedError<StorageFull>()("StorageFull", { detail: Schema.String }) {
   readonly isRetryable = true
   override get message() {
     return sentence`The store has no space left (${lines(this.detail)}). Acknowledged data is safe: free some space and try again.`
@@ -156,7 +157,7 @@ export class StorageFull extends Schema.TaggedError<StorageFull>()("StorageFull"
 }
 
 /** Other transactions held locks of the database for longer than the store's `busyDeadline`. */
-export class StoreBusy extends Schema.TaggedError<StoreBusy>()("StoreBusy", { waitedMs: Schema.Finite }) {
+export class StoreBusy extends TaggedError<StoreBusy>()("StoreBusy", { waitedMs: Schema.Finite }) {
   readonly isRetryable = true
   override get message() {
     return sentence`The store was locked by another process for ${this.waitedMs} ms: try again.`
@@ -164,7 +165,7 @@ export class StoreBusy extends Schema.TaggedError<StoreBusy>()("StoreBusy", { wa
 }
 
 /** The database, or the data that the operation reads, is damaged or was written by a newer version. */
-export class StoreUnreadable extends Schema.TaggedError<StoreUnreadable>()("StoreUnreadable", {
+export class StoreUnreadable extends TaggedError<StoreUnreadable>()("StoreUnreadable", {
   detail: Schema.String
 }) {
   readonly isRetryable = false
@@ -174,7 +175,7 @@ export class StoreUnreadable extends Schema.TaggedError<StoreUnreadable>()("Stor
 }
 
 /** The connection was lost during a commit, and the store could not determine whether the commit succeeded. Read the run before a retry. */
-export class OutcomeUnknown extends Schema.TaggedError<OutcomeUnknown>()("OutcomeUnknown", {}) {
+export class OutcomeUnknown extends TaggedError<OutcomeUnknown>()("OutcomeUnknown", {}) {
   readonly isRetryable = true
   override get message() {
     return "The connection was lost during a commit, and the store could not determine whether the commit succeeded. Read the run before you try again."
@@ -182,7 +183,7 @@ export class OutcomeUnknown extends Schema.TaggedError<OutcomeUnknown>()("Outcom
 }
 
 /** Any other failure of the database, or an argument that the store refuses. */
-export class StoreFault extends Schema.TaggedError<StoreFault>()("StoreFault", {
+export class StoreFault extends TaggedError<StoreFault>()("StoreFault", {
   detail: Schema.String,
   retryable: Schema.Boolean
 }) {
@@ -202,7 +203,7 @@ export class StoreFault extends Schema.TaggedError<StoreFault>()("StoreFault", {
  * A write is stored completely or not at all. With the reason `OutcomeUnknown` it may have been stored; with any other reason it was
  * not. `prune` deletes in several transactions, and those that were committed stay committed.
  */
-export class RunStoreError extends Schema.TaggedError<RunStoreError>()("RunStoreError", {
+export class RunStoreError extends TaggedError<RunStoreError>()("RunStoreError", {
   operation: Schema.String,
   reason: Schema.Union([CannotOpen, StorageFull, StoreBusy, StoreUnreadable, OutcomeUnknown, StoreFault]),
   cause: Schema.optionalKey(Schema.Defect())

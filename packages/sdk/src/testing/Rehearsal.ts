@@ -16,6 +16,7 @@ import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { RuntimeOptionsInvalid } from "../agent/RuntimeError.ts"
 import { lines, messageOf, sentence } from "../domain/Display.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
+import { TaggedError } from "../domain/TaggedError.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import type { PointName, PointNotReached, Point } from "./internal/rehearsal/points.ts"
 import type { Report } from "./internal/rehearsal/report.ts"
@@ -95,7 +96,7 @@ export const make = <R>(
 > => Effect.map(makeScene(setup), makeRuns)
 
 /** A scenario failed, with the given crashes or, if there are none, without a fault. */
-export class ScenarioFailed extends Schema.TaggedError<ScenarioFailed>()("ScenarioFailed", {
+export class ScenarioFailed extends TaggedError<ScenarioFailed>()("ScenarioFailed", {
   crashes: Schema.Array(Schema.String),
   problem: Schema.String,
   cause: Schema.Defect()

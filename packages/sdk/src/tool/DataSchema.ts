@@ -12,24 +12,11 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "effect/StandardSchema"
 import { messageOf } from "../domain/Display.ts"
-import { jsonObject, type Kind } from "../domain/internal/misfits.ts"
+import { dataSchemaKind, isJsonSchema, isStandardSchema } from "./internal/dataSchemaKind.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
 
 /** An Effect Schema that needs no services, or a Standard Schema that implements Standard JSON Schema. */
 export type DataSchema<A> = Schema.Codec<A, unknown> | StandardSchemaV1<unknown, A>
-
-/** The values that {@link decoder} accepts. */
-export const dataSchema: Kind = {
-  takes:
-    'an Effect Schema, a Standard Schema such as z.object({ ... }), or a JSON Schema with type: "object"',
-  is: (value) => Schema.isSchema(value) || isStandard(value) || isJsonSchema(value)
-}
-
-const isStandard = (value: unknown): value is StandardSchemaV1 =>
-  ((typeof value === "object" && value !== null) || typeof value === "function") && "~standard" in value
-
-const isJsonSchema = (value: unknown): value is Schema.JsonObject =>
-  jsonObject.is(value) && (value as Schema.JsonObject)["type"] === "object"
 
 /** Decodes and encodes the data of a {@link DataSchema}, and describes it to the model. */
 export interface Decoder<A> {
@@ -45,11 +32,11 @@ export interface Decoder<A> {
 export const decoder = <A>(schema: DataSchema<A> | Schema.JsonObject): Result.Result<Decoder<A>, string> =>
   Schema.isSchema(schema)
     ? fromEffect(schema as Schema.Codec<A, unknown>)
-    : isStandard(schema)
+    : isStandardSchema(schema)
       ? fromStandard(schema as StandardSchemaV1<unknown, A>)
       : isJsonSchema(schema)
         ? fromJson(schema)
-        : Result.fail(`${dataSchema.takes} is needed`)
+        : Result.fail(`${dataSchemaKind.takes} is needed`)
 
 /** The decoder of a tool without arguments. Ignores the fields of an object; refuses anything that is neither an object nor empty. */
 const nothing: Decoder<unknown> = {

@@ -31,6 +31,7 @@ import { lines, sentence } from "../domain/Display.ts"
 import { callable, either, flag, length, oneOf, shapeOf, string } from "../domain/internal/misfits.ts"
 import { Safety } from "../domain/Interruption.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
+import { TaggedError } from "../domain/TaggedError.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
 import * as Connection from "./internal/mcpConnection.ts"
 import * as mcpLines from "./internal/mcpLines.ts"
@@ -39,7 +40,7 @@ import { failureOf, resultOf } from "./internal/mcpResults.ts"
 import * as Tool from "./Tool.ts"
 
 /** An MCP server cannot be used: it cannot be started or reached, speaks no supported revision, or an option is invalid. */
-export class McpServerError extends Schema.TaggedError<McpServerError>()("McpServerError", {
+export class McpServerError extends TaggedError<McpServerError>()("McpServerError", {
   /** The tag of the MCP client's error reason, or `OptionsInvalid`. */
   reason: Schema.String,
   description: Schema.String

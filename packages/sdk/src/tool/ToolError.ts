@@ -9,9 +9,10 @@
 import * as Schema from "effect/Schema"
 import { lines, sentence, text } from "../domain/Display.ts"
 import { Misfit } from "../domain/Misfit.ts"
+import { TaggedError } from "../domain/TaggedError.ts"
 
 /** Two tools of an agent have the same name or alias. */
-export class ToolNameTaken extends Schema.TaggedError<ToolNameTaken>()("ToolNameTaken", {
+export class ToolNameTaken extends TaggedError<ToolNameTaken>()("ToolNameTaken", {
   agent: Schema.String,
   tool: Schema.String
 }) {
@@ -21,7 +22,7 @@ export class ToolNameTaken extends Schema.TaggedError<ToolNameTaken>()("ToolName
 }
 
 /** The definition of a tool is invalid. */
-export class ToolDefinitionError extends Schema.TaggedError<ToolDefinitionError>()("ToolDefinitionError", {
+export class ToolDefinitionError extends TaggedError<ToolDefinitionError>()("ToolDefinitionError", {
   /** The agent that has the tool. Absent if `Tool.make` threw the error. */
   agent: Schema.optionalKey(Schema.String),
   /** The name of the tool; empty if it has none. */
@@ -38,7 +39,7 @@ export class ToolDefinitionError extends Schema.TaggedError<ToolDefinitionError>
 }
 
 /** The definition of an agent is invalid. */
-export class AgentDefinitionError extends Schema.TaggedError<AgentDefinitionError>()("AgentDefinitionError", {
+export class AgentDefinitionError extends TaggedError<AgentDefinitionError>()("AgentDefinitionError", {
   /** The name of the agent; empty if it has none. */
   agent: Schema.String,
   problem: Schema.String,
@@ -52,7 +53,7 @@ export class AgentDefinitionError extends Schema.TaggedError<AgentDefinitionErro
 }
 
 /** A failure of a handler with a description for the model. */
-export class ToolFailure extends Schema.TaggedError<ToolFailure>()("ToolFailure", {
+export class ToolFailure extends TaggedError<ToolFailure>()("ToolFailure", {
   description: Schema.String
 }) {
   override get message() {
@@ -61,7 +62,7 @@ export class ToolFailure extends Schema.TaggedError<ToolFailure>()("ToolFailure"
 }
 
 /** The result of a call cannot be shown to a model. The body has run, and may have taken effect. */
-export class ToolResultInvalid extends Schema.TaggedError<ToolResultInvalid>()("ToolResultInvalid", {
+export class ToolResultInvalid extends TaggedError<ToolResultInvalid>()("ToolResultInvalid", {
   /** The tool; absent where a value is read without one. */
   tool: Schema.optionalKey(Schema.String),
   problem: Schema.String

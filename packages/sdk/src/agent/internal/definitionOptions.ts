@@ -25,7 +25,7 @@ import {
 import { kindOf } from "../../domain/internal/untyped.ts"
 import type { Misfit } from "../../domain/Misfit.ts"
 import type { ModelSettings } from "../../model/ModelRequest.ts"
-import { dataSchema } from "../../tool/DataSchema.ts"
+import { dataSchemaKind } from "../../tool/internal/dataSchemaKind.ts"
 import { toolKind } from "../../tool/internal/definitionOptions.ts"
 import { AgentDefinitionError } from "../../tool/ToolError.ts"
 import type { AgentOptions, Any } from "../AgentDefinition.ts"
@@ -60,7 +60,7 @@ const { keys } = shapeOf<AgentOptions<never, unknown>>({
   subAgents: { each: agentKind },
   delegation: oneOf("tools", "delegate"),
   handoffs: either(agents, callable),
-  output: dataSchema,
+  output: dataSchemaKind,
   limits: demanded(limitsShape),
   policy: "anything",
   description: string,

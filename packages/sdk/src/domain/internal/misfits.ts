@@ -333,15 +333,19 @@ const isShortFor = (short: string, word: string): boolean => {
   return at === short.length
 }
 
-/** The Levenshtein distance of two words. */
+/** The number of letters to change, add, remove or exchange with the next one (optimal string alignment distance). */
 const distanceOf = (one: string, other: string): number => {
+  let before: ReadonlyArray<number> = []
   let above = Array.from({ length: other.length + 1 }, (_, index) => index)
   for (let row = 1; row <= one.length; row += 1) {
     const line = [row]
     for (let column = 1; column <= other.length; column += 1) {
       const changed = above[column - 1]! + (one[row - 1] === other[column - 1] ? 0 : 1)
-      line.push(Math.min(changed, above[column]! + 1, line[column - 1]! + 1))
+      const isExchanged = one[row - 1] === other[column - 2] && one[row - 2] === other[column - 1]
+      const exchanged = row > 1 && column > 1 && isExchanged ? before[column - 2]! + 1 : changed
+      line.push(Math.min(changed, exchanged, above[column]! + 1, line[column - 1]! + 1))
     }
+    before = above
     above = line
   }
   return above[other.length]!

@@ -11,6 +11,7 @@ import { Revision, RunId, runOfGrant, SessionId, type Timestamp } from "../../do
 import { isDeeperThan } from "../../domain/internal/json.ts"
 import { type RunEvent, RunEvents, version as eventVersion } from "../../domain/RunEvent.ts"
 import { type RunState, Status } from "../../domain/RunState.ts"
+import { TaggedError } from "../../domain/TaggedError.ts"
 import { isDerivedId } from "../../run/internal/staging.ts"
 import { SentMessage } from "../../store/SentMessage.ts"
 import { foldSoundly, mailProblem, noKnownIds, stateProblem } from "./soundArchive.ts"
@@ -66,7 +67,7 @@ export type RunArchive = typeof RunArchive.Type
 export type ArchivedRun = RunArchive["runs"][number]
 
 /** An import was refused: the value is not an archive of a run that can be stored. Nothing was written. */
-export class ArchiveInvalid extends Schema.TaggedError<ArchiveInvalid>()("ArchiveInvalid", {
+export class ArchiveInvalid extends TaggedError<ArchiveInvalid>()("ArchiveInvalid", {
   problem: Schema.String
 }) {
   override get message() {

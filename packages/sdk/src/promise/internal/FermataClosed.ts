@@ -1,10 +1,10 @@
 /**
  * The error of a closed Fermata.
  */
-import * as Schema from "effect/Schema"
+import { TaggedError } from "../../domain/TaggedError.ts"
 
 /** The Fermata was closed. Make another one; the runs are in the store. */
-export class FermataClosed extends Schema.TaggedError<FermataClosed>()("FermataClosed", {}) {
+export class FermataClosed extends TaggedError<FermataClosed>()("FermataClosed", {}) {
   override get message() {
     return "This Fermata was closed: make another one. Its runs are in the store."
   }

@@ -21,12 +21,12 @@ import {
 } from "../../domain/internal/misfits.ts"
 import { Safety } from "../../domain/Interruption.ts"
 import type { Misfit } from "../../domain/Misfit.ts"
-import { dataSchema } from "../DataSchema.ts"
 import type { ApprovalOptions, ToolOptions } from "../ToolOptions.ts"
+import { dataSchemaKind } from "./dataSchemaKind.ts"
 
 const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
   description: string,
-  parameters: dataSchema,
+  parameters: dataSchemaKind,
   handler: required(callable),
   failure: { takes: "an Effect Schema", is: Schema.isSchema },
   safety: oneOf(...Safety.literals),

@@ -190,6 +190,11 @@ describe("options", () => {
     assert.deepStrictEqual(optionMisfits(undefined, keysOf(["a"]), "the options"), [])
   })
 
+  it("are refused with two letters exchanged, and the meant key is suggested", () => {
+    const [misfit] = misfits({ modle: 1 }, keysOf(["model", "mode"]), "it")
+    assert.strictEqual(misfit?.nearest, "model")
+  })
+
   it("are refused with an unknown key whose value is undefined", () => {
     assert.strictEqual(misfits({ b: undefined }, keysOf(["a"]), "it").length, 1)
   })

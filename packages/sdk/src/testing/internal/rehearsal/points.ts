@@ -7,6 +7,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { lines, sentence } from "../../../domain/Display.ts"
+import { TaggedError } from "../../../domain/TaggedError.ts"
 import type { Reason } from "../../../model/ModelError.ts"
 import type { Fault, Operation } from "../../FaultyRunStore.ts"
 import { operations } from "../../FaultyRunStore.ts"
@@ -25,7 +26,7 @@ export type PointName =
 export type Point = PointName | `${PointName}#${number}`
 
 /** The rehearsal has no such point, or the planned failure is not possible there. */
-export class PointInvalid extends Schema.TaggedError<PointInvalid>()("PointInvalid", {
+export class PointInvalid extends TaggedError<PointInvalid>()("PointInvalid", {
   point: Schema.String,
   problem: Schema.String
 }) {
@@ -35,7 +36,7 @@ export class PointInvalid extends Schema.TaggedError<PointInvalid>()("PointInval
 }
 
 /** A crash or failure was planned at a point that was never passed, so the rehearsal tested nothing there. */
-export class PointNotReached extends Schema.TaggedError<PointNotReached>()("PointNotReached", {
+export class PointNotReached extends TaggedError<PointNotReached>()("PointNotReached", {
   points: Schema.Array(Schema.String),
   /** The points that were passed, in order. */
   passed: Schema.Array(Schema.String)
@@ -49,7 +50,7 @@ export class PointNotReached extends Schema.TaggedError<PointNotReached>()("Poin
 }
 
 /** Nothing happened in a rehearsal for the time `patience`. */
-export class RehearsalStuck extends Schema.TaggedError<RehearsalStuck>()("RehearsalStuck", {
+export class RehearsalStuck extends TaggedError<RehearsalStuck>()("RehearsalStuck", {
   after: Schema.optionalKey(Schema.String)
 }) {
   override get message() {

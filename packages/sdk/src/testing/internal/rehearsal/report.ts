@@ -8,6 +8,7 @@ import type { RunId } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import type { Message } from "../../../domain/Message.ts"
 import type { Status } from "../../../domain/RunState.ts"
+import { TaggedError } from "../../../domain/TaggedError.ts"
 import type { ModelRequest } from "../../../model/ModelRequest.ts"
 import type { Evidence, Inbox, Journal } from "../../Evidence.ts"
 import { check } from "../../RunChecker.ts"
@@ -49,7 +50,7 @@ export interface Report {
 }
 
 /** An effect happened more than once under one key. */
-export class EffectRepeated extends Schema.TaggedError<EffectRepeated>()("EffectRepeated", {
+export class EffectRepeated extends TaggedError<EffectRepeated>()("EffectRepeated", {
   effect: Schema.String,
   key: Schema.String,
   tool: Schema.optionalKey(Schema.String),
@@ -73,7 +74,7 @@ export class EffectRepeated extends Schema.TaggedError<EffectRepeated>()("Effect
 }
 
 /** A tool that is declared idempotent ran again, and it records no effects that would show whether this was harmless. */
-export class EffectUnproven extends Schema.TaggedError<EffectUnproven>()("EffectUnproven", {
+export class EffectUnproven extends TaggedError<EffectUnproven>()("EffectUnproven", {
   tool: Schema.String,
   key: Schema.String,
   crashes: Schema.Array(Schema.String)
@@ -87,7 +88,7 @@ export class EffectUnproven extends Schema.TaggedError<EffectUnproven>()("Effect
 }
 
 /** An effect of the scenario without a fault is missing, and the runs ended as if it had happened. */
-export class EffectLost extends Schema.TaggedError<EffectLost>()("EffectLost", {
+export class EffectLost extends TaggedError<EffectLost>()("EffectLost", {
   effect: Schema.String,
   tool: Schema.optionalKey(Schema.String),
   expected: Schema.Natural,
@@ -104,7 +105,7 @@ export class EffectLost extends Schema.TaggedError<EffectLost>()("EffectLost", {
 }
 
 /** A run has not ended and does not wait for a decision. */
-export class RunLost extends Schema.TaggedError<RunLost>()("RunLost", {
+export class RunLost extends TaggedError<RunLost>()("RunLost", {
   runId: Schema.String,
   status: Schema.String,
   crashes: Schema.Array(Schema.String)
@@ -118,7 +119,7 @@ export class RunLost extends Schema.TaggedError<RunLost>()("RunLost", {
 }
 
 /** A history that a provider would refuse. */
-export class TranscriptInvalid extends Schema.TaggedError<TranscriptInvalid>()("TranscriptInvalid", {
+export class TranscriptInvalid extends TaggedError<TranscriptInvalid>()("TranscriptInvalid", {
   runId: Schema.String,
   problem: Schema.String,
   crashes: Schema.Array(Schema.String)
@@ -129,7 +130,7 @@ export class TranscriptInvalid extends Schema.TaggedError<TranscriptInvalid>()("
 }
 
 /** The store lost acknowledged data, or a run violated an invariant of `RunChecker`. */
-export class PromiseBroken extends Schema.TaggedError<PromiseBroken>()("PromiseBroken", {
+export class PromiseBroken extends TaggedError<PromiseBroken>()("PromiseBroken", {
   invariant: Schema.String,
   detail: Schema.String,
   crashes: Schema.Array(Schema.String)
