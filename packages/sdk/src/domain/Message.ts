@@ -81,7 +81,9 @@ export const AssistantMessage = Schema.Struct({
   ...fields,
   content: Schema.Array(AssistantPart),
   /** The name of the model profile that gave the response. */
-  profile: Schema.optionalKey(Schema.String)
+  profile: Schema.optionalKey(Schema.String),
+  /** Set if the run was cancelled before the response was complete. A message from the runtime, which says so, follows. */
+  cut: Schema.optionalKey(Schema.Boolean)
 })
 export type AssistantMessage = typeof AssistantMessage.Type
 

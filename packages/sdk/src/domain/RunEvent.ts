@@ -43,6 +43,8 @@ export const RunStarted = Schema.TaggedStruct("run.started", {
   asks: Schema.Boolean,
   structured: Schema.Boolean,
   mayRepeat: Schema.optionalKey(MayRepeat),
+  /** Whether the session ends with the same prompt, which no model has answered. The prompt is not appended again. */
+  repeats: Schema.optionalKey(Schema.Boolean),
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
   /** Calls of the session's previous run that a decision released, but that did not run because that run failed first. */
   notRun: Schema.optionalKey(
@@ -235,7 +237,9 @@ export const RunCompleted = Schema.TaggedStruct("run.completed", {
 export const RunCancelled = Schema.TaggedStruct("run.cancelled", {
   ...at,
   reason: Schema.String,
-  calls: Schema.Array(CallReport)
+  calls: Schema.Array(CallReport),
+  /** The text of the response that the model was streaming. */
+  said: Schema.optionalKey(Schema.Array(TextPart))
 })
 
 /** The run failed. It can be resumed. */

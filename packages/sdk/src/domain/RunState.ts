@@ -188,7 +188,12 @@ const stateFields = {
   superseded: Schema.optionalKey(Schema.Struct({ by: Schema.String, run: RunId })),
   output: Schema.optionalKey(Schema.Json),
   cancelled: Schema.optionalKey(
-    Schema.Struct({ reason: Schema.String, calls: Schema.Array(ToolCall_.CallReport) })
+    Schema.Struct({
+      reason: Schema.String,
+      calls: Schema.Array(ToolCall_.CallReport),
+      /** What the model had said of the answer that was cut. */
+      said: Schema.optionalKey(Schema.String)
+    })
   ),
   failure: Schema.optionalKey(RunFailure)
 }

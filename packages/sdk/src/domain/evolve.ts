@@ -14,9 +14,11 @@ import type { Revision } from "./Id.ts"
 import * as Id from "./Id.ts"
 import { bookTurn, bookUsage } from "./internal/bookUsage.ts"
 import { childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
+import { appendCut } from "./internal/cutAnswer.ts"
 import { decided, supersede, superseded } from "./internal/decided.ts"
 import { defined } from "./internal/defined.ts"
 import { exhausted, limitsChanged, wrapUpAsked } from "./internal/limitChanges.ts"
+import { endsWithPrompt } from "./internal/repeatedPrompt.ts"
 import {
   appendQueued,
   appendUser,
@@ -32,7 +34,7 @@ import {
 import { inTree, paused, resumed } from "./internal/workTime.ts"
 import { callIdOf } from "./Interruption.ts"
 import type { AssistantPart } from "./Message.ts"
-import { text } from "./Message.ts"
+import { text, textOf } from "./Message.ts"
 import { type AnsweredPart, type RunEvent, unwrap } from "./RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "./RunState.ts"
 import * as RunState_ from "./RunState.ts"
@@ -231,12 +233,15 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     revision: 1 as Revision,
     startedAt: event.at,
     workingSince: event.at,
-    history: History.append(history, {
-      role: "user",
-      sequence: History.size(history),
-      at: event.at,
-      content: event.prompt
-    }),
+    history:
+      event.repeats === true && endsWithPrompt(history, event.prompt)
+        ? history
+        : History.append(history, {
+            role: "user",
+            sequence: History.size(history),
+            at: event.at,
+            content: event.prompt
+          }),
     limits: event.limits,
     policy: event.policy,
     ...defined({ under, parent, otherPolicies, startedWith, mayRepeat }),
@@ -354,14 +359,16 @@ const notStarted = (call: ToolCall): ToolCall => {
 }
 
 const cancelled = (state: RunState, event: Event<"run.cancelled">): RunState => {
-  const after = closeBackground(
-    deliverQueued(closeCalls(paused(state, event.at), event.calls, event.at)),
-    event.at
-  )
+  const closed = closeCalls(paused(state, event.at), event.calls, event.at)
+  const after = closeBackground(deliverQueued(appendCut(closed, event)), event.at)
   return {
     ...after,
     status: "cancelled",
-    cancelled: { reason: event.reason, calls: event.calls },
+    cancelled: {
+      reason: event.reason,
+      calls: event.calls,
+      ...(event.said === undefined ? {} : { said: textOf(event.said) })
+    },
     requests: after.requests.map((record) => closeRequest(record, "the run was cancelled"))
   }
 }

@@ -266,7 +266,7 @@ const statusText = (state: RunState, lease: RunHead["lease"], now: Timestamp): s
     case "completed":
       return sentence`${name} is completed.`
     case "cancelled":
-      return sentence`${name} was cancelled: ${state.cancelled?.reason ?? "no reason was given"}.`
+      return `${sentence`${name} was cancelled: ${state.cancelled?.reason ?? "no reason was given"}.`}${cutSentence(state)}`
     case "error":
       return sentence`${name} failed. ${state.failure === undefined ? "" : fromFailure(state.failure).message}`.trim()
   }
@@ -288,3 +288,9 @@ const when = (time: Timestamp, now: Timestamp): string => {
   const exact = instant(time)
   return time <= now ? sentence`${about} ago (${exact})` : sentence`in ${about} (${exact})`
 }
+
+/** Says that an answer of the run was cut when it was cancelled, if one was. */
+const cutSentence = ({ cancelled }: RunState): string =>
+  cancelled?.said === undefined
+    ? ""
+    : sentence` Its answer was cut after ${cancelled.said.length} characters.`

@@ -9,7 +9,7 @@ import type * as Schema from "effect/Schema"
 import { sentence } from "../domain/Display.ts"
 import { defined } from "../domain/internal/defined.ts"
 import { kindOf } from "../domain/internal/untyped.ts"
-import type { FilePart, ReasoningPart, TextPart } from "../domain/Message.ts"
+import { type FilePart, type ReasoningPart, text, type TextPart } from "../domain/Message.ts"
 import type { AnsweredPart, FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
 
@@ -74,6 +74,8 @@ export interface ModelResponse extends Ending {
 /** Joins the parts of one model call to a response. Mutable. */
 export interface Collector {
   readonly add: (part: ModelPart) => void
+  /** Returns the text of the parts so far, without provider data. */
+  readonly said: () => ReadonlyArray<TextPart>
   /** Returns `true` once a part with content was added. */
   readonly hasContent: () => boolean
   /** Returns the response, or `undefined` before the `finish` was added. */
@@ -164,6 +166,15 @@ class PartCollector implements Collector {
           `it emitted ${unknownPart(part)}; the parts of a response are ${known.join(", ")}`
         )
     }
+  }
+
+  said(): ReadonlyArray<TextPart> {
+    const parts: ReadonlyArray<Partial<AnsweredPart> | undefined> = this.content ?? []
+    const texts = parts.map((part) => (part?._tag === "text" ? part.text : undefined))
+    // A client may be written without types.
+    return [...texts, this.text].flatMap((said) =>
+      typeof said === "string" && said !== "" ? [text(said)] : []
+    )
   }
 
   hasContent(): boolean {

@@ -57,6 +57,8 @@ export interface ScriptedAnswer {
   readonly cut?: boolean
   /** Never responds. */
   readonly hang?: boolean
+  /** Streams this many parts and never ends. A complete call never responds. */
+  readonly hangAfter?: number
 }
 
 /** One entry of a script: a text, a response, or a function that makes either from the request. */
@@ -117,7 +119,9 @@ export const make = (
         Effect.map(Effect.flatMap(take(request), waited), (answer) => {
           const parts = streamed(answer)
           if (answer.error === undefined)
-            return Stream.fromArray(answer.cut === true ? parts.slice(0, -1) : parts)
+            return answer.hangAfter === undefined
+              ? Stream.fromArray(answer.cut === true ? parts.slice(0, -1) : parts)
+              : Stream.concat(Stream.fromArray(parts.slice(0, answer.hangAfter)), Stream.never)
           if (answer.errorOnlyStreaming === true) at -= 1
           return Stream.concat(
             Stream.fromArray(parts.slice(0, answer.failAfter ?? 0)),
@@ -127,9 +131,11 @@ export const make = (
       ),
     complete: (request) =>
       Effect.flatMap(Effect.flatMap(take(request), waited), (answer) =>
-        answer.error === undefined || answer.errorOnlyStreaming === true
-          ? Effect.succeed(responseOf(answer))
-          : Effect.fail(failureOf(answer.error, answer))
+        answer.hangAfter !== undefined
+          ? Effect.never
+          : answer.error === undefined || answer.errorOnlyStreaming === true
+            ? Effect.succeed(responseOf(answer))
+            : Effect.fail(failureOf(answer.error, answer))
       )
   }
   return {

@@ -2,10 +2,12 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import { decide } from "../../src/domain/decide.ts"
 import { evolve } from "../../src/domain/evolve.ts"
+import type { RunId } from "../../src/domain/Id.ts"
 import type { ToolApprovalItem } from "../../src/domain/Interruption.ts"
 import { defaults } from "../../src/domain/Limits.ts"
-import { type Message, textOf } from "../../src/domain/Message.ts"
+import { type Message, text, textOf, type UserPart } from "../../src/domain/Message.ts"
 import { next } from "../../src/domain/next.ts"
+import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { interruptions, messages, pendingApprovals, providerMessages } from "../../src/domain/RunState.ts"
 import {
   allowed,
@@ -551,6 +553,31 @@ describe("evolve", () => {
           reason: "the run of researcher ended"
         })
       }
+    })
+  })
+
+  describe("a prompt that repeats the one before it", () => {
+    const again = (fields: { readonly repeats?: boolean; readonly prompt?: ReadonlyArray<UserPart> }) =>
+      started({ runId: "run-2" as RunId, at: 5, ...fields })
+
+    it("is not appended where its start says so", () => {
+      assert.strictEqual(messages(fold(started(), broke, again({ repeats: true }))).length, 1)
+    })
+
+    it("is appended in the journals of earlier versions, which do not say so", () => {
+      assert.strictEqual(messages(fold(started(), broke, again({}))).length, 2)
+    })
+
+    it("is appended where the history ends with something else", () => {
+      assert.strictEqual(
+        messages(fold(started(), answered("Hi."), broke, again({ repeats: true }))).length,
+        3
+      )
+      assert.strictEqual(messages(fold(again({ repeats: true }))).length, 1)
+      // The message that marks a cut answer is not a prompt.
+      const cut = fold(started(), { ...cancelled, said: [text("Roses")] } as RunEvent)
+      const prompt = messages(cut)[2]!.content as ReadonlyArray<UserPart>
+      assert.strictEqual(messages(foldOnto(cut, again({ repeats: true, prompt }))).length, 4)
     })
   })
 })

@@ -76,11 +76,14 @@ const resultText = (child: RunState): string => {
         child.cancelled?.calls.some(({ state }) => state === "inDoubt") === true
           ? " It is not known whether some of what it was doing took effect."
           : ""
-      }`
+      }${cutText(child)}`
     default:
       return `${child.agent.name} failed. ${child.failure === undefined ? "" : fromFailure(child.failure).message}`
   }
 }
+
+const cutText = ({ cancelled }: RunState): string =>
+  cancelled?.said === undefined ? "" : ` Its answer was cut:\n\n${cancelled.said}`
 
 const startedBackground = (
   state: RunState,

@@ -16,7 +16,8 @@ import type { Runtime } from "../../agent/Runtime.ts"
 import type { LiveRun } from "../../agent/RuntimeDefinition.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { evolve } from "../../domain/evolve.ts"
-import type { RequestId, ToolCallId } from "../../domain/Id.ts"
+import type { RequestId, RunId, ToolCallId } from "../../domain/Id.ts"
+import type { TextPart } from "../../domain/Message.ts"
 import { type Constraints, noConstraints } from "../../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
 import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
@@ -66,6 +67,8 @@ export class Drive implements DriveFields, LiveRun {
   modelCalls = 0
   /** The cause of the first failed task. The loop fails with it, too. */
   failure: Cause.Cause<DriveError> | undefined = undefined
+  /** What the models had said whose calls were stopped. A cancellation keeps it. */
+  said: Map<RunId, ReadonlyArray<TextPart>> | undefined = undefined
   /** The number of changes that a loop may wait for. */
   changes = 0
   private ownTasks: Tasks<DriveError> | undefined = undefined

@@ -195,7 +195,7 @@ const loop = Effect.fnUntraced(function* (root: AgentRun): Effect.fn.Return<RunS
 /** Cancels the run and the runs under it, after its tasks have ended. */
 const cancel = Effect.fnUntraced(function* (drive: Drive, reason: string) {
   yield* drive.tasks.ended
-  for (const event of cancellation(drive.state, now(drive), reason)) emitRoot(drive, event)
+  for (const event of cancellation(drive.state, now(drive), reason, drive.said)) emitRoot(drive, event)
   yield* flush(drive)
 })
 

@@ -2,27 +2,39 @@
  * The events that cancel a run and the runs under it: one end for each run, innermost first.
  */
 import * as History from "../../domain/History.ts"
-import type { Timestamp } from "../../domain/Id.ts"
+import type { RunId, Timestamp } from "../../domain/Id.ts"
 import { recordOf } from "../../domain/internal/released.ts"
-import type { ToolOutcome } from "../../domain/Message.ts"
+import type { TextPart, ToolOutcome } from "../../domain/Message.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import { children, isOpen, type RunState, isRepeatable, type ToolCall } from "../../domain/RunState.ts"
 import type { CallReport } from "../../domain/ToolCall.ts"
 
+/** The texts of responses that were being streamed when their model calls were stopped, by the id of the run. */
+export type Said = ReadonlyMap<RunId, ReadonlyArray<TextPart>>
+
 /** The events that cancel a run and its sub-agents. The store closes the requests of the root. */
-export const cancellation = (state: RunState, at: Timestamp, reason: string): ReadonlyArray<RunEvent> => [
-  ...children(state).flatMap(({ callId, child }) =>
-    childCancellation(child, at, reason).map((event) => wrap(event, [callId]))
-  ),
-  { _tag: "run.cancelled", at, reason, calls: reportCalls(state) }
-]
+export const cancellation = (
+  state: RunState,
+  at: Timestamp,
+  reason: string,
+  all?: Said
+): ReadonlyArray<RunEvent> => {
+  const said = all?.get(state.runId)
+  return [
+    ...children(state).flatMap(({ callId, child }) =>
+      childCancellation(child, at, reason, all).map((event) => wrap(event, [callId]))
+    ),
+    { _tag: "run.cancelled", at, reason, calls: reportCalls(state), ...(said === undefined ? {} : { said }) }
+  ]
+}
 
 /** The events that cancel a sub-agent's run. They withdraw its open requests. */
 export const childCancellation = (
   child: RunState,
   at: Timestamp,
-  reason: string
-): ReadonlyArray<RunEvent> => [...closedRequests(child, at), ...cancellation(child, at, reason)]
+  reason: string,
+  all: Said | undefined
+): ReadonlyArray<RunEvent> => [...closedRequests(child, at), ...cancellation(child, at, reason, all)]
 
 /** The events that withdraw the open requests of a sub-agent's run that ends. */
 export const closedRequests = (child: RunState, at: Timestamp): ReadonlyArray<RunEvent> =>

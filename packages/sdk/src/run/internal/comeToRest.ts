@@ -100,7 +100,7 @@ export const finish = Effect.fnUntraced(function* (
       case "completed":
         return yield* park(drive, { _tag: "run.completed", at })
       case "cancelled":
-        for (const event of cancellation(drive.state, at, step.end.reason)) emitRoot(drive, event)
+        for (const event of cancellation(drive.state, at, step.end.reason, drive.said)) emitRoot(drive, event)
         break
       case "failed":
         emitRoot(drive, { _tag: "run.failed", at, failure: step.end.failure })

@@ -17,7 +17,7 @@ import { unwrap } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { areEnding, isRecording, inboxChanges } from "../../store/internal/requests.ts"
 import { RunConflict } from "../../store/RunStoreError.ts"
-import { cancellation } from "./cancellation.ts"
+import { cancellation, type Said } from "./cancellation.ts"
 import type { Drive } from "./Drive.ts"
 import { now, emitRoot, publish } from "./Drive.ts"
 import { takenBack } from "./grants.ts"
@@ -71,7 +71,7 @@ const takeBack = Effect.fnUntraced(function* (drive: Drive) {
   const { decisions } = yield* drive.journal.mail(() => [])
   const { committed, staged } = drive
   if (committed === undefined) return false
-  const ended = endedAfter(committed, staged, decisions)
+  const ended = endedAfter(committed, staged, decisions, drive.said)
   const events =
     ended?.map((event) => redactEvent(drive.runtime.scrubber, event)) ?? withoutWithdrawn(staged, decisions)
   if (events === undefined) return false
@@ -129,7 +129,8 @@ const withoutWithdrawn = (
 const endedAfter = (
   from: RunState,
   staged: ReadonlyArray<RunEvent>,
-  decisions: ReadonlyArray<Decision>
+  decisions: ReadonlyArray<Decision>,
+  said: Said | undefined
 ): ReadonlyArray<RunEvent> | undefined => {
   const changes = inboxChanges(staged)
   const unread = decisions.filter(
@@ -141,7 +142,7 @@ const endedAfter = (
   const isBefore = (event: RunEvent) => !(isCancelled && isOfCancellation(event, last))
   const events = staged.slice(0, staged.slice(0, -1).findLastIndex(isBefore) + 1)
   const decided = foldDecisions(foldEach(from, events).at(-1) ?? from, unread)
-  const end = isCancelled ? cancellation(decided.state, last.at, last.reason) : [last]
+  const end = isCancelled ? cancellation(decided.state, last.at, last.reason, said) : [last]
   return [...events, ...decided.events, ...end]
 }
 

@@ -36,7 +36,8 @@ export const stopAll = Effect.fnUntraced(function* (
   const named = new Set(callIds)
   for (const { callId, child } of children(stateOf(run))) {
     if (!named.has(callId)) continue
-    for (const event of childCancellation(child, now(drive), reason)) emit(run, wrap(event, [callId]))
+    for (const event of childCancellation(child, now(drive), reason, drive.said))
+      emit(run, wrap(event, [callId]))
   }
   drive.notify()
 })

@@ -14,6 +14,7 @@ import { evolve } from "../../domain/evolve.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import { checkLimits, checkPolicy } from "../../domain/internal/given.ts"
 import { recordOf } from "../../domain/internal/released.ts"
+import { repeatsPrompt } from "../../domain/internal/repeatedPrompt.ts"
 import type { Limits } from "../../domain/Limits.ts"
 import { budgetOf } from "../../domain/Limits.ts"
 import type { UserPart } from "../../domain/Message.ts"
@@ -131,8 +132,11 @@ export const startRun = (
     structured: bound.output !== undefined,
     ...(previous === undefined ? {} : { parent: { runId: previous.runId, revision: previous.revision } }),
     ...(notRun.length === 0 ? {} : { notRun })
-  })
-  return { state: evolve(previous, event), events: [event] }
+  }) as Extract<RunEvent, { readonly _tag: "run.started" }>
+  // Compared after secrets are removed from both.
+  const started =
+    previous !== undefined && repeatsPrompt(previous, event.prompt) ? { ...event, repeats: true } : event
+  return { state: evolve(previous, started), events: [started] }
 }
 
 /** The open calls of a failed run that a decision released, whether the decision is in `state` or among `decisions`. */

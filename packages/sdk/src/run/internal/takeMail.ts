@@ -106,7 +106,7 @@ const endForSubAgent = Effect.fnUntraced(function* (
     drive.state
   )
   if (last === undefined || child === undefined || isEnded(child)) return
-  for (const event of childCancellation(child, at, reason)) emitRoot(drive, wrap(event, path))
+  for (const event of childCancellation(child, at, reason, drive.said)) emitRoot(drive, wrap(event, path))
 })
 
 /** Stops the approval callback if its request is no longer open, so that a callback that never returns blocks neither run nor requests. */

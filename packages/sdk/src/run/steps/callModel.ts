@@ -43,6 +43,7 @@ export const callModel = Effect.fnUntraced(function* (
   const late = isWrappingUp(before) ? undefined : exceeded(before, budgetTime(run))
   if (late !== undefined) return yield* outOfBudget(run, late)
   if (before.queued.length > 0) emit(run, { _tag: "messages.read", at: now(drive) })
+  drive.said?.delete(before.runId)
   drive.modelCalls += 1
   yield* askModel(run, turn)
   drive.modelCalls -= 1
@@ -78,10 +79,18 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
     return fault === undefined ? undefined : yield* notAnswered(run, Cause.fail(fault))
   }
   const cause = Exit.isSuccess(streamed) ? Cause.fail(streamCut()) : streamed.cause
+  if (isStopped(run, cause)) keepSaid(run, collector)
   const error: unknown = Cause.squash(cause)
   const mayFallBack = isModelError(error) && !collector.hasContent() && mayCallComplete(error)
   if (!mayFallBack || isOutOfTime(run) || isHalted(run)) return yield* notAnswered(run, cause)
   return yield* callComplete(run, request, error)
+}
+
+/** Keeps what the model had said, in case the run is cancelled. */
+const keepSaid = (run: AgentRun, collector: Collector): void => {
+  const said = collector.said()
+  if (said.some((part) => part.text.trim() !== ""))
+    (run.drive.said ??= new Map()).set(stateOf(run).runId, said)
 }
 
 const noContext = new TypeError("it did not return instructions and messages")

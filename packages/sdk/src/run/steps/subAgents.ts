@@ -246,7 +246,8 @@ const finishChild = Effect.fnUntraced(function* (
   if (end._tag === "cancelled") {
     const under = children(stateOf(run)).map(({ callId }) => callId)
     yield* drive.tasks.stop(under, end.reason)
-    for (const event of childCancellation(stateOf(run), now(drive), end.reason)) emit(run, event)
+    const events = childCancellation(stateOf(run), now(drive), end.reason, drive.said)
+    for (const event of events) emit(run, event)
     return
   }
   yield* stopUnder(run, endText(stateOf(run), end._tag))
