@@ -1,7 +1,7 @@
 /**
  * The ids of Fermata. Every id is a branded string, so that one kind of id cannot be passed for another.
  *
- * Only the ids of root runs and of sessions are made outside the domain. All others are *derived*: a tool call's id from its run, turn
+ * Only the ids of root runs and of sessions are made outside the domain. The others are *derived*: a tool call's id from its run, turn
  * and place in the response, the id of a sub-agent's run from the call that starts it, a request's id from its run and a counter, and a
  * grant's id from its request. A process that continues a run after a crash therefore derives the same ids, and a decision finds its
  * request.

@@ -42,8 +42,8 @@ export const ToolApprovalItem = Schema.TaggedStruct("approval", {
   ...fields,
   ...callFields,
   /**
-   * SHA-256 (hex) of the tool's identity and the arguments; a decision with another digest is refused. For a request without `schema`,
-   * which an earlier version opened: of the tool's name and the arguments.
+   * SHA-256 (hex) of the tool's identity and the arguments; a decision that carries another digest is refused. For a request without
+   * `schema`, which an earlier version opened: of the tool's name and the arguments.
    */
   digest: Schema.String,
   /** Fingerprint of the argument schema under which the arguments were decoded. */
@@ -53,7 +53,7 @@ export const ToolApprovalItem = Schema.TaggedStruct("approval", {
   risk: Schema.optionalKey(Schema.String),
   /** The tool's text about what would happen, such as a diff. */
   preview: Schema.optionalKey(Schema.String),
-  /** Why the request was opened, in unusual cases: an earlier decision could not be used, or a rule failed. */
+  /** Why the request was opened, in unusual cases: a rule failed, or an earlier decision, grant or permission could not be used. */
   reason: Schema.optionalKey(Schema.String)
 })
 export type ToolApprovalItem = typeof ToolApprovalItem.Type

@@ -62,8 +62,8 @@ export interface Options {
   /** The safety of all tools, or a function that returns it for each. Default: `sideEffecting`, or as {@link trustHints} determines. */
   readonly safety?: Safety | ((tool: McpSchema.Tool) => Safety)
   /**
-   * Whether to trust what the server declares about its tools: a read-only tool then needs no approval, and an idempotent one is repeated
-   * after a crash. Default: `false`.
+   * Whether to trust what the server declares about its tools: a read-only tool then needs no approval, unless `safety` or `needsApproval`
+   * says otherwise, and an idempotent one is repeated after a crash. Default: `false`.
    */
   readonly trustHints?: boolean
   /** Whether a call needs approval. Default: only for tools that are not read-only. */
