@@ -1,4 +1,4 @@
-import type { Runtime } from "@fermata/sdk/agent"
+import type { Agent, Runtime } from "@fermata/sdk/agent"
 import {
   type AgentHandle,
   attach,
@@ -6,6 +6,7 @@ import {
   dispatchPrompt,
   dispatchPromptStored
 } from "@fermata/sdk/dispatch"
+import { readResult } from "@fermata/sdk/durable"
 import type { RunResult } from "@fermata/sdk/run"
 import type { RunStore } from "@fermata/sdk/store"
 import type * as Effect from "effect/Effect"
@@ -16,6 +17,7 @@ interface Answer {
   readonly ok: boolean
 }
 declare const runtime: Runtime.Runtime<Answer>
+declare const agent: Agent.Agent<never, Answer>
 declare const conductor: Conductor.Conductor
 
 type Needs<T> = T extends Effect.Effect<unknown, unknown, infer R> ? R : never
@@ -42,6 +44,19 @@ describe("dispatchPromptStored", () => {
     expect<Effect.Success<typeof found>>().type.toBe<
       AgentHandle.AgentHandle<unknown, AgentHandle.StoredFault>
     >()
+  })
+})
+
+describe("the agent of a stored run", () => {
+  it("types what attach and readResult return", () => {
+    const found = attach([runtime], "run" as never, { agent })
+    expect<Effect.Success<typeof found>>().type.toBe<
+      AgentHandle.AgentHandle<Answer, AgentHandle.StoredFault>
+    >()
+    const read = readResult("run" as never, { agent, runtimes: [runtime] })
+    type Read = Effect.Success<typeof read>
+    expect<Extract<Read, { readonly status: "completed" }>["output"]>().type.toBe<Answer>()
+    expect<Needs<typeof read>>().type.toBe<RunStore.RunStore>()
   })
 })
 
