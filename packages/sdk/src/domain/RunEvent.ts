@@ -124,7 +124,10 @@ const settled = { ...at, callId: ToolCallId, content: Schema.Array(UserPart) }
 export const ToolCompleted = Schema.TaggedStruct("tool.completed", settled)
 /** The call failed: in its body, or before it, for example because the arguments did not decode. */
 export const ToolFailed = Schema.TaggedStruct("tool.failed", settled)
-/** A policy denied the call, or it needs approval in a run that is not interactive. (A denial by decision is a `request.decided`.) */
+/**
+ * A policy denied the call, it needs approval in a run that is not interactive, or what would run changed each time it was asked about. (A
+ * denial by decision is a `request.decided`.)
+ */
 export const ToolDenied = Schema.TaggedStruct("tool.denied", settled)
 
 /** A request was opened. */

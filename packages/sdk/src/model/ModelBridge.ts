@@ -238,7 +238,10 @@ export const callIds = (messages: ReadonlyArray<Message>, length?: number): Read
 /** Returns a tool's name in a form that every provider accepts. A history may contain names that a model made up. */
 export const toolName = (name: string): string => wireName(name)
 
-/** Returns the arguments of a call of the history as an object: `{}` for none, `{ malformed: text }` for text that is not a JSON object. */
+/**
+ * Parses the arguments text of a call of the history. Returns `{}` for blank text and for `null`, and `{ malformed: text }` for other text
+ * that is not a JSON object.
+ */
 export const argumentsOf: (text: string) => unknown = argumentsValue
 
 /** Details of a provider's error, for {@link errorOf}. */
