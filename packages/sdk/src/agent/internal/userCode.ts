@@ -68,11 +68,13 @@ export const subscribed = <A>(
  * Makes a {@link logFailure} that logs the first failure of each callback only: one that fails at every update would otherwise fill the
  * log.
  */
-export const logFirst = (logged: Set<string> = new Set<string>()): typeof logFailure => {
+export const logFirst = (): typeof logFailure => {
+  // Most callbacks never fail, and a waiting run has to be small.
+  let logged: Set<string> | undefined
   return (runtime, called, cause) =>
     Effect.suspend(() => {
-      if (logged.has(called.code)) return Effect.void
-      logged.add(called.code)
+      if (logged?.has(called.code) === true) return Effect.void
+      logged = (logged ?? new Set()).add(called.code)
       return logFailure(runtime, called, cause, " Its next failures are not logged.")
     })
 }
