@@ -303,6 +303,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/run/redeployed.test.ts"] }
   },
   {
+    name: "runs approved arguments that the current schema refuses",
+    file: "run/internal/prepareCall.ts",
+    line: "? Effect.andThen(checkShown(run, call, entry), value)",
+    broken: "? value",
+    finder: { tests: ["sdk/test/run/redeployed.test.ts"] }
+  },
+  {
     name: "starts reads under a grant before their turn",
     file: "run/steps/settle.ts",
     line: "callIds.length > toolConcurrency && mayLapse(run, callIds)",

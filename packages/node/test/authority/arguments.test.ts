@@ -59,7 +59,7 @@ describe("the arguments that an approval request shows", () => {
     }
   })
 
-  it("are decoded once, so that the body gets a computed value as it was shown", async () => {
+  it("are those that the body gets although the schema computes another value each time", async () => {
     await using p = paying({ amount: 5 })
     let times = 0
     const parameters = z.object({ amount: z.number().transform((amount) => amount + ++times) })
@@ -69,7 +69,6 @@ describe("the arguments that an approval request shows", () => {
     await fermata.resume("r")
     assert.deepStrictEqual(request.arguments, { amount: 6 })
     assert.deepStrictEqual(p.ran, ['pay {"amount":6}'])
-    assert.strictEqual(times, 1)
   })
 
   it("are never replaced when a deploy changes a default or a transformation", async () => {
@@ -89,11 +88,11 @@ describe("the arguments that an approval request shows", () => {
       await next.decide(request, approve())
       const result = await next.resume("r")
       const shown = `pay ${JSON.stringify(request.arguments)}`
-      // A schema whose change shows opens a new request; one whose change does not show cannot alter what was approved.
+      // A changed schema opens a new request unless it takes what was approved as it is.
       if (result.status === "completed") assert.deepStrictEqual(p.ran, [shown])
       else {
         assert.deepStrictEqual(p.ran, [])
-        assert.include(await reasonIn(next), "have changed since")
+        assert.match(await reasonIn(next), /have changed since|makes something else of its arguments/)
       }
     }
   })

@@ -355,3 +355,88 @@ describe("reconcile of a tool that a deploy changed", () => {
     )
   }
 })
+
+describe("a schema that a deploy changed in a way that its fingerprint does not show", () => {
+  const euros = z.number()
+  const text = z.string().default(" a ")
+  const narrowed: Readonly<Record<string, readonly [Options, Options, unknown]>> = {
+    "a refinement of Zod": [
+      { parameters: z.object({ euros }) },
+      { parameters: z.object({ euros: euros.refine((amount) => amount < 10) }) },
+      { euros: 500 }
+    ],
+    "a transformation of Zod": [
+      { parameters: z.object({ euros, text }) },
+      { parameters: z.object({ euros, text: text.transform((text) => text.trim()) }) },
+      { euros: 500, text: "a" }
+    ],
+    "a filter of Effect": [
+      {},
+      {
+        parameters: Schema.Struct({ euros: Schema.Finite.check(Schema.makeFilter((amount) => amount < 10)) })
+      },
+      { euros: 500 }
+    ]
+  }
+  for (const [what, [before, after, shown]] of Object.entries(narrowed)) {
+    it.effect(`opens the request of an approved call again: ${what}`, () =>
+      Effect.gen(function* () {
+        const { ran, request, runtime, state } = yield* approvedThen(after, before)
+        const held = yield* runPrompt(runtime, { state, decisions: [approve(request)] })
+        const again = only(held, "approval")
+        assert.deepStrictEqual(again.arguments, shown)
+        assert.match(again.reason!, /^The (arguments do not fit|schema of refund makes something else)/)
+        assert.deepStrictEqual(ran, [])
+      })
+    )
+
+    it.effect(`leaves a retried call in doubt: ${what}`, () =>
+      Effect.gen(function* () {
+        const { goOn, state } = yield* killed(before)
+        const { ran, runtime } = yield* goOn(after)
+        const held = yield* runPrompt(runtime, { state })
+        const decisions = [retry(only(held, "inDoubt"))]
+        const again = only(
+          yield* runPrompt(runtime, { state: throughJson(held.state), decisions }),
+          "inDoubt"
+        )
+        assert.match(again.reason!, /^The (arguments do not fit|schema of refund makes something else)/)
+        assert.deepStrictEqual(ran, [])
+      })
+    )
+  }
+
+  it.effect("passes a default that depends on the time as it was shown, after one approval", () =>
+    Effect.gen(function* () {
+      let now = 1
+      const at = z.number().default(() => now)
+      const ran: Array<unknown> = []
+      const { held, request, runtime } = yield* asked({ parameters: z.object({ euros, at }) }, (args) => {
+        ran.push(args)
+        return "refunded"
+      })
+      now = 2
+      const decisions = [approve(request)]
+      expect(yield* runPrompt(runtime, { state: throughJson(held.state), decisions }), "completed")
+      assert.deepStrictEqual(ran, [{ euros: 500, at: 1 }])
+    })
+  )
+
+  it.effect(
+    "passes a transformed value that depends on the time as it was shown, after at most one approval more",
+    () =>
+      Effect.gen(function* () {
+        let at = 0
+        const parameters = z.object({ euros }).transform(({ euros }) => ({ euros, at }))
+        const { ran, request, runtime, state } = yield* approvedThen({}, { parameters })
+        at = 1
+        const held = yield* runPrompt(runtime, { state, decisions: [approve(request)] })
+        const again = only(held, "approval")
+        assert.deepStrictEqual(again.arguments, { euros: 500, at: 1 })
+        at = 2
+        const decisions = [approve(again)]
+        expect(yield* runPrompt(runtime, { state: throughJson(held.state), decisions }), "completed")
+        assert.deepStrictEqual(ran, [{ euros: 500, at: 1 }])
+      })
+  )
+})

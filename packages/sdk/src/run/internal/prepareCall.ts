@@ -14,6 +14,7 @@ import { missingTool } from "../../agent/internal/definitions.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 import { lines, sentence } from "../../domain/Display.ts"
 import { cloneJson, sameJson } from "../../domain/internal/json.ts"
+import { recordOf } from "../../domain/internal/released.ts"
 import { callIdOf } from "../../domain/Interruption.ts"
 import { text } from "../../domain/Message.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
@@ -61,7 +62,7 @@ function* judgeAgain(judging: Judging): Effect.fn.Return<Prepared | undefined> {
   if (standing._tag === "denied") return deny(run, call, standing.message)
   if (standing._tag === "changed") return yield* understandAgain(judging, standing.reason)
   if (standing._tag === "lapsed" && mayHaveRun) return openInDoubt(run, call, standing.reason)
-  const decoded = yield* run.supervisor.run<unknown, unknown>(valueOf(run, call, entry))
+  const decoded = yield* run.supervisor.run<unknown, unknown>(checkedValueOf(run, call, entry))
   if (Exit.isFailure(decoded)) return yield* withoutValue(judging, decoded.cause)
   const { value } = decoded
   if (standing._tag === "holds") return { call, entry, value }
@@ -96,6 +97,44 @@ export const valueOf = (
     return isSame ? Effect.succeed(value) : Effect.fail(stale)
   })
 }
+
+/**
+ * The value that the body receives. That of a decided call, whose request may have been open over a deploy, is checked with the current
+ * schema, whose fingerprint does not show all that it checks and transforms.
+ */
+const checkedValueOf = (run: AgentRun, call: ToolCall, entry: ToolEntry): Effect.Effect<unknown, unknown> => {
+  const value = valueOf(run, call, entry)
+  const isStored = call.schema !== undefined && call.rendering === undefined
+  return isStored && recordOf(stateOf(run), call)?.decision !== undefined && editOf(run, call) === undefined
+    ? Effect.andThen(checkShown(run, call, entry), value)
+    : value
+}
+
+/** Fails if the current schema refuses a call's arguments, and with `stale` if it makes something else of them than was shown. */
+const checkShown = Effect.fnUntraced(function* (
+  run: AgentRun,
+  call: ToolCall,
+  entry: ToolEntry
+): Effect.fn.Return<void, unknown> {
+  const { limits, requests } = stateOf(run)
+  const { arguments: args = {}, id } = call
+  const shown = shownOf(call)
+  const decode = (json: unknown) => decodeArguments(entry, limits, json)
+  const decoded = Effect.map(decode(args), (value) => describeArguments(run, entry, args, value).shown)
+  const now = yield* decoded
+  if (sameJson(now, shown)) return
+  // What a schema computes from the time or from chance is kept as it was shown: the schema takes that, or gives another value each time.
+  if (yield* Effect.isSuccess(decodeEdited(entry.decoder, decode, shown))) return
+  if (!sameJson(yield* decoded, now)) return
+  const wasOther = requests.some(
+    ({ request }) =>
+      callIdOf(request) === id &&
+      "schema" in request &&
+      request.schema === call.schema &&
+      !sameJson(request.arguments, shown)
+  )
+  if (!wasOther) return yield* Effect.fail(stale)
+})
 
 function* withoutValue(judging: Judging, cause: Cause.Cause<unknown>): Effect.fn.Return<undefined> {
   const { call, entry, run } = judging

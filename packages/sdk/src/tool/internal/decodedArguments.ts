@@ -1,8 +1,9 @@
 /**
  * The arguments of a call as decoded by the tool's schema. The body receives the arguments that the request showed and the digest binds.
  *
- * Decoded arguments that are JSON are stored and never decoded again, so that a deploy that changes a default or a transformation cannot
- * change an approved call. Others, such as dates, are decoded again for the body, and compared with their stored rendering.
+ * Decoded arguments that are JSON are stored, and the body receives them as stored, so that a deploy that changes a default or a
+ * transformation cannot change an approved call. Others, such as dates, are decoded again for the body, and compared with their stored
+ * rendering.
  */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
