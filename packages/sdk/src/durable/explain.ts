@@ -6,8 +6,8 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { answersTo } from "../agent/BoundAgent.ts"
-import type { BoundAgent } from "../agent/Entry.ts"
-import { Missing, missingIn } from "../agent/internal/definitions.ts"
+import type { BoundAgent, Entry } from "../agent/Entry.ts"
+import { Missing, type Obstacle, walk } from "../agent/internal/definitions.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import type { Decision } from "../domain/Decision.ts"
@@ -19,7 +19,7 @@ import type { Interruption, Kind } from "../domain/Interruption.ts"
 import { constraintsOf, next, noConstraints, type Unavailable } from "../domain/next.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { type AgentNotFound, fromFailure, type ToolUnavailable } from "../domain/RunError.ts"
-import { answerable, isEnded, type RunState, type Status } from "../domain/RunState.ts"
+import { answerable, isEnded, type RunState, type Status, type ToolCall } from "../domain/RunState.ts"
 import { withDecisions } from "../run/internal/mailEvents.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
@@ -99,20 +99,30 @@ export const explain: (
     return withMail(explainSubRun(found, now, bound), found.stored.messages, runId)
   }
   const { decisions, head, messages, state } = yield* loadRun(store, runId)
-  const missing = missingOf(boundOf(head.agent), state, decisions)
-  return withMail(explainState(state, decisions, now, { lease: head.lease, missing }), messages, runId)
+  const definitions = definitionsOf(boundOf(head.agent), state, decisions)
+  return withMail(explainState(state, decisions, now, { lease: head.lease, ...definitions }), messages, runId)
 })
 
-/** The definitions that the run lacks when its recorded decisions are acted on. */
-const missingOf = (
+/** The definitions that the run lacks when its recorded decisions are acted on, and the calls whose tools have changed or are missing. */
+const definitionsOf = (
   bound: BoundAgent | undefined,
   state: RunState,
   decisions: ReadonlyArray<Decision>
-): Missing | undefined => {
-  if (bound === undefined || (isEnded(state) && state.status !== "error")) return undefined
-  const obstacles = missingIn(bound, withDecisions(state, decisions))
-  return obstacles.length === 0 ? undefined : new Missing(bound, obstacles)
+): Pick<ExplainStateOptions, "missing" | "changed"> => {
+  if (bound === undefined || (isEnded(state) && state.status !== "error")) return {}
+  const obstacles: Array<Obstacle> = []
+  const changed = new Set<string>()
+  for (const found of walk(bound, withDecisions(state, decisions))) {
+    if (found._tag === "missing") obstacles.push(found.obstacle)
+    if (found._tag === "call" && hasChanged(found.call, found.entry)) changed.add(found.call.id)
+  }
+  for (const { id } of obstacles) changed.add(id)
+  return { missing: obstacles.length === 0 ? undefined : new Missing(bound, obstacles), changed }
 }
+
+const hasChanged = ({ safety, schema }: ToolCall, entry: Entry): boolean =>
+  "definition" in entry &&
+  ((schema !== undefined && schema !== entry.definition.schema) || safety !== entry.definition.safety)
 
 /** Adds to the text the messages to the run, and to agents under it, that the journal does not contain. */
 const withMail = (explained: Explanation, all: StoredRun["messages"], runId: RunId): Explanation => {
@@ -141,7 +151,7 @@ const explainSubRun = (
   const inIt = stored.decisions.filter(({ requestId }) => isWithin(requestId, state.runId))
   const explained = explainState({ ...state, status }, isEnded(state) ? [] : inIt, now, {
     lease: stored.head.lease,
-    missing: isEnded(state) ? undefined : missingOf(bound, root, stored.decisions),
+    ...(isEnded(state) ? {} : definitionsOf(bound, root, stored.decisions)),
     line: isEnded(root) ? [] : lineTo(withDecisions(root, stored.decisions), path.slice(0, -1))
   })
   const resuming = isEnded(state) || isEnded(root) ? [] : explained.resuming
@@ -169,6 +179,8 @@ export interface MissingDefinitions extends Unavailable {
 export interface ExplainStateOptions {
   readonly lease?: RunHead["lease"] | undefined
   readonly missing?: MissingDefinitions | undefined
+  /** The ids of calls whose tools are missing, or have changed since they were classified: they are checked again before they run. */
+  readonly changed?: ReadonlySet<string> | undefined
   /** For a sub-agent's run: the runs above it, the root first. */
   readonly line?: ReadonlyArray<RunState>
 }
@@ -178,7 +190,7 @@ export const explainState = (
   state: RunState,
   decisions: ReadonlyArray<Decision>,
   now: Timestamp,
-  { lease, line = [], missing }: ExplainStateOptions = {}
+  { changed, lease, line = [], missing }: ExplainStateOptions = {}
 ): Explanation => {
   const after = withDecisions(state, decisions)
   const stop = isEnded(after) ? undefined : stopDecisionIn([...line, after])
@@ -190,7 +202,7 @@ export const explainState = (
   const unavailable = { ...noConstraints, unavailable: missing }
   const resuming =
     stop === undefined
-      ? resumingOf(after, unavailable)
+      ? resumingOf(after, unavailable, changed)
       : stoppedSteps(after, constraintsOf(line, unavailable))
   const problems = (stop === undefined ? missing?.problemsOf(state.runId) : undefined) ?? []
   const parts = [

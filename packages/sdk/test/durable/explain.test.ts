@@ -6,7 +6,7 @@ import * as Agent from "../../src/agent/Agent.ts"
 import { explain } from "../../src/durable/explain.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
-import { approve, bind, call, only, probe, safe } from "../helpers/Fixture.ts"
+import { approve, bind, call, only, probe, rebind, safe } from "../helpers/Fixture.ts"
 
 const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(title, () => Effect.provide(body, Layer.fresh(layerMemory)))
@@ -63,6 +63,24 @@ describe("explain", () => {
       assert.include(explained.text, "ann has decided (approve), and the run has not acted on it yet.")
       assert.deepStrictEqual(write.ran, [])
       assert.deepStrictEqual(yield* store.head(held.runId), before)
+    })
+  )
+
+  test(
+    "says that a decided call whose tool has changed is checked again instead of run",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const { model, runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [
+        { calls: [call("write", "1"), call("write", "2")] }
+      ])
+      const held = yield* runPromptStored(runtime, { prompt: "go" })
+      for (const { request } of yield* store.pending()) yield* store.decide(approve(request))
+      const stricter = probe("write", { safety: "privileged" })
+      const { runtime: deployed } = yield* rebind(Agent.make("a", { tools: [stricter.tool] }), model)
+      const explained = yield* explain(held.runId, { runtimes: [deployed] })
+      assert.deepStrictEqual(explained.resuming, ["check write again, because the definition has changed"])
+      const unchanged = yield* explain(held.runId, { runtimes: [runtime] })
+      assert.deepStrictEqual(unchanged.resuming, ["run write", "run write", "call the model"])
     })
   )
 

@@ -7,7 +7,11 @@ import { type Constraints, next, type Step } from "../../domain/next.ts"
 import { findCall, isRepeatable, type RunState } from "../../domain/RunState.ts"
 
 /** Describes the steps before the next model call, as computed by `next`; no step is executed. */
-export const resumingOf = (before: RunState, constraints: Constraints): ReadonlyArray<string> => {
+export const resumingOf = (
+  before: RunState,
+  constraints: Constraints,
+  changed: ReadonlySet<string> = new Set()
+): ReadonlyArray<string> => {
   let state = before
   if (state.status === "completed" || state.status === "cancelled") return []
   if (state.status === "error") state = evolve(state, { _tag: "run.resumed", at: state.startedAt })
@@ -15,9 +19,10 @@ export const resumingOf = (before: RunState, constraints: Constraints): Readonly
   // The result of a call is unknown here; an empty one is enough to compute the steps that follow.
   for (let bound = 0; bound < 1000; bound += 1) {
     const step = next(state, constraints)
-    const said = stepText(state, step)
+    const said = stepText(state, step, changed)
     if (said !== undefined) steps.push(said)
-    if (step._tag !== "SettleToolCalls") break
+    // A call whose tool has changed may open a request.
+    if (step._tag !== "SettleToolCalls" || step.callIds.some((callId) => changed.has(callId))) break
     const content = [{ _tag: "text", text: "" }] as const
     for (const callId of step.callIds) {
       state = evolve(state, { _tag: "tool.completed", at: state.startedAt, callId, content })
@@ -26,7 +31,7 @@ export const resumingOf = (before: RunState, constraints: Constraints): Readonly
   return steps
 }
 
-const stepText = (state: RunState, step: Step): string | undefined => {
+const stepText = (state: RunState, step: Step, changed: ReadonlySet<string>): string | undefined => {
   const names = (callIds: ReadonlyArray<Parameters<typeof findCall>[1]>) =>
     callIds.map((callId) => findCall(state, callId)?.name ?? callId).join(" and ")
   const subAgents = (callIds: Parameters<typeof names>[0]) =>
@@ -36,8 +41,16 @@ const stepText = (state: RunState, step: Step): string | undefined => {
       return "call the model"
     case "ClassifyCalls":
       return sentence`check the calls that the model asked for (${names(step.callIds)})`
-    case "SettleToolCalls":
-      return sentence`run ${names(step.callIds)}`
+    case "SettleToolCalls": {
+      const checked = step.callIds.filter((callId) => changed.has(callId))
+      const others = step.callIds.filter((callId) => !changed.has(callId))
+      return [
+        ...(others.length === 0 ? [] : [sentence`run ${names(others)}`]),
+        ...(checked.length === 0
+          ? []
+          : [sentence`check ${names(checked)} again, because the definition has changed`])
+      ].join(" and ")
+    }
     case "ResumeChildren": {
       const stopped = step.callIds.filter((callId) => findCall(state, callId)?.child?.stop !== undefined)
       const others = step.callIds.filter((callId) => !stopped.includes(callId))
@@ -61,7 +74,7 @@ const stepText = (state: RunState, step: Step): string | undefined => {
     case "Reconcile": {
       const again = step.callIds.filter((callId) => {
         const call = findCall(state, callId)
-        return call !== undefined && isRepeatable(call)
+        return call !== undefined && isRepeatable(call) && !changed.has(callId)
       })
       const doubtful = step.callIds.filter((callId) => !again.includes(callId))
       return [
