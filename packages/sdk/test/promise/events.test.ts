@@ -3,6 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Clock from "effect/Clock"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
@@ -19,7 +20,7 @@ const runId = "run"
 const open = Effect.gen(function* () {
   const store = yield* Effect.provide(RunStore, Layer.fresh(layerMemory))
   const clock = yield* TestClock.make()
-  const seen = { reads: 0, lists: 0, listening: 0 }
+  const seen = { reads: 0, lists: 0, listening: 0, delay: undefined as Duration.Input | undefined }
   const counted =
     <Args extends ReadonlyArray<unknown>, A, E>(read: (...args: Args) => Effect.Effect<A, E>) =>
     (...args: Args) =>
@@ -27,6 +28,8 @@ const open = Effect.gen(function* () {
         seen.reads += 1
         return read(...args)
       })
+  const slowly = <A, E>(read: Effect.Effect<A, E>) =>
+    seen.delay === undefined ? read : Effect.delay(read, seen.delay)
   const listening = Effect.acquireRelease(
     Effect.sync(() => {
       seen.listening += 1
@@ -42,10 +45,10 @@ const open = Effect.gen(function* () {
     list: (filter) =>
       Effect.suspend(() => {
         seen.lists += 1
-        return counted(store.list)(filter)
+        return slowly(counted(store.list)(filter))
       }),
     load: counted(store.load),
-    ready: counted(store.ready),
+    ready: (filter) => slowly(counted(store.ready)(filter)),
     events: counted(store.events),
     changes: Stream.unwrap(Effect.as(listening, store.changes))
   })
@@ -150,6 +153,23 @@ describe("the reader of a run's events", () => {
           assert.isFalse((yield* Effect.promise(() => next)).done)
         })
       )
+  )
+
+  it.live("and the handles of its process look at a slow store for a tenth of the time", () =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const { adjust, fermata, seen, waiting } = yield* open
+        yield* waiting()
+        yield* Effect.promise(async () => (await fermata.dispatch("clerk", "pay")).wait())
+        seen.delay = "100 millis"
+        yield* adjust("1 minute")
+        const before = { ...seen }
+        yield* adjust("5 minutes")
+        // One look of 100 ms per second for the readers, and one of 200 ms in 2 seconds for the handles.
+        assert.approximately(seen.lists - before.lists, 300 + 150, 10)
+        assert.approximately(seen.reads - before.reads, 300 + 2 * 150, 15)
+      })
+    )
   )
 
   it.live("ends at once after the last known event, beside another reader", () =>

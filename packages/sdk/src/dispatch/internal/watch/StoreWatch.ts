@@ -164,8 +164,11 @@ const looking = Effect.fnUntraced(function* (store: Store, it: StoreWatch) {
       wakeAll
     )
   )
-  const look = Effect.andThen(Queue.take(wake), lookAtWatched(store, it))
-  const lookForListeners = Effect.andThen(Queue.take(wakeListeners), spaced(lookAtListened(store, it)))
+  const look = Effect.andThen(Queue.take(wake), spaced(lookAtWatched(store, it), 0))
+  const lookForListeners = Effect.andThen(
+    Queue.take(wakeListeners),
+    spaced(lookAtListened(store, it), leastPauseMs)
+  )
   return yield* Effect.all([notified, ticks, Effect.forever(look), Effect.forever(lookForListeners)], {
     concurrency: "unbounded"
   })
@@ -181,12 +184,16 @@ const pollMs = ({ listeners, watched }: StoreWatch): number => {
 /** The minimal pause between two looks for the listeners. */
 const leastPauseMs = 40
 
-/** Pauses after a look, for nine times as long as it took: however many listeners there are, their looks take a tenth of the time. */
-const spaced = Effect.fnUntraced(function* (look: Effect.Effect<void>) {
+/** The maximal pause between two looks. */
+const longestPauseMs = 2000
+
+/** Pauses after a look for nine times as long as it took, so that looks at many runs take a tenth of the time. */
+const spaced = Effect.fnUntraced(function* (look: Effect.Effect<void>, leastMs: number) {
   const before = yield* Clock.currentTimeMillis
   yield* look
   const took = (yield* Clock.currentTimeMillis) - before
-  yield* Effect.sleep(Math.max(leastPauseMs, 9 * took))
+  const pauseMs = Math.min(longestPauseMs, Math.max(leastMs, 9 * took))
+  if (pauseMs > 0) yield* Effect.sleep(pauseMs)
 })
 
 /** How long a consumer may be busy before its subscription ends: it may never come back. */
