@@ -6,9 +6,8 @@
  * can correct itself. The model is scripted.
  */
 import assert from "node:assert/strict"
-import { agent, createFermata, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
-import { Schema } from "effect"
+import { agent, createFermata, Schema, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/node/testing"
 import * as z from "zod"
 
 export const main = async () => {

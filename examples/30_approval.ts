@@ -6,9 +6,8 @@
  * here; `npm start` uses real ones. The model is scripted.
  */
 import assert from "node:assert/strict"
-import { agent, approve, createFermata, isAlreadyDecided, isRunBusy, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
-import { Schema } from "effect"
+import { agent, approve, createFermata, isAlreadyDecided, isRunBusy, Schema, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/node/testing"
 
 export const main = async () => {
   const moved: Array<string> = []

@@ -6,10 +6,9 @@
  * a result. A denial with `then: "stop"` ends the run instead. The model is scripted.
  */
 import assert from "node:assert/strict"
-import { agent, approve, createFermata, deny, supply, tool } from "@fermata/node"
+import { agent, approve, createFermata, deny, Schema, supply, tool } from "@fermata/node"
 import { isAlreadyDecided, isEditedArgumentsInvalid } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
-import { Schema } from "effect"
+import { ScriptedModel } from "@fermata/node/testing"
 
 export const main = async () => {
   const ran: Array<string> = []

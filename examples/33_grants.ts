@@ -5,9 +5,8 @@
  * whom. The journal records it with every call that it permits, and it can be revoked. The model is scripted.
  */
 import assert from "node:assert/strict"
-import { agent, approve, createFermata, isGrantRefused, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
-import { Schema } from "effect"
+import { agent, approve, createFermata, isGrantRefused, Schema, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/node/testing"
 
 export const main = async () => {
   const ran: Array<string> = []

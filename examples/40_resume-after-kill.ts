@@ -8,9 +8,8 @@ import assert from "node:assert/strict"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import * as Fs from "node:fs"
-import { agent, approve, createFermata, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
-import { Schema } from "effect"
+import { agent, approve, createFermata, Schema, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/node/testing"
 
 const shelf = tool("shelf", { safety: "readOnly", handler: () => "the last one" })
 const order = tool("order", {

@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict"
 import { agent, answer, askUser, createFermata, deny } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
+import { ScriptedModel } from "@fermata/node/testing"
 
 export const main = async () => {
   const model = ScriptedModel.make([

@@ -6,9 +6,8 @@
  * policies above it permit. The model is scripted.
  */
 import assert from "node:assert/strict"
-import { agent, approve, createFermata, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
-import { Schema } from "effect"
+import { agent, approve, createFermata, Schema, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/node/testing"
 
 export const main = async () => {
   const ran: Array<string> = []

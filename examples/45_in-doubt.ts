@@ -11,7 +11,7 @@ import { once } from "node:events"
 import * as Fs from "node:fs"
 import { agent, approve, createFermata, supply, tool } from "@fermata/node"
 import { isDecisionNotApplicable, isRunBusy } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
+import { ScriptedModel } from "@fermata/node/testing"
 
 const charge = tool("charge_card", {
   needsApproval: false,

@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict"
 import { agent, approve, closeOnSignal, createFermata, deny, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
+import { ScriptedModel } from "@fermata/node/testing"
 
 const open = (owner: string) => {
   const pay = tool("pay", { approval: { expiresIn: "3 days" }, handler: () => `paid by ${owner}` })

@@ -5,9 +5,8 @@
  * the error and answers again, within the run's turn budget. The model is scripted.
  */
 import assert from "node:assert/strict"
-import { agent, createFermata } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
-import { Schema } from "effect"
+import { agent, createFermata, Schema } from "@fermata/node"
+import { ScriptedModel } from "@fermata/node/testing"
 import * as z from "zod"
 
 const Invoice = Schema.Struct({

@@ -7,9 +7,8 @@
  */
 import assert from "node:assert/strict"
 import * as Path from "node:path"
-import { agent, approve, createFermata, openAiCompatible, tool } from "@fermata/node"
+import { agent, approve, createFermata, openAiCompatible, Schema, tool } from "@fermata/node"
 import { ReplayServer } from "@fermata/node/testing"
-import * as Schema from "effect/Schema"
 
 const capital = tool("get_capital", {
   description: "Looks up the capital of a country",

@@ -6,10 +6,9 @@
  * that wrongly declares itself idempotent shows a failure. The model is scripted.
  */
 import assert from "node:assert/strict"
-import { agent, approve, tool } from "@fermata/node"
+import { agent, approve, Schema, tool } from "@fermata/node"
 import { Rehearsal, rehearseEveryCrash, ScriptedModel } from "@fermata/node/testing"
 import type { RehearsalSetup, Scenario } from "@fermata/node/testing"
-import { Schema } from "effect"
 
 /** The agent as a program defines it; its payment function is a parameter. */
 const cashier = (pay: (euros: number, key: string) => Promise<void>, idempotent: boolean) =>

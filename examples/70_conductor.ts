@@ -8,7 +8,7 @@ import assert from "node:assert/strict"
 import * as Fs from "node:fs/promises"
 import * as Path from "node:path"
 import { agent, approve, createFermata, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
+import { ScriptedModel } from "@fermata/node/testing"
 
 const folder = import.meta.dirname
 const sources = async () => (await Fs.readdir(folder)).filter((name) => name.endsWith(".ts"))

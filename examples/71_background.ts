@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict"
 import { agent, approve, createFermata, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
+import { ScriptedModel } from "@fermata/node/testing"
 
 let published = 0
 const open = () => {

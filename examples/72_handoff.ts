@@ -5,9 +5,8 @@
  * agent: billing answers the next prompt as well, until it transfers the conversation back. Scripted model.
  */
 import assert from "node:assert/strict"
-import { type Agent, agent, approve, createFermata, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
-import * as Schema from "effect/Schema"
+import { type Agent, agent, approve, createFermata, Schema, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/node/testing"
 
 const refund = tool("refund", {
   parameters: Schema.Struct({ order: Schema.String }),

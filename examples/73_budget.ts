@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict"
 import { agent, createFermata, topUp } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
+import { ScriptedModel } from "@fermata/node/testing"
 
 const usage = { inputTokens: 1000, outputTokens: 100, costUsd: 0.3 }
 const helper = agent("helper", { limits: { maxCostUsd: 0.6 } })

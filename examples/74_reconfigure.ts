@@ -1,60 +1,53 @@
 /**
- * @title A live runtime that changes its mode: plan first, then act
+ * @title A running Fermata that changes its mode: plan first, then act
  *
- * Under the profile `plan` the agent has only read-only tools. The same runtime switches to `act` between two turns and continues the
- * session. The switch is refused during a turn. In Effect; the model is scripted.
+ * Under the profile `plan` the agent has only read-only tools. The same Fermata switches to `act` between two turns and continues the
+ * session. The switch is refused during a turn. The model is scripted.
  */
 import assert from "node:assert/strict"
-import { Agent, createRuntime, reconfigureRuntime, runPrompt, Tool } from "@fermata/node"
-import { ModelClient } from "@fermata/sdk/model"
-import { ScriptedModel } from "@fermata/sdk/testing"
-import { Effect } from "effect"
+import { agent, createFermata, isRuntimeBusy, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/node/testing"
 
-const look = Tool.make("look", { safety: "readOnly", handler: () => "three files" })
-const profiles = [
-  { name: "plan", mode: "plan", tools: { safety: ["readOnly"] }, instructions: "Only plan; change nothing." },
-  { name: "act", mode: "act" }
-] as const
-
-const model = ScriptedModel.make([
-  { calls: [{ tool: "look" }] },
-  "I would edit the three files.",
-  { calls: [{ tool: "edit" }] },
-  "They are edited."
-])
-
-const program = Effect.gen(function* () {
-  const refused: Array<string> = []
-  const edit: Tool.Tool = Tool.make("edit", {
+export const main = async () => {
+  const model = ScriptedModel.make([
+    { calls: [{ tool: "look" }] },
+    "I would edit the three files.",
+    { calls: [{ tool: "edit" }] },
+    "They are edited."
+  ])
+  const refused: Array<boolean> = []
+  const look = tool("look", { safety: "readOnly", handler: () => "three files" })
+  const edit = tool("edit", {
     needsApproval: false,
-    handler: () =>
-      Effect.gen(function* () {
-        // A change during a turn is refused.
-        const error = yield* Effect.flip(reconfigureRuntime(runtime, { profile: "plan" }))
-        refused.push(error._tag)
-        return "edited"
-      })
+    handler: async () => {
+      // A change during a turn is refused.
+      await fermata.reconfigure({ profile: "plan" }).catch((error) => refused.push(isRuntimeBusy(error)))
+      return "edited"
+    }
   })
-  const runtime = yield* createRuntime({
-    agent: Agent.make("coder", { tools: [look, edit] }),
-    profiles,
+  await using fermata = await createFermata({
+    agents: [agent("coder", { tools: [look, edit] })],
+    model: model.client,
+    store: ":memory:",
+    profiles: [
+      { name: "plan", tools: { safety: ["readOnly"] }, instructions: "Only plan; change nothing." },
+      { name: "act" }
+    ],
     profile: "plan"
   })
-  const planned = yield* runPrompt(runtime, { prompt: "What would you do?" })
-  assert(planned.status === "completed")
-  console.log(`${runtime.mode}: ${planned.text}`)
 
-  const { mode } = yield* reconfigureRuntime(runtime, { profile: "act" })
-  const done = yield* runPrompt(runtime, { state: planned.state, prompt: "Do it." })
+  const planned = await fermata.runPrompt("coder", "What would you do?")
+  assert(planned.status === "completed")
+  console.log(`plan: ${planned.text}`)
+
+  const { coder } = await fermata.reconfigure({ profile: "act" })
+  const done = await fermata.runPrompt("coder", "Do it.", { sessionId: planned.sessionId })
   assert(done.status === "completed")
-  console.log(`${mode}: ${done.text}`)
-  assert.deepEqual(refused, ["RuntimeBusy"])
+  console.log(`${coder?.mode}: ${done.text}`)
+  assert.deepEqual(refused, [true])
 
   const shown = model.requests.map(({ tools }) => tools.map(({ name }) => name).join("+"))
   assert.deepEqual(shown, ["look", "look", "look+edit", "look+edit"])
-})
-
-export const main = () =>
-  Effect.runPromise(Effect.provideService(Effect.scoped(program), ModelClient.ModelClient, model.client))
+}
 
 if (import.meta.main) await main()

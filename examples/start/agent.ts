@@ -4,9 +4,8 @@
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
-import { agent, createFermata, type Fermata, type Message, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
-import { Schema } from "effect"
+import { agent, createFermata, type Fermata, type Message, Schema, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/node/testing"
 
 const changes = "Runs are held at calls with effects.\nHeld runs survive a killed process.\n"
 

@@ -1,9 +1,10 @@
 /**
  * The main entry of a Node program: {@link createFermata} with a SQLite file as its store, the functions that define agents and
- * decisions, and the SDK's modules under their own names.
+ * decisions, the SDK's modules under their own names, and Effect's `Schema`, which describes arguments and answers.
  *
  * @since 0.1.0
  */
+export * as Schema from "effect/Schema"
 export * from "@fermata/sdk"
 export * from "./closeOnSignal.ts"
 export * from "./createFermata.ts"
