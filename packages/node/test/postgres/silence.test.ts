@@ -202,6 +202,21 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
     })
   )
 
+  it.live("logs a warning within 3 seconds when its server refuses connections", () =>
+    Effect.gen(function* () {
+      const warned = yield* Deferred.make<unknown>()
+      const logger = Logger.make(({ logLevel, message }) => {
+        if (logLevel === "Warn") Deferred.doneUnsafe(warned, Effect.succeed(message))
+      })
+      const began = Date.now()
+      // No server listens on the first port.
+      const opening = openStore({ url: "postgres://ana@127.0.0.1:1/runs" })
+      yield* Effect.forkChild(Effect.provide(opening, Logger.layer([logger])), { startImmediately: true })
+      assert.include(String(yield* Deferred.await(warned)), "The database does not answer yet")
+      assert.isBelow(Date.now() - began, 3000)
+    })
+  )
+
   it.live("does not keep a program from ending after its store is closed", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase

@@ -91,7 +91,9 @@ export const LimitRequest = Schema.TaggedStruct("limit", {
   budget: Budget,
   limit: Schema.Finite,
   /** The amount spent, reservations included; for `context`, the tokens that the call needs. */
-  spent: Schema.Finite
+  spent: Schema.Finite,
+  /** Why the last answer was rejected, if the run needs the budget to answer again. Absent in requests of earlier versions. */
+  reason: Schema.optionalKey(Schema.String)
 })
 export type LimitRequest = typeof LimitRequest.Type
 

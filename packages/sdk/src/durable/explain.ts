@@ -250,7 +250,7 @@ const whatOf = (request: Interruption): string => {
         ? sentence`for a decision on whether ${request.tool} has happened: it was started and its outcome is not known`
         : sentence`for a decision on whether ${request.tool} has happened: ${request.reason}`
     case "limit":
-      return sentence`for a larger ${request.budget} budget: ${request.spent} of ${request.limit} are used`
+      return sentence`for a larger ${request.budget} budget: ${request.spent} of ${request.limit} are used${request.reason === undefined ? "" : sentence` (${request.reason})`}`
     case "login":
       return sentence`for a login to ${request.profile}`
   }

@@ -8,7 +8,10 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import { decodeWithin } from "../../agent/internal/decoding.ts"
 import { describe } from "../../agent/internal/userCode.ts"
+import * as History from "../../domain/History.ts"
+import { textOf } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { RunState } from "../../domain/RunState.ts"
 import { isStopped, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { park } from "../internal/comeToRest.ts"
 import { emit, now } from "../internal/Drive.ts"
@@ -53,10 +56,21 @@ export const decodeOutput = Effect.fnUntraced(function* (run: AgentRun, answer: 
   emit(run, {
     _tag: "output.rejected",
     at: now(drive),
-    message: `The answer does not fit the required form: ${issues}. Answer again, with nothing but JSON that fits.`
+    message: `${misfitAnswer}: ${issues}. Answer again, with nothing but JSON that fits.`
   })
   return false
 })
+
+/** The beginning of the message about an answer that does not fit. */
+const misfitAnswer = "The answer does not fit the required form"
+
+/** The message about the run's last answer, if that did not fit and the model has not answered again. */
+export const lastMisfit = (state: RunState): string | undefined => {
+  const last = History.last(state.history)
+  if (last?.role !== "user" || last.origin !== "runtime") return undefined
+  const said = textOf(last.content)
+  return said.startsWith(misfitAnswer) ? said : undefined
+}
 
 /** The JSON of an answer, which may be in a code fence. */
 const parseAnswer = (answer: string): unknown => {

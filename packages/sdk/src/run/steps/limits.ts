@@ -22,11 +22,13 @@ import { flush } from "../internal/commit.ts"
 import { now, emit } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
 import type { JournalError } from "../internal/Journal.ts"
+import { lastMisfit } from "./decodeOutput.ts"
 
 /** Opens a `limit` request, which asks for a top-up of an exhausted budget. */
 export const openLimit = (run: AgentRun, exceeded: Exceeded): void => {
   const state = stateOf(run)
   const at = now(run.drive)
+  const reason = run.bound.output === undefined ? undefined : lastMisfit(state)
   emit(run, {
     _tag: "request.opened",
     at,
@@ -36,7 +38,8 @@ export const openLimit = (run: AgentRun, exceeded: Exceeded): void => {
       runId: state.runId,
       agentPath: state.agentPath,
       at,
-      ...exceeded
+      ...exceeded,
+      ...(reason === undefined ? {} : { reason })
     }
   })
 }
