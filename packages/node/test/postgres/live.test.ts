@@ -46,9 +46,22 @@ const makeAgent = (isSeen: Deferred.Deferred<void>, begun: Deferred.Deferred<voi
   const model = ScriptedModel.make(({ turn }) =>
     turn === 1
       ? { calls: [{ tool: "look" }] }
-      : { text: `One, two and three. The key is ${secret}.`, chunkSize: 3 }
+      : { text: `One, two and three. The key is ${secret} . End `, chunkSize: 3 }
   )
-  return { looker: agent("looker", { tools: [look] }), model }
+  // The answer ends once the reader has its text: after the next commit, the text would be old.
+  const isRead = Deferred.makeUnsafe<void>()
+  const stream: typeof model.client.stream = (request) =>
+    Stream.tap(model.client.stream(request), (part) =>
+      part._tag === "finish" && request.turn > 1 ? Deferred.await(isRead) : Effect.void
+    )
+  let text = ""
+  const read = (update: { readonly _tag: string; readonly part?: { readonly delta?: string } }) =>
+    Effect.suspend(() => {
+      text += update.part?.delta ?? ""
+      if (text.endsWith("End ")) return Deferred.succeed(isRead, undefined)
+      return update._tag === "output" ? Deferred.succeed(isSeen, undefined) : Effect.void
+    })
+  return { looker: agent("looker", { tools: [look] }), model: { client: { ...model.client, stream } }, read }
 }
 
 /** What a reader saw, in short: the text of adjacent updates is joined. */
@@ -73,7 +86,7 @@ const inShort = (updates: ReadonlyArray<RunUpdate.RunUpdate>): ReadonlyArray<str
 /** The events of a result are stored with the next step, so that the text of that step comes before them. */
 const expected = [
   "output: the end",
-  "delta: One, two and three. The key is [redacted].",
+  "delta: One, two and three. The key is [redacted] . End ",
   "event:  tool.completed",
   "event:  model.answered",
   "event:  run.completed"
@@ -85,7 +98,7 @@ describe("a run on Postgres that another process drives", () => {
       const { url } = yield* emptyDatabase
       const isSeen = yield* Deferred.make<void>()
       const begun = yield* Deferred.make<void>()
-      const { looker, model } = makeAgent(isSeen, begun)
+      const { looker, model, read } = makeAgent(isSeen, begun)
       const open = () =>
         Effect.acquireRelease(
           Effect.promise(() =>
@@ -101,7 +114,7 @@ describe("a run on Postgres that another process drives", () => {
         const seen: Array<RunUpdate.RunUpdate> = []
         for await (const update of watching.events(runId, { until: "end" })) {
           seen.push(update)
-          if (update._tag === "output") await Effect.runPromise(Deferred.succeed(isSeen, undefined))
+          await Effect.runPromise(read(update as Parameters<typeof read>[0]))
         }
         await ended
         return seen
@@ -121,7 +134,7 @@ describe("a run on Postgres that another process drives", () => {
       const { url } = yield* emptyDatabase
       const isSeen = yield* Deferred.make<void>()
       const begun = yield* Deferred.make<void>()
-      const { looker, model } = makeAgent(isSeen, begun)
+      const { looker, model, read } = makeAgent(isSeen, begun)
       const driving = yield* Effect.acquireRelease(
         Effect.promise(() =>
           createFermata({ agents: [looker], model: model.client, store: PostgresStore.layer({ url }) })
@@ -138,9 +151,7 @@ describe("a run on Postgres that another process drives", () => {
       )
       const handle = yield* Effect.provideService(attach([runtime], runId), RunStore.RunStore, store)
       const updates = yield* Stream.runCollect(
-        Stream.tap(handle.events, (update) =>
-          update._tag === "output" ? Deferred.succeed(isSeen, undefined) : Effect.void
-        )
+        Stream.tap(handle.events, (update) => read(update as Parameters<typeof read>[0]))
       )
       yield* Effect.promise(() => ended)
       const short = inShort(updates.filter((update) => update._tag !== "skipped"))
