@@ -33,6 +33,23 @@ export const make: Effect.Effect<Tokenizer.Tokenizer> = Effect.map(
 )
 
 /**
+ * Loads the table and makes a tokenizer, for the option `tokenizer` of `createFermata`.
+ *
+ * **Example** (Counting with it)
+ *
+ * ```ts run
+ * import { GptTokenizer } from "@fermata/node"
+ *
+ * const tokenizer = await GptTokenizer.load()
+ * console.log(tokenizer.count("A fermata holds a note.")) // 7
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const load = (): Promise<Tokenizer.Tokenizer> => Effect.runPromise(make)
+
+/**
  * Provides this tokenizer as the `Tokenizer`.
  *
  * @category layers

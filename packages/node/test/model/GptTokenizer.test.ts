@@ -11,6 +11,10 @@ const seconds = (run: () => void) => {
 }
 
 describe("GptTokenizer", () => {
+  it("is loaded without Effect", async () => {
+    assert.strictEqual((await GptTokenizer.load()).count("A fermata holds a note."), 7)
+  })
+
   it.effect("counts as tiktoken does, also in Japanese", () =>
     Effect.gen(function* () {
       const { count } = yield* GptTokenizer.make
