@@ -2,8 +2,8 @@
  * The tokens of a login, as a `TokenStore` of `LoginTokens` stores them.
  *
  * @since 0.1.0
+ * @module
  */
-
 /** The tokens of one login, as plain JSON. They are secrets: a store keeps them where no other user can read them. */
 export interface Tokens {
   readonly accessToken: string

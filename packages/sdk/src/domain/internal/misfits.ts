@@ -9,7 +9,7 @@ import type { Misfit } from "../Misfit.ts"
 import { copyJson, maxGivenDepth } from "./json.ts"
 import { isPlain, kindOf, millisOf } from "./untyped.ts"
 
-/** The allowed form of a value. A value that is not an object has no keys; its decoder checks it, unless the shape is a {@link Kind}. */
+/** The allowed form of a value. A value that is not an object has no keys; its decoder checks it, unless the shape is a `Kind`. */
 export type Shape =
   /** An object with no other keys than these. With `demanded`, for a value without a decoder, any other value is a misfit, too. */
   | { readonly keys: Keys; readonly demanded?: true }
