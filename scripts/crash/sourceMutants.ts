@@ -120,14 +120,14 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "runs stored arguments without comparing them with what was approved",
-    file: "run/internal/authorize.ts",
+    file: "run/calls/authorize.ts",
     line: "if (!isShown || !sameJson(shownOf(call), decided)) {",
     broken: "if (!isShown && decided === undefined) {",
     finder: { tests: ["node/test/authority/arguments.test.ts"] }
   },
   {
     name: "decodes arguments again for the body",
-    file: "run/internal/prepareCall.ts",
+    file: "run/calls/prepareCall.ts",
     line: "if (schema !== undefined && rendering === undefined) return Effect.succeed(cloneJson(shownOf(call)))",
     broken: "if (schema !== undefined && rendering === undefined) return decode(call.arguments ?? {})",
     finder: { tests: ["node/test/authority/arguments.test.ts"] }
@@ -176,7 +176,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "publishes what an abandoned body says",
-    file: "run/internal/toolBody.ts",
+    file: "run/calls/toolBody.ts",
     line: 'return isThere(run) && findCall(stateOf(run), this.callId)?.status === "started"',
     broken: "return run !== undefined",
     finder: { tests: ["sdk/test/run/leftBehind.test.ts"] }
@@ -240,14 +240,14 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "starts the sub-agents that a rule asks about",
-    file: "run/internal/judgeAgentCall.ts",
+    file: "run/calls/judgeAgentCall.ts",
     line: 'const isApproved = record?.decision?._tag === "approve" && record.decision.arguments === undefined',
     broken: "const isApproved = true",
     finder: { tests: ["sdk/test/run/agentRules.test.ts"] }
   },
   {
     name: "runs calls that need approval",
-    file: "run/internal/judgeCall.ts",
+    file: "run/calls/judgeCall.ts",
     line: 'if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })',
     broken:
       'if (verdict._tag !== "deny") return classifyTool(run, call, entry, args, { allowedBy: "policy" })',
@@ -269,21 +269,21 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "repeats a body whose grant was revoked",
-    file: "run/internal/prepareCall.ts",
+    file: "run/calls/prepareCall.ts",
     line: 'if (standing._tag === "lapsed" && mayHaveRun) return openInDoubt(run, call, standing.reason)',
     broken: 'if (standing._tag === "lapsed" && mayHaveRun) return { call, entry, value: shownOf(call) }',
     finder: { tests: ["sdk/test/run/judgedAgain.test.ts"] }
   },
   {
     name: "forgets an approver's edit at a retry",
-    file: "run/internal/prepareCall.ts",
+    file: "run/calls/prepareCall.ts",
     line: "const json = edit ?? askedFor(call)",
     broken: "const json = askedFor(call)",
     finder: { tests: ["sdk/test/run/redeployed.test.ts"] }
   },
   {
     name: "runs other arguments under the key of a call that may have run",
-    file: "run/internal/prepareCall.ts",
+    file: "run/calls/prepareCall.ts",
     line: "askAgain(judging, judging.mayHaveRun ? undefined : askedFor(judging.call), reason)",
     broken: "askAgain({ ...judging, mayHaveRun: false }, askedFor(judging.call), reason)",
     finder: { tests: ["sdk/test/run/redeployed.test.ts"] }
@@ -304,7 +304,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "runs approved arguments that the current schema refuses",
-    file: "run/internal/prepareCall.ts",
+    file: "run/calls/prepareCall.ts",
     line: "? Effect.andThen(checkShown(run, call, entry), value)",
     broken: "? value",
     finder: { tests: ["sdk/test/run/redeployed.test.ts"] }

@@ -12,7 +12,7 @@ import { decodeArguments } from "../agent/internal/decoding.ts"
 import { walk } from "../agent/internal/definitions.ts"
 import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { parse } from "./internal/recordClassification.ts"
+import { parse } from "./calls/recordClassification.ts"
 
 export type { Obstacle } from "../agent/internal/definitions.ts"
 

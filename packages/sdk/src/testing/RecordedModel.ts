@@ -18,7 +18,7 @@ import { InvalidRequest, ModelError } from "../model/ModelError.ts"
 import type { ModelPart } from "../model/ModelPart.ts"
 import { partsOf } from "../model/ModelPart.ts"
 import type { ModelRequest } from "../model/ModelRequest.ts"
-import { argumentsDigest } from "../run/internal/digest.ts"
+import { argumentsDigest } from "../run/calls/digest.ts"
 
 /** The storage of recordings: one text, such as a file. */
 export interface Recordings {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { argumentsDigest } from "../../src/run/internal/digest.ts"
+import { argumentsDigest } from "../../src/run/calls/digest.ts"
 
 /** The digest computed by Web Crypto. */
 const byWebCrypto = async (text: string) => {

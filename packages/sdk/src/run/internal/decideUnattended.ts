@@ -15,6 +15,7 @@ import { readOnce } from "../../domain/internal/untyped.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { DecisionMalformed } from "../../domain/Rejection.ts"
 import { answerable } from "../../domain/RunState.ts"
+import { calledOf } from "../calls/userCalls.ts"
 import { isStopped, isEnding, AgentRun } from "./AgentRun.ts"
 import { flush } from "./commit.ts"
 import { checkEdited, decodeDecision } from "./decisions.ts"
@@ -23,7 +24,6 @@ import type { JournalError } from "./Journal.ts"
 import { holdsWithheld, redactDecision } from "./redact.ts"
 import { stopCallback, takeDecisions, takeMail, takeMailInTask } from "./takeMail.ts"
 import { approvalCallbackTask } from "./Tasks.ts"
-import { calledOf } from "./userCalls.ts"
 
 /**
  * Decides expired requests, and starts a task that calls the approval callback with one request after the other. Returns whether the mail,

@@ -16,8 +16,8 @@ import { ArgumentsChanged, EditedArgumentsInvalid } from "../../domain/Rejection
 import type { RunState } from "../../domain/RunState.ts"
 import { findRequest, findChild, findCall } from "../../domain/RunState.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
-import { approvalDigest } from "./digest.ts"
-import { shownOf } from "./openRequest.ts"
+import { approvalDigest } from "../calls/digest.ts"
+import { shownOf } from "../calls/openRequest.ts"
 
 /** Decodes a decision and sets its time. Drops a caller's `schema`, which only {@link checkEdited} sets. */
 export const decodeDecision = (

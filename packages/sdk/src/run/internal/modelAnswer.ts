@@ -14,10 +14,10 @@ import { ModelError } from "../../model/ModelError.ts"
 import type { Ending, ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { remember } from "../../model/Tokenizer.ts"
+import { calledOf } from "../calls/userCalls.ts"
 import { type AgentRun, stateOf, nextRequestId, isStopped, timeLeftOf } from "./AgentRun.ts"
 import { now, emit } from "./Drive.ts"
 import { failRun } from "./failRun.ts"
-import { calledOf } from "./userCalls.ts"
 
 /** An answer that can be stored, or the error of one that cannot. Both have the usage. */
 type Answer = Sound | { readonly fault: ModelError; readonly usage: ModelUsage }

@@ -16,6 +16,7 @@ import { reading } from "../../model/internal/streamOfIterable.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, type ModelPart, makeCollector } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
+import { calledOf } from "../calls/userCalls.ts"
 import { type AgentRun, budgetTime, isStopped, isThere, timeLeftOf, stateOf } from "../internal/AgentRun.ts"
 import { type DriveError, emit, now } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
@@ -30,7 +31,6 @@ import {
 import { contextInput, requestOf } from "../internal/modelRequest.ts"
 import { isHalted } from "../internal/stops.ts"
 import type { Deadline } from "../internal/Supervisor.ts"
-import { calledOf } from "../internal/userCalls.ts"
 import { openLimit } from "./limits.ts"
 
 /** Calls the model for a turn unless a budget is exhausted, then emits `budget.nearing` for each budget that is nearly exhausted. */

@@ -15,6 +15,10 @@ import { text } from "../../domain/Message.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
 import type { DecodedArguments } from "../../tool/internal/decodedArguments.ts"
 import type { Question } from "../../tool/Tool.ts"
+import { judgeAgentCall } from "../calls/judgeAgentCall.ts"
+import { guarded, judgeCall, strictest } from "../calls/judgeCall.ts"
+import { classifyTool, deny, describeArguments, emitIfOpen, parse } from "../calls/recordClassification.ts"
+import { type ToolEntry } from "../calls/userCalls.ts"
 import {
   isEnding,
   isStopped,
@@ -24,10 +28,6 @@ import {
   type AgentRun
 } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
-import { judgeAgentCall } from "../internal/judgeAgentCall.ts"
-import { guarded, judgeCall, strictest } from "../internal/judgeCall.ts"
-import { classifyTool, deny, describeArguments, emitIfOpen, parse } from "../internal/recordClassification.ts"
-import { type ToolEntry } from "../internal/userCalls.ts"
 
 /** Classifies the calls in order. Stops when the run is cancelled or suspended. */
 export const classifyAll = Effect.fnUntraced(function* (run: AgentRun, callIds: ReadonlyArray<ToolCallId>) {

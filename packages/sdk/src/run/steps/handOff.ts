@@ -10,9 +10,9 @@ import { canonicalJson } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
 import { findCall, type RunState } from "../../domain/RunState.ts"
 import { type Policies, policiesFor } from "../../domain/StartOptions.ts"
+import { mayStartCall } from "../calls/judgeAgentCall.ts"
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
-import { mayStartCall } from "../internal/judgeAgentCall.ts"
 import { isPrompted } from "../internal/startOptions.ts"
 
 /** Transfers the conversation to the agent that the call names, and fails the turn's other open calls. */

@@ -18,10 +18,10 @@ import {
   isSettled,
   type RunState
 } from "../../domain/RunState.ts"
+import { mayStartCall } from "../calls/judgeAgentCall.ts"
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { stopAll } from "../internal/failRun.ts"
-import { mayStartCall } from "../internal/judgeAgentCall.ts"
 
 /** Settles a call about the sub-agents in the background. */
 export const settleAgents = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallId) {

@@ -26,6 +26,7 @@ import {
   type BackgroundRun,
   type RunState
 } from "../../domain/RunState.ts"
+import { mayStartCall } from "../calls/judgeAgentCall.ts"
 import { isEnding, awaitChange, isThere, statesOf, stateOf, AgentRun } from "../internal/AgentRun.ts"
 import { childCancellation, closedRequests } from "../internal/cancellation.ts"
 import { flush } from "../internal/commit.ts"
@@ -33,7 +34,6 @@ import { confirmLease } from "../internal/confirmLease.ts"
 import { emit, now, type Drive } from "../internal/Drive.ts"
 import { failRun, stopAll, stopUnder } from "../internal/failRun.ts"
 import type { JournalError } from "../internal/Journal.ts"
-import { mayStartCall } from "../internal/judgeAgentCall.ts"
 import { profileOptions } from "../internal/startOptions.ts"
 import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/stops.ts"
 import { takeMailInTask } from "../internal/takeMail.ts"

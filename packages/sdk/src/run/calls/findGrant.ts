@@ -5,7 +5,7 @@ import { isAgent } from "../../agent/BoundAgent.ts"
 import type { BoundAgent } from "../../agent/Entry.ts"
 import { starterOf } from "../../agent/internal/definitions.ts"
 import type { Grant } from "../../domain/Grant.ts"
-import { stateOf, type AgentRun } from "./AgentRun.ts"
+import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 
 /** Whether a grant was given in the call's own run or in a run above it. */
 type Reach = "own" | "inherited"

@@ -19,8 +19,8 @@ import { cutText, longestResult } from "../../tool/internal/cutResult.ts"
 import { shownResult } from "../../tool/internal/shownResult.ts"
 import type { AnyTool, Awaitable } from "../../tool/Tool.ts"
 import { ToolResultInvalid } from "../../tool/ToolError.ts"
-import { isStopped, judgingMs, stateOf, type AgentRun } from "./AgentRun.ts"
-import { emit, now } from "./Drive.ts"
+import { isStopped, judgingMs, stateOf, type AgentRun } from "../internal/AgentRun.ts"
+import { emit, now } from "../internal/Drive.ts"
 
 /** Describes a call of user code for logs and spans: with its run and agent, and with its tool and tool call if it has any. */
 export const calledOf = (

@@ -12,8 +12,8 @@ import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import { attachment } from "../../tool/internal/resultParts.ts"
 import { type AnyTool, content, type Content } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
-import { isThere, stateOf, type AgentRun } from "./AgentRun.ts"
-import type { Running } from "./Supervisor.ts"
+import { isThere, stateOf, type AgentRun } from "../internal/AgentRun.ts"
+import type { Running } from "../internal/Supervisor.ts"
 import { calledOf } from "./userCalls.ts"
 
 /** The key that every attempt of a call shares. */

@@ -11,9 +11,9 @@ import type { ToolCall } from "../../domain/RunState.ts"
 import type { Target } from "../../domain/ToolCall.ts"
 import type { Decoder } from "../../tool/DataSchema.ts"
 import { type DecodedArguments, describeDecoded } from "../../tool/internal/decodedArguments.ts"
-import { isCallOpen, type AgentRun } from "./AgentRun.ts"
-import { emit, now } from "./Drive.ts"
-import { redactJson, holdsWithheld } from "./redact.ts"
+import { isCallOpen, type AgentRun } from "../internal/AgentRun.ts"
+import { emit, now } from "../internal/Drive.ts"
+import { redactJson, holdsWithheld } from "../internal/redact.ts"
 import type { ToolEntry } from "./userCalls.ts"
 
 /** Parses the arguments of a call. Blank text is `{}`. Returns `undefined` for text that is not JSON or is nested too deeply. */
