@@ -89,7 +89,7 @@ const standingOf = (
 const keptBy = (decision: Decision): { readonly kept?: GrantId } =>
   decision._tag === "approve" && decision.grant !== undefined ? { kept: grantId(decision.requestId) } : {}
 
-/** Why a request of an ended run cannot be decided. The requests of a failed run are open again after it is resumed. */
+/** Why a request of an ended run cannot be decided. A failed run has to be resumed first, which opens its requests again. */
 export const endedReason = (status: RunState["status"]): string =>
   status === "error" ? "the run has failed: resume it first" : `the run is ${status}`
 

@@ -59,7 +59,7 @@ export class ContextOverflow extends TaggedError<ContextOverflow>()("ContextOver
   readonly isRetryable = false
 }
 
-/** The key is missing, wrong, or lacks the permission. */
+/** There is no usable key and nothing was sent, or the provider refuses it. */
 export class NotAuthorized extends TaggedError<NotAuthorized>()("NotAuthorized", described) {
   readonly isRetryable = false
 }
