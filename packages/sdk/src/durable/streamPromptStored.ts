@@ -5,7 +5,7 @@
  */
 import type * as Stream from "effect/Stream"
 import type { Runtime } from "../agent/Runtime.ts"
-import { type PromptUpdate, streamed } from "../run/calls/streamed.ts"
+import { type PromptUpdate, streamed } from "../run/internal/streamed.ts"
 import type { RunStore } from "../store/RunStore.ts"
 import { runPromptStored, type RunPromptStoredError } from "./runPromptStored.ts"
 import type { StoredContinueInput, StoredRunOptions, StoredStartInput } from "./storedInput.ts"

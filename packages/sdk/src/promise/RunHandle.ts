@@ -194,7 +194,7 @@ export const decisionOn = (given: DecisionOn, otherwise: string | Principal): De
 }
 
 /** What a handle needs of its Fermata. */
-export interface Owner {
+export interface FermataAccess {
   readonly run: Run
   /** The author of decisions that name none. */
   readonly by: string | Principal
@@ -202,8 +202,11 @@ export interface Owner {
 }
 
 /** Makes the Promise API's handle of a handle. */
-export const fromHandle = <Output>(handle: AgentHandle<Output, unknown>, owner: Owner): RunHandle<Output> => {
-  const { by, isClosed, run } = owner
+export const fromHandle = <Output>(
+  handle: AgentHandle<Output, unknown>,
+  access: FermataAccess
+): RunHandle<Output> => {
+  const { by, isClosed, run } = access
   const facade: RunHandle<Output> = {
     runId: handle.runId,
     sessionId: handle.sessionId,
@@ -225,7 +228,7 @@ export const fromHandle = <Output>(handle: AgentHandle<Output, unknown>, owner: 
     send: async (prompt, options) => {
       requireKnown("send", options, sendShape)
       const read = await run(handle.send(prompt, { by, ...options }))
-      return read === handle ? facade : fromHandle(read, owner)
+      return read === handle ? facade : fromHandle(read, access)
     },
     explain: () => run(handle.explain)
   }
@@ -252,14 +255,14 @@ const whileOpen = (
 export const fromConductor = (options: {
   readonly conductor: Conductor_.Conductor
   readonly dispatch: RunConductor["dispatch"]
-  readonly owner: Owner
+  readonly access: FermataAccess
   readonly close: () => Promise<void>
 }): RunConductor => {
-  const { close, conductor, dispatch, owner } = options
-  const { by, run } = owner
+  const { close, conductor, dispatch, access } = options
+  const { by, run } = access
   return {
     dispatch,
-    handles: () => conductor.handles().map((handle) => fromHandle(handle, owner)),
+    handles: () => conductor.handles().map((handle) => fromHandle(handle, access)),
     events: (given) => iterable(conductor.events, { ahead: true, ...reading("events", given) }),
     inbox: conductor.inbox.current,
     inboxes: (given) => iterable(conductor.inbox.changes, reading("inboxes", given)),
@@ -281,7 +284,7 @@ export const fromConductor = (options: {
   }
 }
 
-/** Runs an effect that has to run while the Fermata is being closed, when `Owner.run` already refuses effects. */
+/** Runs an effect that has to run while the Fermata is being closed, when `FermataAccess.run` already refuses effects. */
 export const runWhileClosing: Run = async (effect) => {
   const exit = await Effect.runPromiseExit(effect)
   if (Exit.isSuccess(exit)) return exit.value

@@ -7,11 +7,11 @@
  */
 import type * as Stream from "effect/Stream"
 import type { Runtime } from "../agent/Runtime.ts"
-import { type PromptUpdate, streamed } from "./calls/streamed.ts"
+import { type PromptUpdate, streamed } from "./internal/streamed.ts"
 import type { ContinueInput, RunOptions, StartInput } from "./runInput.ts"
 import { runPrompt, type RunPromptError } from "./runPrompt.ts"
 
-export type { PromptUpdate } from "./calls/streamed.ts"
+export type { PromptUpdate } from "./internal/streamed.ts"
 
 /**
  * Runs a prompt, or continues a run from its state, and emits its updates as they are published, then its result.

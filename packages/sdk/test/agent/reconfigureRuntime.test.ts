@@ -235,8 +235,8 @@ describe("reconfigureRuntime", () => {
       const typo = yield* refused({ profil: "plan" })
       assert.strictEqual(typo._tag, "RuntimeOptionsInvalid")
       assert.include(typo.message, 'there is no option "profil" (did you mean "profile"?)')
-      const unlike = yield* refused({ colour: "red" })
-      assert.include(unlike.message, 'there is no option "colour" (there are profile, tools, model, mode)')
+      const unlike = yield* refused({ color: "red" })
+      assert.include(unlike.message, 'there is no option "color" (there are profile, tools, model, mode)')
       for (const change of [{ mode: "" }, { profile: 1 }, { tools: {} }, { model: 7 }, { model: {} }]) {
         assert.include((yield* refused(change)).message, `"${Object.keys(change)[0]}" takes`)
       }

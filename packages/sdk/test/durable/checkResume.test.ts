@@ -40,6 +40,23 @@ const held = (options: Partial<Parameters<typeof Agent.make>[1] & object> = {}) 
     return { write, model, runtime, result, state: throughJson(result.state) }
   })
 
+/** A run whose call of `write` was approved with edited arguments, and which another request still holds. */
+const edited = () =>
+  Effect.gen(function* () {
+    const first = probe("first")
+    const write = probe("write")
+    const { runtime, model } = yield* bind(Agent.make("keeper", { tools: [first.tool, write.tool] }), [
+      { calls: [call("first", "0"), call("write", "1")] },
+      "done"
+    ])
+    const held = yield* runPrompt(runtime, { prompt: "go" })
+    const result = yield* runPrompt(runtime, {
+      state: held.state,
+      decisions: [approve(approvalOf(held, "1"), { arguments: { id: "2" } })]
+    })
+    return { first, write, model, result }
+  })
+
 describe("checkResume", () => {
   it.effect("reports nothing for an unchanged program", () =>
     Effect.gen(function* () {
@@ -216,17 +233,7 @@ describe("a run of a changed program", () => {
     "opens its request again when edited arguments no longer match; an approval runs the original arguments",
     () =>
       Effect.gen(function* () {
-        const first = probe("first")
-        const write = probe("write")
-        const { runtime, model } = yield* bind(Agent.make("keeper", { tools: [first.tool, write.tool] }), [
-          { calls: [call("first", "0"), call("write", "1")] },
-          "done"
-        ])
-        const held = yield* runPrompt(runtime, { prompt: "go" })
-        const edited = yield* runPrompt(runtime, {
-          state: held.state,
-          decisions: [approve(approvalOf(held, "1"), { arguments: { id: "2" } })]
-        })
+        const { first, write, model, result } = yield* edited()
         const ran: Array<unknown> = []
         const strict = Tool.make("write", {
           parameters: Schema.Struct({ id: Schema.Literal("1") }) as unknown as DataSchema<{
@@ -242,8 +249,8 @@ describe("a run of a changed program", () => {
           model
         )
         const again = yield* runPrompt(changed, {
-          state: throughJson(edited.state),
-          decisions: [approve(approvalOf(edited, "0"))]
+          state: throughJson(result.state),
+          decisions: [approve(approvalOf(result, "0"))]
         })
         const request = only(again, "approval")
         assert.include(request.reason, "The edited arguments do not fit")
@@ -259,17 +266,7 @@ describe("a run of a changed program", () => {
     "asks until an edit fits when neither the edited nor the proposed arguments match any longer",
     () =>
       Effect.gen(function* () {
-        const first = probe("first")
-        const write = probe("write")
-        const { runtime, model } = yield* bind(Agent.make("keeper", { tools: [first.tool, write.tool] }), [
-          { calls: [call("first", "0"), call("write", "1")] },
-          "done"
-        ])
-        const held = yield* runPrompt(runtime, { prompt: "go" })
-        const edited = yield* runPrompt(runtime, {
-          state: held.state,
-          decisions: [approve(approvalOf(held, "1"), { arguments: { id: "2" } })]
-        })
+        const { first, model, result } = yield* edited()
         const received: Array<unknown> = []
         const receives = ({ id }: { readonly id: string }) => {
           received.push(id)
@@ -288,8 +285,8 @@ describe("a run of a changed program", () => {
           model
         )
         const again = yield* runPrompt(changed, {
-          state: throughJson(edited.state),
-          decisions: [approve(approvalOf(edited, "0"))]
+          state: throughJson(result.state),
+          decisions: [approve(approvalOf(result, "0"))]
         })
         const request = only(again, "approval")
         assert.deepStrictEqual(request.arguments, { id: "1" })

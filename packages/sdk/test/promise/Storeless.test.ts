@@ -11,6 +11,7 @@ import * as Storeless from "../../src/promise/Storeless.ts"
 import type { RunResult } from "../../src/run/RunResult.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { rejection } from "../helpers/rejection.ts"
 
 const profiles = [{ name: "plan", mode: "planning", tools: { safety: ["readOnly"] } }] as const
 
@@ -30,12 +31,6 @@ const open = async (options: Partial<Storeless.StorelessOptions> = {}) => {
 
 const requestOf = (run: RunResult) =>
   run.status === "interrupted" ? run.interruptions[0]! : assert.fail(run.status)
-
-const rejection = (promise: Promise<unknown>): Promise<any> =>
-  promise.then(
-    () => assert.fail("It was not refused."),
-    (error: unknown) => error
-  )
 
 describe("a Fermata without a store", () => {
   it("holds a run, and continues it from its state with a decision", async () => {

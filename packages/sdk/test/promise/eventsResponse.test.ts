@@ -9,6 +9,7 @@ import * as Fermata from "../../src/promise/Fermata.ts"
 import { isOptionsInvalid, isRunNotFound } from "../../src/promise/guards.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { rejection } from "../helpers/rejection.ts"
 
 const pay = tool("pay", { handler: () => "paid" })
 
@@ -19,12 +20,6 @@ const open = (script: Parameters<typeof ScriptedModel.make>[0]) =>
     store: layerMemory,
     drainTimeout: 20
   })
-
-const rejected = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => assert.fail("it did not reject"),
-    (error: unknown) => error
-  )
 
 interface Message {
   readonly id?: string
@@ -184,10 +179,10 @@ describe("the events of a run as a response", () => {
     }
     assert.deepStrictEqual(messages.at(-1)?.data, { status: "removed" })
     for (const id of [runId, "run.t1.1", undefined]) {
-      assert.isTrue(isRunNotFound(await rejected(fermata.eventsResponse(id as string))))
+      assert.isTrue(isRunNotFound(await rejection(fermata.eventsResponse(id as string))))
     }
     for (const wrong of [{ form: 1 }, { from: -1 }, { heartbeat: "soon" }, { until: "held" }]) {
-      assert.isTrue(isOptionsInvalid(await rejected(fermata.eventsResponse(runId, wrong as never))))
+      assert.isTrue(isOptionsInvalid(await rejection(fermata.eventsResponse(runId, wrong as never))))
     }
   })
 

@@ -8,6 +8,7 @@ import * as Fermata from "../../src/promise/Fermata.ts"
 import { isAgentNotFound, isPolicyFixed } from "../../src/promise/guards.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { rejection } from "../helpers/rejection.ts"
 
 const refund = tool("refund", { handler: () => "refunded" })
 const desk: Agent = agent("desk", { handoffs: () => [billing] })
@@ -41,13 +42,22 @@ const programs = async (
   return who()
 }
 
-const rejected = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => assert.fail("it did not reject"),
-    (error: unknown) => error
-  )
-
 const sessionId = "s"
+
+describe("an agent whose handoffs cannot be read", () => {
+  it("is refused with a sentence when its Fermata is created", async () => {
+    const lost = agent("lost", {
+      handoffs: () => {
+        throw new Error("not yet")
+      }
+    })
+    const error = await rejection(
+      Fermata.make({ agents: [lost], model: ScriptedModel.make([]).client, store: layerMemory })
+    )
+    assert.strictEqual(error._tag, "AgentDefinitionError")
+    assert.include(error.message, 'its "handoffs" failed: not yet')
+  })
+})
 
 describe("a session of a Fermata after a handoff", () => {
   it("is continued by the agent that took over when the prompt names the first agent", async () => {
@@ -92,12 +102,12 @@ describe("a session of a Fermata after a handoff", () => {
     await programs(async (open) => {
       await (await open(desk)).runPrompt("desk", "hello", { sessionId })
       const alone = await open(agent("desk"))
-      const error = await rejected(alone.runPrompt("desk", "refund me", { sessionId }))
+      const error = await rejection(alone.runPrompt("desk", "refund me", { sessionId }))
       assert.isTrue(isAgentNotFound(error))
       assert.include(String(error), "answeredBy")
       assert.strictEqual((await alone.runs()).length, 1)
       const [last] = await alone.runs()
-      assert.isTrue(isAgentNotFound(await rejected(alone.resume(last!.runId, { prompt: "refund me" }))))
+      assert.isTrue(isAgentNotFound(await rejection(alone.resume(last!.runId, { prompt: "refund me" }))))
       const asked = await alone.resume(last!.runId, { prompt: "refund me", answeredBy: "desk" })
       assert.strictEqual(asked.status, "completed")
       const done = await alone.runPrompt("desk", "thanks", { sessionId })
@@ -117,7 +127,7 @@ describe("a session of a Fermata after a handoff", () => {
         ["AgentNotFound"]
       )
       assert.include(blocking[0]?.message, '"billing"')
-      assert.isTrue(isAgentNotFound(await rejected(alone.resume(held.runId, { prompt: "now?" }))))
+      assert.isTrue(isAgentNotFound(await rejection(alone.resume(held.runId, { prompt: "now?" }))))
       assert.strictEqual((await first.resume(held.runId)).status, "interrupted")
       assert.strictEqual((await (await open(agent("other"))).checkResume(held.runId)).blocking.length, 1)
     })
@@ -146,7 +156,7 @@ describe("the caller's policy of a Fermata's run", () => {
   it("applies to a continuing run unless another one is given", () =>
     opened(async (fermata) => {
       const held = await fermata.runPrompt("ops", "go", { policy: ask, limits })
-      assert.isTrue(isPolicyFixed(await rejected(fermata.resume(held.runId, { policy: { mode: "all" } }))))
+      assert.isTrue(isPolicyFixed(await rejection(fermata.resume(held.runId, { policy: { mode: "all" } }))))
       await fermata.cancel(held.runId)
       const next = await fermata.resume(held.runId, { prompt: "again" })
       assert.strictEqual(next.status, "interrupted")

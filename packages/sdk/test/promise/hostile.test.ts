@@ -6,6 +6,7 @@ import { isAgentDefinitionError, isDecisionMalformed, isLimitsInvalid } from "..
 import * as RunStore from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
+import { rejection } from "../helpers/rejection.ts"
 
 const open = (
   options: Partial<Tool.ToolOptions<unknown, unknown>> = {},
@@ -22,18 +23,12 @@ const open = (
   })
 }
 
-const rejected = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => assert.fail("It was not refused."),
-    (error: unknown) => error
-  )
-
 describe("a held run", () => {
   it("rejects invalid limits, and can be resumed", async () => {
     await using fermata = await open()
     const run = await fermata.runPrompt("ops", "go")
     if (run.status !== "interrupted") return assert.fail(run.status)
-    const error = await rejected(fermata.resume(run.runId, { limits: { maxTurns: Number.NaN } }))
+    const error = await rejection(fermata.resume(run.runId, { limits: { maxTurns: Number.NaN } }))
     assert.isTrue(isLimitsInvalid(error), String(error))
     await fermata.decide(run.interruptions[0]!, approve())
     assert.strictEqual((await fermata.resume(run.runId)).status, "completed")
@@ -43,7 +38,7 @@ describe("a held run", () => {
     await using fermata = await open()
     const run = await fermata.runPrompt("ops", "go")
     for (const none of [undefined, null, {}]) {
-      const error = await rejected(fermata.decide(none as never, approve()))
+      const error = await rejection(fermata.decide(none as never, approve()))
       assert.isTrue(isDecisionMalformed(error), String(error))
     }
     assert.strictEqual(run.status, "interrupted")
@@ -60,7 +55,7 @@ describe("a held run", () => {
       () => fermata.decide(run.interruptions[0]!, decision),
       async () => supply(decision.result)
     ]) {
-      const error = await rejected(decide())
+      const error = await rejection(decide())
       assert.isTrue(isDecisionMalformed(error), String(error))
     }
     assert.strictEqual((await fermata.pending()).length, 1)
@@ -102,7 +97,7 @@ describe("Fermata.make", () => {
       model: ScriptedModel.make([]).client,
       store: RunStore.layerMemory
     })
-    assert.isTrue(isAgentDefinitionError(await rejected(twice)))
+    assert.isTrue(isAgentDefinitionError(await rejection(twice)))
   })
 })
 

@@ -10,6 +10,7 @@ import * as Fermata from "../../src/promise/Fermata.ts"
 import { isAgentNotFound, isModelFailed, isOptionsInvalid, isRunNotFound } from "../../src/promise/guards.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { rejection } from "../helpers/rejection.ts"
 
 /** A store that several Fermatas share, like processes that share a file. */
 const shared = () => Layer.succeed(RunStore, Effect.runSync(Effect.provide(RunStore, layerMemory)))
@@ -32,12 +33,6 @@ const open = (
   return { model, made }
 }
 
-const rejected = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => assert.fail("it did not reject"),
-    (error: unknown) => error
-  )
-
 describe("the result of a stored run", () => {
   it("is what running the prompt returned, with the decoded output", async () => {
     const Poem = Schema.Struct({ line: Schema.String, feet: Schema.NumberFromString })
@@ -56,7 +51,7 @@ describe("the result of a stored run", () => {
     if (stored.status !== "completed") assert.fail(stored.status)
     // A program without the agent reads the stored JSON value.
     assert.deepStrictEqual(stored.output, { line: "Snow", feet: "5" })
-    assert.isTrue(isAgentNotFound(await rejected(other.result(run.runId, { agent: poet }))))
+    assert.isTrue(isAgentNotFound(await rejection(other.result(run.runId, { agent: poet }))))
   })
 
   it("never drives the run: a held run lists its requests, and a decided one is running until a process resumes it", async () => {
@@ -217,17 +212,17 @@ describe("the result of a stored run", () => {
     const cancelled = await fermata.result("run.t1.2")
     assert.strictEqual(cancelled.status === "cancelled" ? cancelled.reason : cancelled.status, "not needed")
 
-    assert.isTrue(isRunNotFound(await rejected(fermata.result("run.t1.9"))))
-    const wrong = await rejected(fermata.result("run.t1.1", { agent: lead }))
+    assert.isTrue(isRunNotFound(await rejection(fermata.result("run.t1.9"))))
+    const wrong = await rejection(fermata.result("run.t1.1", { agent: lead }))
     assert.isTrue(isAgentNotFound(wrong) && wrong.agent === "scout")
   })
 
   it("is refused for an unknown id, for what is no id, and with an unknown option", async () => {
     await using fermata = await open(["clerk"], []).made
     for (const id of ["nothing", "", undefined, null, 7, {}]) {
-      assert.isTrue(isRunNotFound(await rejected(fermata.result(id as string))), String(id))
+      assert.isTrue(isRunNotFound(await rejection(fermata.result(id as string))), String(id))
     }
-    const error = await rejected(fermata.result("run", { agnet: "clerk" } as never))
+    const error = await rejection(fermata.result("run", { agnet: "clerk" } as never))
     assert.isTrue(isOptionsInvalid(error) && error.message.includes("agent"))
   })
 })
@@ -240,7 +235,7 @@ describe("the agent of a stored run", () => {
     const { runId } = await fermata.runPrompt(clerk, "go")
     for (const wrong of [guide, "guide", "lotse", "nobody", null] as ReadonlyArray<typeof guide>) {
       for (const name of ["resume", "attach", "result"] as const) {
-        const error = await rejected(fermata[name](runId, { agent: wrong }))
+        const error = await rejection(fermata[name](runId, { agent: wrong }))
         assert.isTrue(isAgentNotFound(error), name)
       }
     }

@@ -6,6 +6,7 @@ import * as Fermata from "../../src/promise/Fermata.ts"
 import { isOptionsInvalid, isRunStoreError } from "../../src/promise/guards.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { rejection } from "../helpers/rejection.ts"
 
 const open = (script: Parameters<typeof ScriptedModel.make>[0]) => {
   const look = tool("look", { safety: "readOnly", handler: () => "seen" })
@@ -16,12 +17,6 @@ const open = (script: Parameters<typeof ScriptedModel.make>[0]) => {
     store: layerMemory
   })
 }
-
-const rejected = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => assert.fail("it did not reject"),
-    (error: unknown) => error
-  )
 
 const lines = (messages: Awaited<ReturnType<Fermata.Fermata["messages"]>>) =>
   messages.map(({ content, role, sequence }) => `${sequence} ${role}: ${textOf(content)}`)
@@ -81,9 +76,9 @@ describe("the messages of a session", () => {
   it("are none for a session without runs, and refused for what is no id and no page", async () => {
     await using fermata = await open([])
     assert.deepStrictEqual(await fermata.messages("nothing"), [])
-    assert.isTrue(isRunStoreError(await rejected(fermata.messages(7 as never))))
+    assert.isTrue(isRunStoreError(await rejection(fermata.messages(7 as never))))
     for (const page of [{ befor: 1 }, { before: -1 }, { limit: "3" }, null]) {
-      assert.isTrue(isOptionsInvalid(await rejected(fermata.messages("nothing", page as never))))
+      assert.isTrue(isOptionsInvalid(await rejection(fermata.messages("nothing", page as never))))
     }
   })
 })
@@ -107,7 +102,7 @@ describe("the sessions of a Fermata", () => {
     assert.strictEqual(others.length, 0)
     const [head] = await fermata.runs({ status: "held" })
     assert.deepStrictEqual([session?.last, session?.last.runId], [head, held.runId])
-    const error = await rejected(fermata.sessions({ sttus: "held" } as never))
+    const error = await rejection(fermata.sessions({ sttus: "held" } as never))
     assert.isTrue(isRunStoreError(error) && error.message.includes("status"))
   })
 })

@@ -8,6 +8,7 @@ import * as Fermata from "../../src/promise/Fermata.ts"
 import * as Storeless from "../../src/promise/Storeless.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { rejection } from "../helpers/rejection.ts"
 
 const look = tool("look", { safety: "readOnly", handler: () => "three files" })
 const edit = tool("edit", { handler: () => "edited" })
@@ -28,12 +29,6 @@ const open = (
   })
   return { made, requests: model.requests }
 }
-
-const rejection = (promise: Promise<unknown>): Promise<any> =>
-  promise.then(
-    () => assert.fail("It was not refused."),
-    (error: unknown) => error
-  )
 
 const toolNames = ({ tools }: { readonly tools: ReadonlyArray<{ readonly name: string }> }) =>
   tools.map(({ name }) => name)

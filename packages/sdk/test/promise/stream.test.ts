@@ -7,6 +7,7 @@ import { isAgentNotFound, isModelFailed, isOptionsInvalid } from "../../src/prom
 import * as Storeless from "../../src/promise/Storeless.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { rejection } from "../helpers/rejection.ts"
 
 const look = tool("look", { safety: "readOnly", handler: () => "seen" })
 const pay = tool("pay", { handler: () => "paid" })
@@ -29,12 +30,6 @@ const read = async (stream: AsyncIterable<string>) => {
     return { pieces, text: pieces.join(""), error: error as unknown }
   }
 }
-
-const rejected = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => assert.fail("it did not reject"),
-    (error: unknown) => error
-  )
 
 describe("a stream of a run's text", () => {
   it("yields the text of every turn as it is written, and has the result at its end", async () => {
@@ -147,7 +142,7 @@ describe("a stream of a run's text", () => {
     process.on("unhandledRejection", listen)
     const wrong = fermata.stream("nobody", "go")
     assert.isTrue(isAgentNotFound((await read(wrong)).error))
-    assert.isTrue(isAgentNotFound(await rejected(wrong.result)))
+    assert.isTrue(isAgentNotFound(await rejection(wrong.result)))
     const misspelt = fermata.stream("clerk", "go", { sesionId: "s" } as never)
     const { error } = await read(misspelt)
     assert.isTrue(isOptionsInvalid(error) && error.message.includes("sessionId"))

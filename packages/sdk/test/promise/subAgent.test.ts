@@ -5,6 +5,7 @@ import * as Fermata from "../../src/promise/Fermata.ts"
 import { isRunNotFound } from "../../src/promise/guards.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { rejection } from "../helpers/rejection.ts"
 
 const delegate = (to: string) => ({
   tool: "delegate",
@@ -24,12 +25,6 @@ const open = () => {
   })
   return Fermata.make({ agents: [lead], model: model.client, store: layerMemory, drainTimeout: 20 })
 }
-
-const rejected = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => assert.fail("it did not reject"),
-    (error: unknown) => error
-  )
 
 describe("a sub-agent of a Fermata", () => {
   it("receives messages, decisions, cancellations and explanations by its own run id", async () => {
@@ -116,7 +111,7 @@ describe("a sub-agent of a Fermata", () => {
     await using fermata = await open()
     await fermata.runPrompt("lead", "go", { runId: "run" })
     for (const id of ["run.t1.9", "run.t7.1", "other.t1.1"]) {
-      const error = await rejected(fermata.events(id)[Symbol.asyncIterator]().next())
+      const error = await rejection(fermata.events(id)[Symbol.asyncIterator]().next())
       assert.isTrue(isRunNotFound(error), id)
     }
   })
@@ -133,7 +128,7 @@ describe("a sub-agent of a Fermata", () => {
       () => fermata.checkResume("run.t1.1")
     ]
     for (const call of calls) {
-      const error = await rejected(call())
+      const error = await rejection(call())
       assert.isTrue(isRunNotFound(error))
       assert.include(String(error), "Pass the id of run")
     }

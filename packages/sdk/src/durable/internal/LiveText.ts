@@ -32,8 +32,8 @@ const mostCharacters = 64 * 1024
 /** The most characters of one update, so that it fits into a text in any encoding. */
 const mostOfUpdate = 1000
 
-/** The end of a text that may be the beginning of a secret. */
-const unfinished = /[!-~]{1,512}$/
+/** The end of a text that may be the beginning of a secret, of at most 512 characters. */
+const unfinishedOf = (text: string): string => /[!-~]+$/.exec(text.slice(-512))?.[0] ?? ""
 
 /** Makes an `onUpdate` that also sends the run's live text to the processes that watch it. */
 export const broadcasting = (
@@ -137,7 +137,7 @@ class LiveText {
     if (!publisher.isWatched()) return this.clear()
     const pieces: Array<Live> = []
     for (const [key, { text, update }] of Array.from(this.growing)) {
-      const kept = isWhole || update._tag !== "delta" ? "" : (unfinished.exec(text)?.[0] ?? "")
+      const kept = isWhole || update._tag !== "delta" ? "" : unfinishedOf(text)
       const sent = redact(text.slice(0, text.length - kept.length))
       this.size -= text.length - kept.length
       if (kept === "") this.growing.delete(key)

@@ -22,7 +22,7 @@ import type { RunStore } from "../../store/RunStore.ts"
 import {
   fromConductor,
   fromHandle,
-  type Owner,
+  type FermataAccess,
   runWhileClosing,
   type RunConductor,
   type RunHandle
@@ -33,7 +33,7 @@ import type { AttachOptions, BackgroundOptions, PromptOptions } from "./options.
 import { attachShape, conductedShape, requireKnown } from "./shapes.ts"
 
 /** The parts of a Fermata that background runs need. */
-interface Owned extends Owner {
+interface BackgroundAccess extends FermataAccess {
   readonly run: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Promise<A>
   readonly drainTimeout: Duration.Input
   /** Whether the runs are stored. */
@@ -44,8 +44,8 @@ interface Owned extends Owner {
 }
 
 /** Makes the methods for background runs, and the function that suspends these. */
-export const makeBackground = (owner: Owned) => {
-  const { agents, drainTimeout, isStored, publishing, run, runOptions } = owner
+export const makeBackground = (access: BackgroundAccess) => {
+  const { agents, drainTimeout, isStored, publishing, run, runOptions } = access
   const scope = Scope.makeUnsafe()
   const inScope = <A, E, R>(effect: Effect.Effect<A, E, R | Scope.Scope>, of: Scope.Scope = scope) =>
     Effect.provideService(Effect.provideService(effect, Scope.Scope, of), DrainTimeout, drainTimeout)
@@ -67,7 +67,7 @@ export const makeBackground = (owner: Owned) => {
     const dispatching: Effect.Effect<AgentHandle<Output, unknown>, unknown, RunStore | Scope.Scope> = isStored
       ? dispatchPromptStored(runtime, input, { ...options, ...withoutUndefined({ onClose: given.onClose }) })
       : dispatchPrompt(runtime, input, options)
-    return fromHandle(await run(inScope(dispatching)), owner)
+    return fromHandle(await run(inScope(dispatching)), access)
   }
 
   const conductor = async (given?: Conductor.ConductorOptions): Promise<RunConductor> => {
@@ -83,10 +83,10 @@ export const makeBackground = (owner: Owned) => {
       const start = isStored ? made.dispatchStored : made.dispatch
       const watch = { onUpdate: publishing(), ...named(name) }
       const handle = await run(start(agents.of(agent), startOf(prompt, given), watch))
-      return fromHandle(handle, owner)
+      return fromHandle(handle, access)
     }
     const close = () => runWhileClosing(Scope.close(own, Exit.void))
-    return fromConductor({ conductor: made, owner, dispatch: start, close })
+    return fromConductor({ conductor: made, access, dispatch: start, close })
   }
 
   return {
@@ -99,7 +99,7 @@ export const makeBackground = (owner: Owned) => {
         ...withoutUndefined({ onClose, restart }),
         onUpdate: publishing()
       }
-      return fromHandle(await run(inScope(attach(agents.all, runId as RunId, options))), owner)
+      return fromHandle(await run(inScope(attach(agents.all, runId as RunId, options))), access)
     },
     conductor,
     close: () => runWhileClosing(Scope.close(scope, Exit.void))

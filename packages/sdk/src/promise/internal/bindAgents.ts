@@ -10,8 +10,8 @@ import type * as Runtime from "../../agent/Runtime.ts"
 import { kindOf } from "../../domain/internal/untyped.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import { AgentDefinitionError } from "../../tool/ToolError.ts"
-import { holdTools, toolsIn } from "./holding.ts"
 import type { FermataOptions, OfAgent } from "./options.ts"
+import { holdTools, toolsIn } from "./toolResources.ts"
 
 /** Throws `AgentDefinitionError` if two agents have the same name or alias. */
 export const requireDistinct = (agents: FermataOptions["agents"]): void => {

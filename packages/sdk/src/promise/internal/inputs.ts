@@ -29,8 +29,7 @@ export const continueOf = (
   withoutUndefined({
     runId,
     message: options.prompt,
-    ...Struct.pick(options, given),
-    decisions: decisionsOf(options.decisions, by)
+    ...continuing(options, by)
   }) as StoredContinueInput
 
 /** The input that continues a run from its state. */
@@ -39,12 +38,13 @@ export const continueStateOf = (
   options: ResumeOptions,
   by: string | Principal
 ): ContinueInput =>
-  withoutUndefined({
-    state,
-    prompt: options.prompt,
-    ...Struct.pick(options, given),
-    decisions: decisionsOf(options.decisions, by)
-  }) as ContinueInput
+  withoutUndefined({ state, prompt: options.prompt, ...continuing(options, by) }) as ContinueInput
+
+/** What both kinds of continued runs take. */
+const continuing = (options: ResumeOptions, by: string | Principal) => ({
+  ...Struct.pick(options, given),
+  decisions: decisionsOf(options.decisions, by)
+})
 
 /** Decisions may be given as `decideAll` takes them. A value that is no list is refused later. */
 const decisionsOf = (

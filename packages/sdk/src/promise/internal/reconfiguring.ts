@@ -14,9 +14,9 @@ import { withoutUndefined } from "../../domain/internal/untyped.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import { ModelClient } from "../../model/ModelClient.ts"
 import { type Agents, createRuntimes, requireDistinct, type SharedOptions } from "./bindAgents.ts"
-import { holdTools } from "./holding.ts"
 import type { FermataChange } from "./options.ts"
 import { reconfigureShape, requireKnown } from "./shapes.ts"
+import { holdTools } from "./toolResources.ts"
 
 /** The parts of a Fermata that `reconfigure` needs. */
 interface Reconfigured {

@@ -69,15 +69,14 @@ export function* mayStartCall(run: AgentRun, callId: ToolCall["id"]): Effect.fn.
     return false
   }
   const { name } = entry
-  if (isSame) {
-    const reason = sentence`${name} was let through without approval, and needs one now.`
-    yield* requestApproval(run, call, entry.definition, shownOf(call), { reason })
-    return false
-  }
   const shown = shownOf(call)
-  const args = { arguments: call.arguments ?? shown, shown, rendering: undefined }
-  classifyAgentTool(run, call, entry, call.target, args, {})
-  const reason = sentence`The definition of ${name} has changed since.`
+  if (!isSame) {
+    const args = { arguments: call.arguments ?? shown, shown, rendering: undefined }
+    classifyAgentTool(run, call, entry, call.target, args, {})
+  }
+  const reason = isSame
+    ? sentence`${name} was let through without approval, and needs one now.`
+    : sentence`The definition of ${name} has changed since.`
   yield* requestApproval(run, call, entry.definition, shown, { reason })
   return false
 }

@@ -14,7 +14,7 @@ export const resultParts = (value: unknown): Result.Result<ReadonlyArray<UserPar
   if (typeof value === "bigint" || typeof value === "number") return Result.succeed([text(String(value))])
   if (typeof value === "function") return Result.fail("it is a function")
   try {
-    if (value instanceof Error) return Result.succeed([text(sayable(value) as string)])
+    if (value instanceof Error) return Result.succeed([text(jsonable(value) as string)])
     const bytes = bytesOf(value)
     if (bytes !== undefined) return Result.succeed([attachment(bytes)])
     return isBare(value) ? Result.fail(`it is ${nameOf(value)}, which has no fields`) : ofJson(value)
@@ -28,7 +28,7 @@ const ofJson = (value: unknown): Result.Result<ReadonlyArray<UserPart>, string> 
   const json = JSON.stringify(value, function (this: Readonly<Record<string, unknown>>, key, item: unknown) {
     const given = isBufferJson(item) ? this[key] : item
     const bytes = bytesOf(given)
-    if (bytes === undefined) return sayable(given)
+    if (bytes === undefined) return jsonable(given)
     const file = attachment(bytes)
     files.push(file)
     return `[attachment ${files.length}: ${file.mediaType}, ${bytes.length} bytes]`
@@ -41,7 +41,7 @@ const isBufferJson = (item: unknown): boolean =>
   typeof item === "object" && item !== null && "type" in item && item.type === "Buffer" && "data" in item
 
 /** A value that JSON cannot hold, or would show as an empty object or `null`, in a form that it can hold. */
-const sayable = (item: unknown): unknown => {
+const jsonable = (item: unknown): unknown => {
   switch (typeof item) {
     case "bigint":
       return item.toString()
@@ -92,7 +92,7 @@ const bytesOf = (value: unknown): Uint8Array | undefined => {
   return undefined
 }
 
-/** Bytes as a file part. Its media type is recognised from the bytes unless one is given. */
+/** Bytes as a file part. Its media type is recognized from the bytes unless one is given. */
 export const attachment = (bytes: Uint8Array, mediaType = "", name = ""): FilePart => ({
   _tag: "file",
   mediaType: mediaType === "" ? mediaTypeOf(bytes) : mediaType,

@@ -2,7 +2,9 @@
  * Uses the resources of an agent's tools for as long as a scope is open.
  */
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import type { Any } from "../../agent/AgentDefinition.ts"
+import { handoffsOf } from "../../agent/internal/definitionOptions.ts"
 import { sentence } from "../../domain/Display.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { AgentDefinitionError } from "../../tool/ToolError.ts"
@@ -33,7 +35,8 @@ export const holdTools = Effect.fnUntraced(function* (agent: string, tools: Iter
 export const toolsIn = (agent: Any, seen = new Set<Any>()): ReadonlyArray<AnyTool> => {
   if (seen.has(agent)) return []
   seen.add(agent)
-  const { handoffs = [], subAgents = [], tools = [] } = agent.options
-  const others = [...subAgents, ...(typeof handoffs === "function" ? handoffs() : handoffs)]
+  const { subAgents = [], tools = [] } = agent.options
+  // Handoffs that cannot be read are refused where the agent is bound.
+  const others = [...subAgents, ...Result.getOrElse(handoffsOf(agent), () => [])]
   return [...tools, ...others.flatMap((other) => toolsIn(other, seen))]
 }
