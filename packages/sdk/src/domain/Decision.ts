@@ -41,7 +41,7 @@ const superseding = {
 export const Approve = Schema.TaggedStruct("approve", {
   ...fields,
   arguments: Schema.optionalKey(Schema.Json),
-  /** Fingerprint of the schema that accepted the edited `arguments`. Set by the runtime; a caller's value is dropped. */
+  /** Fingerprint of the schema that accepted the edited `arguments`. Set by the runtime; a caller's value is refused. */
   schema: Schema.optionalKey(Schema.String),
   grant: Schema.optionalKey(GrantRequest)
 })
@@ -95,14 +95,13 @@ export type Decision = typeof Decision.Type
 
 type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
 
-/**
- * A decision as a caller writes it; `by` may be a whole principal. `at` is the current time: only `RunStore.decide` and `decideAll` keep a
- * caller's value.
- */
+/** A decision as a caller writes it; `by` may be a whole principal. Its time is added when it is recorded. */
 export type DecisionInput = Without<Decision, "at" | "by" | "schema"> & {
   readonly by: string | Principal
-  readonly at?: Timestamp
 }
+
+/** A decision as `RunStore.decide` and `decideAll` take it. `at` defaults to the current time. */
+export type DecisionToRecord = DecisionInput & { readonly at?: Timestamp }
 
 /** A decision without its request, digest, author, time and note, as `approve()` and the other helpers return it. */
 export type DecisionBody = Without<Decision, "requestId" | "by" | "at" | "digest" | "note">

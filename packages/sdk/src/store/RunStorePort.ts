@@ -7,7 +7,7 @@ import type * as Arr from "effect/Array"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
-import type { Decision, DecisionInput } from "../domain/Decision.ts"
+import type { Decision, DecisionToRecord } from "../domain/Decision.ts"
 import type { GrantNotFound, Revocation, Revoked } from "../domain/Grant.ts"
 import type { GrantId, RequestId, Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
@@ -426,7 +426,7 @@ export interface RunStorePort {
    *   `DecisionNotApplicable`, `GrantRefused`, `DecisionMalformed`.
    */
   readonly decide: (
-    decision: DecisionInput
+    decision: DecisionToRecord
   ) => Effect.Effect<{ readonly runId: RunId; readonly decision: Decision }, Rejection | RunStoreError>
 
   /**
@@ -443,7 +443,7 @@ export interface RunStorePort {
    * - Those of `decide`; the error names the request.
    */
   readonly decideAll: (
-    decisions: ReadonlyArray<DecisionInput>
+    decisions: ReadonlyArray<DecisionToRecord>
   ) => Effect.Effect<
     ReadonlyArray<{ readonly runId: RunId; readonly decision: Decision }>,
     Rejection | RunStoreError

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
-import type { Decision, DecisionInput } from "../domain/Decision.ts"
+import type { Decision, DecisionToRecord } from "../domain/Decision.ts"
 import type { RunId, Revision } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
@@ -60,7 +60,7 @@ export interface Acknowledged {
     /** The decision that the store returned. */
     readonly decision: Decision
     /** The decision that the caller sent. If set, it must equal the returned decision. */
-    readonly asked?: DecisionInput
+    readonly asked?: DecisionToRecord
   }>
   readonly messages?: ReadonlyArray<{ readonly runId: RunId; readonly message: Receipt }>
   /** Runs whose end was reported, with the reported status. */

@@ -9,13 +9,13 @@
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import type { Decision, DecisionInput } from "../domain/Decision.ts"
+import type { Decision, DecisionInput, DecisionToRecord } from "../domain/Decision.ts"
 import { line } from "../domain/Display.ts"
 import type { RunId } from "../domain/Id.ts"
+import { decodeRecord } from "../domain/internal/given.ts"
 import { canonicalJson } from "../domain/internal/json.ts"
 import { asSent, sameDecision } from "../domain/internal/judgeDecision.ts"
 import { interruptions, isEnded } from "../domain/RunState.ts"
-import { decodeInput } from "../store/internal/requests.ts"
 import type { Acknowledged, Effect, Evidence, Inbox, Invariant, Violation } from "./Evidence.ts"
 import type { CallLedger } from "./internal/checkEvent.ts"
 import { readJournals, type RunLedger } from "./internal/readJournal.ts"
@@ -259,8 +259,8 @@ const checkAcknowledged = (
 }
 
 /** Whether a recorded decision is the one that a caller sent. The digest may differ, because a repetition may omit it. */
-const isAnswerTo = (asked: DecisionInput, recorded: Decision): boolean => {
-  const sent = Result.getOrUndefined(decodeInput(asked, recorded.at))
+const isAnswerTo = (asked: DecisionToRecord, recorded: Decision): boolean => {
+  const sent = Result.getOrUndefined(decodeRecord(asked, recorded.at))
   return sent !== undefined && sameDecision({ ...asSent(sent), at: recorded.at }, asSent(recorded))
 }
 

@@ -87,7 +87,7 @@ describe("decide", () => {
   })
 
   it("accepts the first of two decisions, and rejects the second with the first one", () => {
-    const state = foldOnto(open(kinds["approval"]!), decided({ ...answers["deny"]!, at: 0 } as DecisionInput))
+    const state = foldOnto(open(kinds["approval"]!), decided({ ...answers["deny"]!, at: 0 } as Decision))
     assert.strictEqual(
       outcome(state, { ...answers["approve"]!, by: "grace" }),
       "AlreadyDecided: run-1.r1 was decided (deny) by ada at 1970-01-01T00:00:00.000Z; that decision stands."

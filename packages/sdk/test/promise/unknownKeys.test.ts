@@ -9,6 +9,7 @@ import {
   isPolicyInvalid,
   isPrincipalInvalid
 } from "../../src/promise/guards.ts"
+import * as Storeless from "../../src/promise/Storeless.ts"
 import * as RunStore from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
@@ -125,6 +126,40 @@ describe("a decision with an unknown key", () => {
       await using __ = other
       assert.strictEqual((await other.runPrompt("ops", "go")).status, "interrupted")
       assert.deepStrictEqual([await fermata.grants(), ran, others], [[], [], []])
+    })
+  }
+
+  for (const key of ["at", "schema"]) {
+    it(`is rejected when it states its ${key}, which the runtime adds`, async () => {
+      const { fermata, ran } = await open()
+      await using _ = fermata
+      const { request, run } = await held(fermata)
+      const { requestId } = request
+      const decision = { _tag: "approve", [key]: key === "at" ? 5 : "s" } as never
+      const decisions = [{ ...(decision as object), requestId, by: "ana" } as never]
+      const handle = await fermata.attach(run.runId)
+      const storeless = await Storeless.make({
+        agents: [Agent.make("ops", { tools: [Tool.make("deploy", { handler: () => "deployed" })] })],
+        model: ScriptedModel.make([{ calls: [{ tool: "deploy" }] }]).client
+      })
+      await using __ = storeless
+      const unstored = await storeless.runPrompt("ops", "go")
+      for (const ask of [
+        () => fermata.decide(request, decision),
+        () => fermata.decideAll([{ request, decision }]),
+        () => fermata.resume(run.runId, { decisions }),
+        () => handle.decide(request, decision),
+        () => storeless.resume(unstored.state, { decisions })
+      ]) {
+        const error: DecisionMalformed = await rejected(ask)
+        assert.isTrue(isDecisionMalformed(error), String(error))
+        assert.strictEqual(error.misfits?.[0]?.key, key)
+      }
+      const approvalCallback = () => ({ ...(decision as object), by: "bot" })
+      const { fermata: other, ran: others } = await open({ approvalCallback })
+      await using ___ = other
+      assert.strictEqual((await other.runPrompt("ops", "go")).status, "interrupted")
+      assert.deepStrictEqual([ran, others], [[], []])
     })
   }
 

@@ -310,7 +310,7 @@ describe("an approval with edited arguments", () => {
     })
   )
 
-  it.effect("ignores a schema given by the caller", () =>
+  it.effect("is refused with a schema given by the caller", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const other = probe("other")
@@ -320,9 +320,8 @@ describe("an approval with edited arguments", () => {
       ])
       const held = yield* runPrompt(runtime, { prompt: "go" })
       const given = { ...approve(expect(held, "interrupted").interruptions[1]!), schema: "mine" }
-      const { state } = yield* runPrompt(runtime, { state: held.state, decisions: [given] })
-      const [decision] = state.requests.flatMap(({ decision }) => decision ?? [])
-      assert.notProperty(decision, "schema")
+      const resumed = runPrompt(runtime, { state: held.state, decisions: [given] })
+      assert.strictEqual((yield* Effect.flip(resumed))._tag, "DecisionMalformed")
     })
   )
 })

@@ -4,9 +4,9 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { ApprovalPolicy, Rule } from "../ApprovalPolicy.ts"
-import { Decision, type DecisionInput } from "../Decision.ts"
+import { Decision, type DecisionInput, type DecisionToRecord } from "../Decision.ts"
 import { ArgumentPattern, GrantRequest } from "../Grant.ts"
-import { RequestId } from "../Id.ts"
+import { RequestId, type Timestamp } from "../Id.ts"
 import { LimitChanges, type Limits } from "../Limits.ts"
 import type { Misfit } from "../Misfit.ts"
 import { attributeUnknown, misattribution, shape as principal } from "../Principal.ts"
@@ -75,7 +75,15 @@ const content = {
   limit: required(finite)
 }
 
-const decisionShape = casesOf(Decision, { by: principal, principal, ...content })
+const recordShape = casesOf(Decision, { by: principal, principal, ...content })
+
+const added = {
+  at: { elsewhere: "the time is added when it is recorded" },
+  schema: { elsewhere: "it is added to edited arguments when they are checked" }
+}
+
+/** A caller's decision: without the fields that the runtime adds. */
+const decisionShape = casesOf(Decision, { by: principal, principal, ...content, ...added })
 
 const besides = "it belongs in the options after the decision"
 const ofRequest = "it is the request's, which is given before the decision"
@@ -90,8 +98,7 @@ const bodyShape: Shape = {
           by: { elsewhere: besides },
           principal: { elsewhere: `${besides}, as "by"` },
           requestId: { elsewhere: ofRequest },
-          digest: { elsewhere: ofRequest },
-          at: { elsewhere: "the time is added when it is recorded" }
+          digest: { elsewhere: ofRequest }
         }
       }
     ])
@@ -176,20 +183,29 @@ export const checkLimits = (given: unknown): Result.Result<LimitChanges, LimitsI
   return Result.mapError(decodeLimits(given), ({ message }) => new LimitsInvalid({ issues: message }))
 }
 
-const decodeRecord = Schema.decodeUnknownResult(Decision)
+const decodeFields = Schema.decodeUnknownResult(Decision)
 
-/**
- * Decodes a decision that a caller wrote, after `recorded` has added the fields that the runtime sets. The error does not contain the
- * refused values.
- */
+/** Decodes a decision that a caller wrote, and adds its time. The error does not contain the refused values. */
 export const decodeDecision = (
   given: DecisionInput,
-  recorded: (fields: { readonly at?: unknown; readonly schema?: unknown }) => object
+  at: Timestamp
+): Result.Result<Decision, DecisionMalformed> => decode(given, decisionShape, at)
+
+/** Decodes a decision for a store, which keeps the time and the fingerprint of the schema that it was recorded with. */
+export const decodeRecord = (
+  given: DecisionToRecord,
+  now: Timestamp
+): Result.Result<Decision, DecisionMalformed> => decode(given, recordShape, now)
+
+const decode = (
+  given: DecisionInput,
+  shape: Shape,
+  at: Timestamp
 ): Result.Result<Decision, DecisionMalformed> => {
   const refuse = (issues: string) => Result.fail(new DecisionMalformed({ issues }))
   if (isDeeperThan(given, maxGivenDepth)) return refuse(`it is nested more than ${maxGivenDepth} levels deep`)
   const input = readOnce(given)
-  const found = decisionMisfits(input)
+  const found = misfits(input, shape, "the decision")
   if (found.length > 0) {
     return Result.fail(new DecisionMalformed({ issues: problemsOf(found), misfits: found }))
   }
@@ -198,7 +214,7 @@ export const decodeDecision = (
   }
   // A copy, so that a later change of the caller's value does not change the decision.
   const own = copyJson(input) ?? input
-  const decision = decodeRecord(recorded(attributeUnknown(own) as object))
+  const decision = decodeFields({ at, ...(attributeUnknown(own) as object) })
   if (Result.isFailure(decision)) return refuse(complaint(input))
   return own === input ? refuse(notPlain) : Result.succeed(decision.success)
 }

@@ -19,17 +19,12 @@ import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { approvalDigest } from "../calls/digest.ts"
 import { shownOf } from "../calls/openRequest.ts"
 
-/** Decodes a decision and sets its time. Drops a caller's `schema`, which only {@link checkEdited} sets. */
+/** Decodes a caller's decision, and adds the current time. */
 export const decodeDecision = (
   given: DecisionInput,
   clock: Clock.Clock
 ): Effect.Effect<Decision, DecisionMalformed> =>
-  Effect.fromResult(
-    decodeGiven(given, (fields) => {
-      const { schema: _, ...own } = fields
-      return { ...own, at: clock.currentTimeMillisUnsafe() }
-    })
-  )
+  Effect.fromResult(decodeGiven(given, clock.currentTimeMillisUnsafe()))
 
 /** Refuses an approval if the call's arguments differ from those of the request. The state may come from outside the program. */
 export const checkUnchanged = Effect.fnUntraced(function* (

@@ -6,9 +6,9 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { endedReason } from "../../domain/decide.ts"
-import type { Decision, DecisionInput } from "../../domain/Decision.ts"
+import type { Decision, DecisionToRecord } from "../../domain/Decision.ts"
 import { childRunId, isWithin, type RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
-import { decodeDecision } from "../../domain/internal/given.ts"
+import { decodeRecord } from "../../domain/internal/given.ts"
 import { expiryAt, judgeDecision, type Standing, type Verdict } from "../../domain/internal/judgeDecision.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import {
@@ -155,17 +155,10 @@ export const judgeAll = <Found extends { readonly entry: RequestEntry }>(
 
 /** Decodes the decisions of a caller. Fails if one of them is malformed. */
 export const decodeInputs = (
-  inputs: ReadonlyArray<DecisionInput>,
+  inputs: ReadonlyArray<DecisionToRecord>,
   now: Timestamp
 ): Result.Result<ReadonlyArray<Decision>, DecisionMalformed> =>
-  Result.all(inputs.map((input) => decodeInput(input, now)))
-
-/** Decodes the decision of a caller. Its `at` defaults to `now`. */
-export const decodeInput = (
-  given: DecisionInput,
-  now: Timestamp
-): Result.Result<Decision, DecisionMalformed> =>
-  decodeDecision(given, (fields) => ({ ...fields, at: fields.at ?? now }))
+  Result.all(inputs.map((input) => decodeRecord(input, now)))
 
 /** Sorts decisions by time, then by request id. */
 export const oldestFirst = (decisions: ReadonlyArray<Decision>): ReadonlyArray<Decision> =>

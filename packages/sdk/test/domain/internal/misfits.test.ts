@@ -78,7 +78,11 @@ describe("the keys of a decision", () => {
     const bare: unknown = Object.assign(Object.create(null) as object, full)
     for (const decision of [full, foreign, bare]) assert.deepStrictEqual(decisionMisfits(decision), [])
     const principal = { id: "ana", kind: "person", authenticated: "oidc" }
-    assert.deepStrictEqual(decisionMisfits({ ...full, by: principal, principal, at: 1, digest: "d" }), [])
+    assert.deepStrictEqual(decisionMisfits({ ...full, by: principal, principal, digest: "d" }), [])
+  })
+
+  it("exclude those that the runtime adds", () => {
+    for (const key of ["at", "schema"]) assert.strictEqual(wrong({ _tag: "approve", [key]: 1 })?.key, key)
   })
 
   it("exclude those that the caller gives beside the decision's body", () => {

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Decision } from "../../../domain/Decision.ts"
 import type { RequestId, Revision, RunId, Timestamp } from "../../../domain/Id.ts"
+import { decodeRecord } from "../../../domain/internal/given.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import { RunEnded, SessionBusy } from "../../../domain/RunError.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
@@ -37,7 +38,6 @@ import { makeNotifier } from "../notifier.ts"
 import {
   closingReason,
   decisionOf,
-  decodeInput,
   decodeInputs,
   endingRefusal,
   isGoing,
@@ -300,7 +300,7 @@ export const makeMemory = (): RunStorePort => {
 
     decide: (input) =>
       inSteps(function* (now) {
-        const decision = yield* decodeInput(input, now)
+        const decision = yield* decodeRecord(input, now)
         const { entry, run } = yield* findRequest(decision.requestId)
         const verdict = judgeEntry(entry, decision, now)
         const { first, refusal } = verdict

@@ -14,6 +14,7 @@ import {
   type SessionId,
   type Timestamp
 } from "../../../domain/Id.ts"
+import { decodeRecord } from "../../../domain/internal/given.ts"
 import { isRepeated, sameDecision } from "../../../domain/internal/judgeDecision.ts"
 import { type Interruption, toolOf, warnAt } from "../../../domain/Interruption.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
@@ -23,7 +24,6 @@ import { pageSize } from "../bounds.ts"
 import { grantOf } from "../grants.ts"
 import {
   decisionOf,
-  decodeInput,
   decodeInputs,
   endingRefusal,
   failedReason,
@@ -192,7 +192,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
 
   const decide: RunStorePort["decide"] = Effect.fnUntraced(function* (input) {
     const now = yield* Clock.currentTimeMillis
-    const decision = yield* Effect.fromResult(decodeInput(input, now))
+    const decision = yield* Effect.fromResult(decodeRecord(input, now))
     return yield* retryOnConflict(
       Effect.gen(function* () {
         const { entry, pending } = yield* find("decide", decision.requestId)
