@@ -2,8 +2,8 @@
  * A client for a model of the AI SDK: `openai("gpt-5.5")`, `anthropic("claude-sonnet-4-5")`, or any other provider's.
  *
  * The model is used without the AI SDK's own loop: tools are declared to the model and never run by the AI SDK, the model's errors become
- * `ModelError`s, and this client retries. What a provider needs back with a history, such as signed reasoning, is stored with the messages
- * and sent to the same model only.
+ * `ModelError`s, and this client retries those that are retryable. What a provider needs back with a history, such as signed reasoning, is
+ * stored with the messages and sent to the same model of the same provider only.
  *
  * @since 0.1.0
  */
@@ -30,23 +30,30 @@ import { callOptions, settingsLeftOut } from "./internal/prompt.ts"
 import { warningsIn } from "./internal/warnings.ts"
 
 /**
- * A model of the AI SDK. Specifications 3 and 4 are those of versions 6 and 7 of the AI SDK. With specification 2, the requests leave out
- * what it lacks.
+ * A model of the AI SDK. Specifications 2, 3 and 4 are those of versions 5, 6 and 7 of the AI SDK. A request leaves out what the model's
+ * specification lacks: with 2 and 3 the setting `reasoningEffort`, which a warning in the log reports.
  */
 export type LanguageModel = LanguageModelV4 | LanguageModelV3 | LanguageModelV2
 
 /** Options of `make` and `layer`. */
 export interface Options {
-  /** Name of the model's profile. Default: the model's own id. */
+  /** Name of the model's profile, in the results and the warnings of the client. Default: the model's own id. */
   readonly name?: string
-  /** Headers of every request. */
+  /** Headers of every request. Errors do not contain their values. Default: none. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Length of the ids of calls, which are then letters and digits only: 9 for Mistral. Default: the ids are sent unchanged. */
+  /**
+   * Exact length of the ids of calls, which then have only letters and digits: 9 for Mistral. Other ids are mapped to ids of this form,
+   * always in the same way. Default: any length up to 40, of letters, digits, `_` and `-`.
+   */
   readonly callIdLength?: number
-  /** Size of the context window in tokens, input and output together. Default: unknown, since the AI SDK does not report it. */
+  /**
+   * Size of the context window in tokens, input and output together, for context policies. Default: unknown, since the AI SDK does not
+   * report it.
+   */
   readonly contextTokens?: number
-  /** Prices from which the cost of a call is computed when the provider does not report it. */
+  /** Prices from which the cost of a call is computed when the provider does not report it. Default: the cost is then unknown. */
   readonly prices?: ModelProfile.Prices
+  /** How calls that fail are retried. Default: up to 4 times; see `RetryOptions`. */
   readonly retry?: ModelProfile.RetryOptions
 }
 
@@ -55,8 +62,13 @@ export interface Options {
  *
  * **Details**
  *
- * `settings.extra` of a request becomes the model's `providerOptions`. Of a tool that the provider itself runs, such as a search, only
- * the answer's text is kept. A file given by its URL is not downloaded for providers that cannot download it.
+ * `settings.extra` of a request becomes the model's `providerOptions`. Calls and results of a tool that the provider itself runs, such as a
+ * search, are left out of the answer, and so are its sources. A file given by its URL is not downloaded for providers that cannot download
+ * it. A warning in the log names each setting that is left out, and each warning of the model, once.
+ *
+ * **Errors**
+ *
+ * Calls of the model fail with `ModelError`. A call is retried only before the first part of its answer was emitted.
  *
  * **Example** (Running an agent on an AI SDK model)
  *

@@ -1,9 +1,10 @@
 /**
- * Keeps the tokens of a login in a file that only its owner can read.
+ * Keeps the tokens of a login in a file that only its owner can read (mode 600; Windows has no such modes).
  *
  * The file is replaced as a whole, so that no reader and no crash meets a partial file. A symbolic link stays one: the file that it
- * points to is replaced. Renewals of the tokens, in this process and in others, take turns by a lock on a second file beside it; readers
- * take no lock. The operating system releases the lock when the process that has it ends.
+ * points to is replaced. Renewals of the tokens, in this process and in others, take turns by a lock on a second file beside it, which ends
+ * in `.lock` and stays there. `read` and `write` take no lock by themselves. The operating system releases the lock when the process that
+ * has it ends.
  *
  * @since 0.1.0
  */
@@ -27,12 +28,13 @@ const Stored = Schema.fromJsonString(
 const decode = Schema.decodeUnknownEffect(Stored)
 
 /**
- * Makes a token store in this file. Its directory is created if it is missing.
+ * Makes a token store in this file. A relative path is resolved now. `write` and `locked` create its directory if it is missing; `read`
+ * returns `undefined` for a missing file.
  *
  * **Errors**
  *
- * Operations fail with a `ModelError` with the reason `NotAuthorized`: the file cannot be read or written, was not written by a
- * token store, or the lock cannot be used or was not free for a minute.
+ * Operations fail with a `ModelError` with the reason `NotAuthorized`: the file cannot be read or written, contains no tokens, or the lock
+ * cannot be used or was not free for a minute.
  *
  * @category constructors
  * @since 0.1.0

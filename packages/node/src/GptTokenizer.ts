@@ -2,7 +2,9 @@
  * Counts tokens as OpenAI's models from GPT-4o on do (`o200k_base`).
  *
  * Use it when the context budget needs more than an estimate. Models of other providers split text differently: Anthropic's need up to
- * twice as many tokens for the same text. The table (2 MB) is loaded when the tokenizer is made, not when this module is imported.
+ * twice as many tokens for the same text. The table (2 MB) is loaded when the tokenizer is made, not when this module is imported. Runs of
+ * more than 2,000 characters without white space, or of white space alone, are counted in pieces, which adds at most one token for each
+ * further piece.
  *
  * @since 0.1.0
  */
@@ -11,7 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
 /**
- * Loads the table and makes a tokenizer.
+ * Loads the table and makes a tokenizer, in Effect.
  *
  * @category constructors
  * @since 0.1.0
@@ -63,7 +65,10 @@ const asText = { disallowedSpecial: new Set<string>() }
 /** Number of words whose tokens are cached; the library's own 100,000 may take 250 MB. */
 const keptMerges = 10_000
 
-/** Longest run that is merged at once. Merging takes the square of a run's length: 20 seconds for 200 kB of blanks. A cut costs one token at most. */
+/**
+ * Longest run that is merged at once. Merging takes the square of a run's length: 20 seconds for 200 kB of blanks. A cut costs one token at
+ * most.
+ */
 const longestRun = 2000
 
 /** Matches each run once; a pattern for long runs only would start at every character of a short one. */

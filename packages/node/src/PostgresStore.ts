@@ -1,9 +1,10 @@
 /**
  * Keeps runs in a Postgres database, for processes on any number of machines.
  *
- * Concurrent writes take turns by row locks. A lost connection is replaced and the operation retried; a restart of the server is waited
- * for. Nothing of a run is kept in a session (no advisory lock, no temporary table), so that a lost connection loses nothing. Acknowledged
- * writes survive a crash of the server. Notifications wake the processes that wait for work.
+ * Concurrent writes take turns by row locks. A lost connection is replaced, and the operation is retried until `busyDeadline`, also during
+ * a restart of the server. Nothing of a run is kept in a session (no lock of a session, no temporary table), so that a lost connection
+ * loses nothing. Acknowledged writes survive a crash of the server: the store does not use `synchronous_commit = off`. Notifications wake
+ * the processes that wait for work; behind a pooler in transaction mode they poll.
  *
  * @since 0.1.0
  */
@@ -32,34 +33,40 @@ import { type Config, withoutSilence } from "./internal/postgres/socket.ts"
 /** The database, and how the store uses it. */
 export interface Options {
   /**
-   * `postgres://user:password@host:5432/database`, with Postgres' own parameters such as `sslmode` and `options`. The tables are created
-   * in the first schema of the search path.
+   * `postgres://user:password@host:5432/database` or `postgresql://…`, with Postgres' own parameters such as `sslmode` and `options`. The
+   * tables are created in the first schema of the search path.
    */
   readonly url: string | Redacted.Redacted
-  /** The largest number of connections for queries; one more listens for notifications. Default: 10. */
+  /** The largest number of connections for queries. One more listens for notifications while a reader or a worker waits. Default: 10. */
   readonly maxConnections?: number
   /**
-   * How long an operation, including opening the store, is retried while others hold locks that it needs or the server is away. Bounds
-   * the whole operation, with all its locks and its wait for a connection. Default: 10 seconds; then `StoreBusy`, or `StoreFault` for a
-   * server that did not come back. Postgres bounds the wait for a place in a row's queue and the wait for the row itself separately, so
-   * that many writers of one run can wait up to twice as long.
+   * How long an operation, including opening the store, is retried while others hold locks that it needs or the server is away. Covers all
+   * locks of the operation and its wait for a connection, and counts from its start, or from the loss of its connection. Default: 10
+   * seconds; then `StoreBusy` for a lock, `StoreFault` for a server that did not come back, and `CannotOpen` for such a server when the
+   * store is opened. Postgres bounds the wait for a place in a row's queue and the wait for the row itself separately, so that many writers
+   * of one run can wait up to twice as long.
    */
   readonly busyDeadline?: Duration.Input
   /**
    * How long a connection may be silent while a statement waits for its answer, as when the server is frozen or the network drops every
-   * packet. Then the connection is replaced and the operation retried until `busyDeadline`; a commit without an answer is looked up. Must
-   * be longer than twice `busyDeadline`, since a server that waits for locks is silent. Default: twice `busyDeadline` and 10 seconds,
-   * which is 30 seconds.
+   * packet. Then the connection is replaced and the operation retried until `busyDeadline`, which counts from then on; a commit without an
+   * answer is looked up. Must be longer than twice `busyDeadline`, since a server that waits for locks is silent. Default: twice
+   * `busyDeadline` plus 10 seconds, which is 30 seconds with the default `busyDeadline`.
    */
   readonly answerTimeout?: Duration.Input
-  /** How long making a connection may take. Default: 5 seconds. */
+  /** How long one attempt to connect may take. Further attempts follow until `busyDeadline`. Default: 5 seconds. */
   readonly connectTimeout?: Duration.Input
-  /** TLS options, such as the authority (`ca`) that signed the server's certificate. `true` requires TLS. */
+  /**
+   * `true` requires TLS, and `false` excludes it; TLS options, such as the authority (`ca`) that signed the server's certificate, require
+   * it, too. Overrides the URL's `sslmode`. Default: as `sslmode` says, and without `sslmode` no TLS.
+   */
   readonly ssl?: boolean | ConnectionOptions
   /**
    * Set this when the URL leads to a pooler in transaction mode, such as PgBouncer, where each transaction may get another connection of
    * the server: the store then uses no prepared statements, no session settings (each transaction brings its own) and no notifications
-   * (waiting processes poll instead). Give its user an `idle_in_transaction_session_timeout`.
+   * (waiting processes poll instead, and receive no live text of runs that other processes drive). Give its user an
+   * `idle_in_transaction_session_timeout`, and set `answerTimeout` above the time that the pooler keeps a statement in its queue. Default:
+   * `false`.
    */
   readonly transactionPooler?: boolean
 }
@@ -69,9 +76,9 @@ export interface Options {
  *
  * **Errors**
  *
- * - `RunStoreError` — `CannotOpen` for an invalid option, a server that cannot be reached, a refused certificate or login, or a missing
- *   database;
- *   `StoreUnreadable` for tables of a newer Fermata; `StoreFault` when the server is read-only.
+ * - `RunStoreError` — `CannotOpen` for an invalid option, a server that cannot be reached until `busyDeadline`, a refused certificate or
+ *   login, a missing database or schema, or missing rights; `StoreUnreadable` for tables of a newer Fermata; `StoreBusy` when others kept
+ *   the tables locked; `StoreFault` when the server is read-only, or for other failures.
  *
  * @category layers
  * @since 0.1.0

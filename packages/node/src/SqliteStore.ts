@@ -1,9 +1,9 @@
 /**
  * Keeps runs in one SQLite file, with the SQLite of Node.
  *
- * Several processes may use one file at the same time: every write takes SQLite's lock at its start, waits for the lock without blocking
- * the event loop, and is retried until a deadline. Acknowledged writes survive a killed process and, with `synchronous: "full"` (the
- * default), a power cut.
+ * Several processes of one machine may use one file at the same time: every write takes SQLite's lock at its start, blocks the event loop
+ * for at most 10 milliseconds at a time while it waits for the lock, and is retried until a deadline. Acknowledged writes survive a killed
+ * process and, with `synchronous: "full"` (the default), a power cut.
  *
  * @since 0.1.0
  */
@@ -18,14 +18,20 @@ export { BackupExists } from "./internal/BackupExists.ts"
 
 /** The file, and how durably it is written. */
 export interface Options {
-  /** A file in an existing directory; the file is created if it is missing. `:memory:` keeps nothing. */
+  /**
+   * A file in an existing directory; the file is created if it is missing. `:memory:` keeps the runs until the store is closed. A URI is
+   * refused.
+   */
   readonly filename: string
   /**
    * `full` (the default) waits for the disk with every commit. `normal` is faster: a killed process still loses nothing, a power cut may
    * lose the last commits but does not damage the file.
    */
   readonly synchronous?: "full" | "normal"
-  /** How long an operation is retried while another process holds the lock. Default: 10 seconds; then `StoreBusy`. */
+  /**
+   * How long an operation, including opening the store, is retried while another connection holds the lock. Default: 10 seconds; then
+   * `StoreBusy`.
+   */
   readonly busyDeadline?: Duration.Input
 }
 
@@ -38,18 +44,22 @@ export interface Options {
  * ({@link compact} clears the last trace). The store logs a warning when the log grows above 64 MB because a connection keeps reading
  * an old state. An open store does not keep the process alive.
  *
+ * A new store is made in a missing file and, with a warning, in an empty one, unless the log (`-wal`) of a lost file is beside it.
+ *
  * **Gotchas**
  *
- * The file, `-wal` and `-shm` belong together while the store is open: copy it with {@link backup}, and never delete one of them.
+ * The file, `-wal` and `-shm` belong together while the store is open, and after its process was killed: copy the store with
+ * {@link backup}, and never delete one of the files.
  * A process that has the store open must not open these files other than through SQLite, not even to read them (`fs.readFile`,
  * `fs.copyFile`): on POSIX, closing the file drops the locks of the whole process, and two processes then write at once.
  * Processes cannot share a file on a network file system; on Linux, the store logs a warning when it opens one there.
  *
  * **Errors**
  *
- * - `RunStoreError` — `CannotOpen` for a path that cannot be a database file; `StoreUnreadable` for a file that is not a database, has
- *   lost its log (or the log its file), is damaged or was made by a newer Fermata; `StoreBusy` when other processes kept it locked. A
- *   lost file is never replaced by a new one.
+ * - `RunStoreError` — `CannotOpen` for an invalid option, a path that cannot be a database file, or a file that may not be written;
+ *   `StoreUnreadable` for a file that is not a database, has lost its log (or the log its file), is damaged or was made by a newer Fermata;
+ *   `StoreBusy` when other connections kept it locked for `busyDeadline`; `StorageFull`; `StoreFault` for other failures. A damaged file
+ *   opens if the damage is in a part that opening does not read: see {@link check}.
  *
  * @category layers
  * @since 0.1.0
@@ -68,14 +78,16 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
  * **Details**
  *
  * A background thread makes the copy in one step, so that neither writers nor this process wait for it. The copy gets its name when it is
- * whole; until then it has another one in the same folder. It has the mode of the store's file. The operation cannot be interrupted
- * half-way.
+ * whole; until then it has another one in the same folder, and a failure removes it. It has the mode of the store's file, within the umask.
+ * The operation cannot be interrupted half-way. The content is not checked: damage is copied, so {@link check} the copy. Requests, grants
+ * and messages are in the copy, too.
  *
  * **Errors**
  *
- * - `BackupExists` — nothing was replaced; choose another name.
- * - `RunStoreError` — `CannotOpen` when there is no such store or the folder of `to` cannot be written, `StorageFull`,
- *   `StoreUnreadable` when the store is not a database or is damaged.
+ * - `BackupExists` — a file with the name `to` exists; nothing was replaced. Choose another name.
+ * - `RunStoreError` — `CannotOpen` when there is no such store or the folder of `to` cannot be written, `StorageFull`, `StoreBusy` when
+ *   others kept the store locked for 10 seconds, `StoreUnreadable` when the store is not a database or too damaged to be opened,
+ *   `StoreFault` for other failures.
  *
  * @category maintaining
  * @since 0.1.0
@@ -96,23 +108,26 @@ export const backup = (options: {
  *
  * **When to use**
  *
- * Before a restored copy replaces a store whose processes may still be alive. Each of them fails with its next write, and no body of a
- * tool with side effects starts without a write. Ending the processes is still up to you.
+ * Before a restored copy replaces a store whose processes may still be alive. Each of them fails with its next write (`StoreFault`, not
+ * retryable), and no body of a tool with side effects starts without a write. Ending the processes is still up to you.
  *
  * **Details**
  *
- * The store can still be read, to find out what happened after the backup. Only {@link restore} makes a writable store of it again; it
- * also takes a fenced store.
+ * The store can still be read, to find out what happened after the backup; opening it logs a warning. The fence stays: to continue with
+ * this store, make a writable copy of it with {@link restore}, which also takes a fenced store.
  *
  * **Errors**
  *
- * - `RunStoreError` — `CannotOpen` when there is no such store, `StoreBusy` when others kept it locked for 10 seconds,
- *   `StoreUnreadable` when it is damaged. Then end its processes before you continue.
+ * After an error the store is not fenced: end its processes before you continue.
+ *
+ * - `RunStoreError` — `CannotOpen` when there is no such store, the file has no tables of Fermata or may not be written; `StoreBusy` when
+ *   others kept it locked for 10 seconds; `StorageFull`; `StoreUnreadable` when it is damaged; `StoreFault` for other failures.
  *
  * @category maintaining
  * @since 0.1.0
  */
 export const fence = (options: {
+  /** The store. */
   readonly filename: string
 }): Effect.Effect<void, RunStoreError.RunStoreError> =>
   Effect.flatMap(
@@ -121,8 +136,9 @@ export const fence = (options: {
   )
 
 /**
- * Makes a new store of a backup. Its runs are in their state at the time of the backup; a call with a side effect, which may have happened
- * since, is in doubt before its first start (see `doubtLaterEffects`).
+ * Makes a new store of a backup. Its runs are in their state at the time of the backup. In each run that can continue, a call with side
+ * effects may have run since: before its first start, the tool's `reconcile` determines its outcome, or the run is held with an `inDoubt`
+ * request. Read-only and idempotent calls run as usual. See `doubtLaterEffects`.
  *
  * **When to use**
  *
@@ -131,14 +147,17 @@ export const fence = (options: {
  *
  * **Details**
  *
- * Returns the ids of the runs that can continue, and the runs that cannot be read: none of their calls is executed, and they do not keep
- * other runs from being restored. No process owns a run of the new store. The backup stays unchanged.
+ * `doubted` has the ids of the runs that can continue: the running, held and failed ones. `damaged` has the entries that cannot be read and
+ * the failed runs whose journals cannot: none of their calls is executed, and they do not keep other runs from being restored. The
+ * journals of running and held runs are not read, so that `doubted` may contain a damaged one: {@link check} the new store. No process
+ * owns a run of the new store. The backup stays unchanged. The operation cannot be interrupted half-way; a failure leaves no new store.
  *
  * **Errors**
  *
  * - `BackupExists` — a file of the new name exists, and was not replaced; choose another name.
- * - `RunStoreError` — `CannotOpen` when there is no such backup or the folder of `to` cannot be written, `StorageFull`,
- *   `StoreUnreadable` when the backup is not a database, is damaged, or was made by a newer Fermata.
+ * - `RunStoreError` — `CannotOpen` when there is no such backup or the folder of `to` cannot be written, `StorageFull`, `StoreBusy` when
+ *   others kept the backup locked for 10 seconds, `StoreUnreadable` when the backup is not a database, is too damaged to be opened, or was
+ *   made by a newer Fermata, `StoreFault` for other failures.
  *
  * @category maintaining
  * @since 0.1.0
@@ -161,16 +180,21 @@ export const restore = (options: {
 export interface CheckReport {
   /** Whether there are no problems. */
   readonly ok: boolean
+  /**
+   * The number of runs in the store, including damaged ones. `runs`, `events` and `requests` are 0, or too low, if the check stopped early.
+   */
   readonly runs: number
+  /** The number of events in the journals, as far as these can be read. */
   readonly events: number
+  /** The number of requests, open or closed, including damaged ones. */
   readonly requests: number
-  /** A sentence for each of the first hundred problems; a last one counts the rest. */
+  /** A sentence for each of the first hundred problems. If there are more, a last sentence has the number of the others. */
   readonly problems: ReadonlyArray<string>
 }
 
 /**
- * Reads every page, run, request, message and grant of a store, and reports problems. Changes nothing, creates no file, and works while
- * other processes use the store.
+ * Reads every page, run, request, message, grant and checkpoint of a store, and reports problems. Changes no data, creates no store, and
+ * works while other processes use the store.
  *
  * **When to use**
  *
@@ -179,14 +203,16 @@ export interface CheckReport {
  *
  * **Errors**
  *
- * A damaged store is reported in the result, not as an error.
+ * A damaged store, a file that is not a store, and an error of the disk are reported in the result, not as errors. What follows such a
+ * problem may be unchecked.
  *
- * - `RunStoreError` — `CannotOpen` when there is no such file or it may not be read, `StoreBusy` when others kept it locked.
+ * - `RunStoreError` — `CannotOpen` when there is no such file or it may not be read, `StoreBusy` when others kept it locked for 10 seconds.
  *
  * @category maintaining
  * @since 0.1.0
  */
 export const check = (options: {
+  /** The store. */
   readonly filename: string
 }): Effect.Effect<CheckReport, RunStoreError.RunStoreError> =>
   Effect.flatMap(
@@ -205,18 +231,22 @@ export const check = (options: {
  *
  * **Gotchas**
  *
- * It blocks all writers (readers continue), needs as much free space as the store has, and blocks this process until it is done: compact
- * a large store in a process of its own, at a quiet time.
+ * It blocks all writers (readers continue), needs up to twice the size of the store as free space, and blocks this process until it is
+ * done: compact a large store in a process of its own, at a quiet time.
  *
  * **Errors**
  *
- * - `RunStoreError` — `CannotOpen` when there is no such store, `StoreBusy` when others kept writing for 10 seconds or still read the
- *   old text; `StorageFull`, `StoreUnreadable`. The store is then unchanged, or compacted.
+ * After an error the store is unchanged, or compacted with the old text still in its file, until its log (`-wal`) is emptied. Call
+ * `compact` again.
+ *
+ * - `RunStoreError` — `CannotOpen` when there is no such store or it may not be written, `StoreBusy` when others kept writing for 10
+ *   seconds or still read the old text; `StorageFull`; `StoreUnreadable` when it is damaged; `StoreFault` for other failures.
  *
  * @category maintaining
  * @since 0.1.0
  */
 export const compact = (options: {
+  /** The store. */
   readonly filename: string
 }): Effect.Effect<void, RunStoreError.RunStoreError> =>
   Effect.flatMap(

@@ -1,5 +1,5 @@
 /**
- * Ends a program on a signal, after suspending its runs.
+ * Ends a program on a signal, after closing objects such as a Fermata, which suspends its stored runs.
  *
  * @since 0.1.0
  */
@@ -7,27 +7,28 @@ import { Display } from "@fermata/sdk"
 import { OptionsInvalid } from "@fermata/sdk/domain"
 import * as Result from "effect/Result"
 
-/** Anything that can be closed: a Fermata, a conductor, a server. */
+/** An object that can be closed, such as a Fermata or a conductor: by its `close` if it has one, otherwise by its `Symbol.asyncDispose`. */
 export type Closable = AsyncDisposable | { readonly close: () => Promise<unknown> }
 
 /** Options of `closeOnSignal`. */
 export interface CloseOnSignalOptions {
   /** The signals. Default: `SIGTERM` and `SIGINT`. */
   readonly signals?: ReadonlyArray<NodeJS.Signals>
-  /** Milliseconds that closing may take before the program ends anyway. Default: 5,000. */
+  /** Milliseconds that closing all objects may take together. Then the program ends, with exit code 1. Default: 5,000. */
   readonly timeoutMs?: number
-  /** Called when closing has failed or taken too long. Default: writes a line to stderr. */
+  /** Called with a sentence for each object that fails to close, and when closing takes too long. Default: writes a line to stderr. */
   readonly onProblem?: (problem: string) => void
 }
 
 /**
- * Closes these objects in order at the first signal, and ends the program: with exit code 0 if all were closed, otherwise with 1. A second
- * signal ends the program immediately, with 1. Returns a function that removes the signal handlers. Throws `OptionsInvalid` for an unknown
- * option.
+ * Closes these objects at the first signal, one after the other, and ends the program: with exit code 0 if all were closed, otherwise
+ * with 1. If one fails to close, the next ones are still closed. A second signal ends the program immediately, with 1. Returns a function
+ * that removes the signal handlers. Throws `OptionsInvalid` for an unknown option.
  *
  * **Details**
  *
- * No stored run is lost either way: another process can resume a run that has not ended.
+ * No stored run is lost, however the program ends: another process can resume a run that has not ended. If the program ends before a
+ * Fermata is closed, the leases of its runs stay until they expire, and calls whose bodies were running may be in doubt.
  *
  * **Example** (A worker that suspends its runs)
  *

@@ -1,6 +1,5 @@
 /**
- * Makes a Fermata with defaults for Node programs: a SQLite file for the runs, and a scrubber that also hides the home directory. A store
- * or a scrubber in the options replaces these.
+ * Makes a Fermata with defaults for Node programs: a SQLite file for the runs, and a scrubber that also hides the home directory.
  *
  * @since 0.1.0
  */
@@ -10,24 +9,30 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqliteStore from "./SqliteStore.ts"
 
-/** Options of `createFermata`. */
+/** Options of `createFermata`: those of `Fermata.make`, with defaults for Node for `store` and `scrubber`. */
 export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "store"> {
   /**
-   * A SQLite file (default: `fermata.db` in the working directory), `:memory:`, the URL of a Postgres database (`postgres://…`), or any
-   * layer with a `RunStore`.
+   * The path of a SQLite file in an existing folder, `:memory:` for a SQLite database that ends with the Fermata, the URL of a Postgres
+   * database (`postgres://…` or `postgresql://…`), or any layer with a `RunStore`, such as `SqliteStore.layer` with options. Default:
+   * `fermata.db` in the working directory. A missing file is created.
    */
   readonly store?: string | Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
 }
 
 /** Options of `createFermata` for a Fermata without a store. */
 export interface CreateStorelessOptions extends Storeless.StorelessOptions {
-  /** Keeps nothing: runs are in the memory of the process, and the program keeps the states of held runs. */
+  /** Stores nothing: runs are in the memory of the process. To continue a held run later, the program keeps the state in its result. */
   readonly store: false
 }
 
 /**
  * Makes a Fermata. Declare it with `await using`, or close it when the program no longer needs it. With `store: false`, it has only the
  * methods that need no store; see `Storeless`.
+ *
+ * **Details**
+ *
+ * Without the option `scrubber`, the scrubber removes known forms of secrets from everything that is written, and replaces the home
+ * directory by `~` in the output of tools. A scrubber in the options replaces it, with both of its tasks.
  *
  * **Example** (A run that is held)
  *
@@ -44,8 +49,8 @@ export interface CreateStorelessOptions extends Storeless.StorelessOptions {
  *
  * **Errors**
  *
- * Rejects with the errors of `Fermata.make`: for example with `RunStoreError` when the store cannot be opened, and with
- * `AgentDefinitionError` when an agent's definition cannot work.
+ * Rejects with the errors of `Fermata.make`: for example with `OptionsInvalid` for an unknown option, with `RunStoreError` when the store
+ * cannot be opened, and with `AgentDefinitionError` when an agent's definition cannot work.
  *
  * @category constructors
  * @since 0.1.0

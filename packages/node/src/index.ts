@@ -1,6 +1,7 @@
 /**
- * The main entry of a Node program: {@link createFermata} with a SQLite file as its store, the functions that define agents and
- * decisions, the SDK's modules under their own names, and Effect's `Schema`, which describes arguments and answers.
+ * The main entry of a Node program: {@link createFermata}, everything that the root of `@fermata/sdk` exports, and Effect's `Schema`, which
+ * describes arguments and answers. It adds clients for models, the tools of MCP servers, the store in a SQLite file, a file for the tokens
+ * of a login, OpenAI's tokenizer, and {@link closeOnSignal}.
  *
  * @since 0.1.0
  */

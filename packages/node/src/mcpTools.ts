@@ -7,18 +7,20 @@ import { OptionsInvalid, type Tool, ToolResource } from "@fermata/sdk"
 import type * as McpTools from "@fermata/sdk/mcp"
 import * as Result from "effect/Result"
 
-/** The options of `mcpTools`: a program to start, or the URL of a server. */
+/**
+ * The options of `mcpTools`: a program to start, or the URL of a server, with the options of `McpTools` for the tools and the connection.
+ */
 export type McpServer = (McpProgram | McpUrl) & McpTools.Options & McpTools.ConnectOptions
 
-/** A server that runs as a process of this program. */
+/** A server that `mcpTools` starts as a process, and that communicates by its standard input and output. */
 export interface McpProgram {
   /** The program to start, such as `npx`. */
   readonly command: string
   /** Its arguments. Default: none. */
   readonly args?: ReadonlyArray<string>
   /**
-   * Its environment variables, besides those that a program needs to start, such as `PATH` and `HOME`. Other variables of this process,
-   * which may be secrets, are not passed on. Default: none.
+   * Its environment variables, besides those that it gets from this process because a program needs them to start, such as `PATH` and
+   * `HOME`. A variable given here wins. Other variables of this process, which may be secrets, are not passed on. Default: none.
    */
   readonly env?: Readonly<Record<string, string>>
   /** Its working directory. Default: that of this process. */
@@ -29,6 +31,7 @@ export interface McpProgram {
 
 /** A server that is reached over HTTP. */
 export interface McpUrl {
+  /** The server's URL, of `http` or `https`. A redirect is refused. */
   readonly url: string | URL
   /** Headers of each request, such as `authorization`. Default: none. */
   readonly headers?: Readonly<Record<string, string>>
@@ -38,11 +41,11 @@ export interface McpUrl {
   readonly cwd?: never
 }
 
-/** The tools of a server, and its connection. */
+/** The tools of a server as a list, which also closes the connection to the server. */
 export interface McpToolList extends ReadonlyArray<Tool.Tool>, AsyncDisposable {
   /**
-   * Closes the connection, and ends the process if `mcpTools` started it: its input is closed, after 5 seconds it receives SIGTERM, and after
-   * 10 seconds it is killed. Calls of the tools fail from then on.
+   * Closes the connection, and ends the process if `mcpTools` started it: its input is closed, after 5 seconds it receives SIGTERM, and
+   * after 10 seconds it is killed. Calls of the tools fail from then on, and a Fermata whose agents have one of them can no longer be made.
    */
   readonly close: () => Promise<void>
 }
@@ -52,13 +55,16 @@ export interface McpToolList extends ReadonlyArray<Tool.Tool>, AsyncDisposable {
  *
  * **Details**
  *
- * The connection closes with the last Fermata whose agents have one of the tools. Without a Fermata, close it with `close` or `await using`.
- * Unless an option says otherwise, each call needs approval: what a server declares about its tools is not trusted.
+ * The connection closes with the last open Fermata whose agents have had one of the tools. For another Fermata after that, call `mcpTools`
+ * again. Without a Fermata, close the connection with `close` or `await using`. What a server declares about its tools is not trusted:
+ * unless the options `safety`, `needsApproval` or `trustHints`, or a run's approval policy say otherwise, each call needs approval.
  *
  * **Errors**
  *
- * - `OptionsInvalid` — an option is unknown or has an invalid value, or there is neither a `command` nor a `url`.
- * - `McpServerError` — the server does not start, cannot be reached or speaks no supported revision, or its tools cannot be listed.
+ * - `OptionsInvalid` — an option is unknown, an option of {@link McpProgram} or {@link McpUrl} has an invalid value or belongs to the other
+ *   one, or there is not exactly one of `command` and `url`. Nothing was started.
+ * - `McpServerError` — the server does not start, cannot be reached, refuses the connection or speaks no supported revision, its tools
+ *   cannot be listed, or another option has an invalid value (its `reason` is then `OptionsInvalid`).
  *
  * **Example** (Using a server's tools)
  *
@@ -93,7 +99,7 @@ const isString = (value: unknown): boolean => typeof value === "string"
 
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null
 
-/** The options of the connection with their descriptions and checks. `McpTools` checks the values of the others. */
+/** The options of a program and of a URL with their descriptions and checks. `McpTools` checks values of the others. */
 const kinds = {
   command: ["the name or path of a program", (value) => isString(value) && value !== ""],
   args: ["a list of strings", (value) => Array.isArray(value) && value.every(isString)],

@@ -1,5 +1,8 @@
 /**
- * Makes model clients for {@link createFermata}. Their code is loaded at the first call.
+ * Makes model clients for {@link createFermata}, and logins for these clients.
+ *
+ * Their code is loaded at the first call of the model, and their options are checked then: an unknown or invalid option fails the runs that
+ * call the model, with `RunDefect`.
  *
  * Effect programs use the services `OpenAiResponses`, `OpenAiChat` and `AnthropicMessages` of `@fermata/sdk/model` instead.
  *
@@ -22,7 +25,8 @@ type Client = ModelClient.ModelClient["Service"]
 type Made = Effect.Effect<Client, never, HttpClient.HttpClient>
 
 /**
- * Makes a client for a model of OpenAI, with the `/responses` protocol. The key is `OPENAI_API_KEY` unless `apiKey` is given.
+ * Makes a client for a model of OpenAI, with the `/responses` protocol. The key is the environment variable `OPENAI_API_KEY` unless
+ * `apiKey` or `auth` is given; `auth` wins. Without a key, calls of the model fail with the reason `NotAuthorized`.
  *
  * **Example** (An agent with a real model)
  *
@@ -42,6 +46,11 @@ export const openAi = (options: OpenAiResponses.Options): Client =>
 /**
  * Makes a client for a model of any server with the `/chat/completions` protocol, at its `baseUrl` (default: OpenAI's).
  *
+ * **Gotchas**
+ *
+ * Every server is sent the key in `OPENAI_API_KEY`, unless `apiKey` or `auth` is given; `auth` wins. For a server without keys, give
+ * `auth: Auth.none`: without a key, calls of the model fail with the reason `NotAuthorized`.
+ *
  * @category models
  * @since 0.1.0
  */
@@ -49,7 +58,8 @@ export const openAiCompatible = (options: OpenAiChat.Options): Client =>
   lazily(options, ({ OpenAiChat }) => OpenAiChat.make(options))
 
 /**
- * Makes a client for a model of Anthropic, with the `/v1/messages` protocol. The key is `ANTHROPIC_API_KEY` unless `apiKey` is given.
+ * Makes a client for a model of Anthropic, with the `/v1/messages` protocol. The key is the environment variable `ANTHROPIC_API_KEY` unless
+ * `apiKey` or `auth` is given; `auth` wins. Without a key, calls of the model fail with the reason `NotAuthorized`.
  *
  * @category models
  * @since 0.1.0
@@ -59,6 +69,11 @@ export const anthropic = (options: AnthropicMessages.Options): Client =>
 
 /**
  * Makes a client for the model of a profile, with the protocol that the profile names.
+ *
+ * **Gotchas**
+ *
+ * A profile without `auth` sends the key of the protocol's own provider to its `baseUrl`: `OPENAI_API_KEY` for `chat` and `responses`,
+ * `ANTHROPIC_API_KEY` for `messages`. For a server without keys, set `auth` to `Auth.none`.
  *
  * @category models
  * @since 0.1.0
@@ -76,8 +91,9 @@ export const modelOf = (profile: ModelProfile.ModelProfile): Client =>
   })
 
 /**
- * Makes a login for the `auth` of a model, to use instead of a key. The login's tokens are renewed before they expire, once for all
- * processes that share the token file.
+ * Makes a login for the `auth` of a model, to use instead of a key. The access token of the login is renewed before it expires, and when
+ * the provider refuses it: once for all processes that use one token store, such as a file of `FileTokenStore`. `LoginTokens.make` of
+ * `@fermata/sdk/model` lists the errors of model calls.
  *
  * @category models
  * @since 0.1.0

@@ -2,7 +2,7 @@
  * List prices of models, for cost budgets. They have their own entry point, `@fermata/node/prices`, because the table takes 60 ms to load.
  *
  * The table is that of the installed `@pydantic/genai-prices`; nothing is fetched. If a provider reports the cost of a call, that cost is
- * used instead. A model that is not in the table has no price.
+ * used instead.
  *
  * @since 0.1.0
  */
@@ -12,13 +12,15 @@ import { calcPrice, findProvider, type ModelPrice } from "@pydantic/genai-prices
 type Prices = ModelProfile.Prices
 
 /**
- * Returns the prices of a model in US dollars per million tokens, or `undefined` if they are unknown.
+ * Returns the prices of a model in US dollars per million tokens, or `undefined` if the table does not have the provider, the model, or
+ * both its input and its output price.
  *
  * **Details**
  *
  * `provider` is a provider's name in the table (`openai`, `anthropic`, `google`, `x-ai`, `openrouter`, …) or its base URL. `at` is
- * the time of the prices (default: now); a few models are cheaper at some hours. `tiers` has the higher prices for long contexts. The
- * prices do not include batches, images, audio, searches and caching for longer than five minutes, so the cost of a call does not either.
+ * the time of the prices (default: now); a few models are cheaper at some hours, and the returned prices do not change with the hour.
+ * `tiers` has the prices for long contexts. The prices do not include batches, images, audio, searches and caching for longer than five
+ * minutes, so a cost that is computed from them does not either.
  *
  * **Example** (Giving a model its prices)
  *

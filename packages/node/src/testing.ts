@@ -1,6 +1,6 @@
 /**
- * A scripted model, a server that replays a model's answers, and the contract of stores, so that a program's tests need no second
- * package.
+ * Everything that `@fermata/sdk/testing` exports, such as a scripted model, rehearsals and the contract of stores, with a server that
+ * replays a model's answers and recordings in a file. A program's tests need no second package.
  *
  * @since 0.1.0
  */

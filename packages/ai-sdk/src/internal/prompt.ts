@@ -14,7 +14,7 @@ import type {
 import { type Id, Message } from "@fermata/sdk/domain"
 import { ModelBridge, type ModelRequest } from "@fermata/sdk/model"
 
-/** The specification that a model implements. Specifications differ in the shape of files. */
+/** The specification that a model implements. Specifications differ in the shape of files and of results, and only `v4` has `reasoning`. */
 export type Version = "v2" | "v3" | "v4"
 
 /** The options of a call. Reasoning and payloads of a model other than `provider` are left out. */
@@ -74,7 +74,7 @@ const providerOptionsOf = (
   return { ...extra, [name]: { ...options, ...extra?.[name] } }
 }
 
-/** The reasons why settings are not passed to this model. */
+/** A sentence for each setting that is not passed to this model, with the reason. */
 export const settingsLeftOut = (
   { settings = {}, tools }: ModelRequest.ModelRequest,
   provider: string,
@@ -180,7 +180,7 @@ const userPart = (
 
 type FileData = Extract<SharedV4FileData, { type: "data" | "url" }>
 
-/** The data of a file; `undefined` for a file that only its own provider knows. */
+/** The data of a file; `undefined` for a file that only its own provider knows, and for an invalid URL. */
 const dataOf = ({ source }: Message.FilePart): FileData | undefined => {
   if (source._tag === "bytes") return { type: "data", data: source.base64 }
   const url = source._tag === "url" ? URL.parse(source.url) : null

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 
 /**
  * The name of the network file system of a path, on which processes cannot share a store; `undefined` on a local one, on one of an unknown
- * kind, and on other platforms than Linux.
+ * kind, on other platforms than Linux, and if it cannot be determined.
  */
 export const networkFileSystemOf = (path: string): Effect.Effect<string | undefined> =>
   Effect.sync(() => {

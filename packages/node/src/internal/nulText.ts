@@ -9,7 +9,7 @@ import type { SqlClient } from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import * as Stream from "effect/Stream"
 
-/** A client whose reserved connections write and read every text. */
+/** Changes a client: its reserved connections escape every text that they write, and unescape every text in the rows that they read. */
 export const withNulText = <Client extends SqlClient>(client: Client): Client =>
   Object.assign(client, { reserve: Effect.map(client.reserve, translated) })
 

@@ -17,19 +17,23 @@ export type { Chunking } from "./chunks.ts"
 
 /** One response. */
 export interface Response {
-  /** Default: 200. */
+  /** The status. Default: 200. */
   readonly status?: number
+  /** The headers. Default: only those that Node adds. */
   readonly headers?: Readonly<Record<string, string>>
+  /** The complete body. Texts are sent as UTF-8. */
   readonly body: string | Uint8Array
   /** How the body is split into writes. Default: `events`. */
   readonly chunking?: Chunking
-  /** Milliseconds before the head, before the body, and between two writes. */
+  /** Milliseconds before the head, between the head and the body, and between two writes of the body. Default: none. */
   readonly delay?: { readonly head?: number; readonly body?: number; readonly chunk?: number }
+  /** How the response fails. Default: it does not. */
   readonly fault?: Fault
 }
 
-/** A fault after this many bytes of the body. */
+/** How a response fails, after the first bytes of its body. */
 export interface Fault {
+  /** The number of bytes of the body that are sent before. */
   readonly after: number
   /**
    * `end`: the body ends properly, but too early. `cut`: the connection is closed within the body. `reset`: the connection is reset.
@@ -41,23 +45,32 @@ export interface Fault {
 /** A request as it arrived. */
 export interface Request {
   readonly method: string
+  /** The path with the query. */
   readonly path: string
+  /** The headers, by their names in lower case. */
   readonly headers: Readonly<Record<string, string>>
+  /** The body as text. It grows until the request has arrived completely. */
   readonly body: string
-  /** When the exchange ended, by `performance.now()`, and whether the client left before the response was out. */
+  /**
+   * Resolves when the exchange has ended: `at` is the time by `performance.now()`. `early` is true if the connection was closed before the
+   * complete response was sent: the client left, the server stopped, or the response had a `cut` or `reset`.
+   */
   readonly closed: Promise<{ readonly at: number; readonly early: boolean }>
 }
 
-/** The responses in order, or a function that answers each request. A request beyond the last response gets status 599. */
+/**
+ * The responses in order, or a function that answers each request: `index` is 0 for the first one. A request beyond the last response gets
+ * the status 599. If the function throws or rejects, the connection is closed without a response.
+ */
 export type Responses =
   | ReadonlyArray<Response>
   | ((request: Request, index: number) => Response | Promise<Response>)
 
 /** A running server. */
 export interface ReplayServer {
-  /** The base URL, such as `http://127.0.0.1:41234`. */
+  /** The base URL, such as `http://127.0.0.1:41234`, without a slash at the end. */
   readonly url: string
-  /** The requests, oldest first. */
+  /** The requests so far, oldest first. The list grows. */
   readonly requests: ReadonlyArray<Request>
   /** Number of open connections. */
   readonly connections: () => number
@@ -76,7 +89,8 @@ export const make = (responses: Responses): Effect.Effect<ReplayServer, never, S
   )
 
 /**
- * The response in a folder with a recording: `meta.json` has status, headers and file.
+ * Reads the response in a folder with a recording, to play it with {@link make}. In the folder, `meta.json` has the name of the body's file
+ * (`file`), and its status and headers (`http`). Headers in `options` win over the recorded ones. Rejects if a file cannot be read.
  *
  * @category constructors
  * @since 0.1.0

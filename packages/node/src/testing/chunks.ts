@@ -3,8 +3,8 @@
  */
 
 /**
- * How a body is split: `events` after each blank line, `whole` not at all, a number into pieces of that many bytes, a seed at random
- * places, the same ones every time.
+ * How a body is split: `events` after each blank line, `whole` not at all, a number into pieces of that many bytes (at least 1), a seed at
+ * random places, the same ones every time, into pieces of at most `longest` bytes (default: 200).
  */
 export type Chunking = "events" | "whole" | number | { readonly seed: number; readonly longest?: number }
 

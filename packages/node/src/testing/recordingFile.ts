@@ -9,7 +9,8 @@ import type { RecordedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 
 /**
- * Stores the recordings of a `RecordedModel` in a file. A file that cannot be read or written is a defect, which fails the test.
+ * Stores the recordings of a `RecordedModel` in a file. A missing file has no recordings; it is created, with its folder, when a response
+ * is recorded. A file that cannot be read or written is a defect, which fails the test.
  *
  * @category constructors
  * @since 0.1.0

@@ -31,7 +31,7 @@ const watchedForMs = 3 * announceEveryMs
 /** How long the answers to a question for watchers may take. */
 const answeredWithinMs = 1000
 
-/** The size of a payload in bytes; Postgres refuses one of 8,000. */
+/** The largest payload in bytes; Postgres refuses one of 8,000. */
 const mostBytes = 7900
 
 /** An announcement: who sends it, what it says, and about which runs. `ask` asks the other processes for their announcements. */

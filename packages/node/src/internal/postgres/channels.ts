@@ -1,6 +1,6 @@
 /**
  * The notifications of a Postgres database: one connection that listens to the channels with subscribers and sends. It exists while there
- * are subscribers, and is replaced when it is lost.
+ * are subscribers and for half a second after the last one, and is replaced when it is lost.
  */
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Deferred from "effect/Deferred"
@@ -13,7 +13,10 @@ import * as Scope from "effect/Scope"
 import type { SqlError } from "effect/sql/SqlError"
 import { type Config, withoutSilence } from "./socket.ts"
 
-/** Called with each payload, and with `undefined` once the connection listens: earlier notifications may have been lost. */
+/**
+ * Called with each payload. Also called with `undefined`, since earlier notifications may have been lost: each time that a connection
+ * begins to listen to the channel, and at the subscription if it listens already.
+ */
 export type Listener = (payload: string | undefined) => void
 
 /** Sends and receives notifications. */
@@ -22,7 +25,9 @@ export interface Channels {
   readonly subscribe: (channel: string, listener: Listener) => () => void
   /** Whether the connection listens to a channel. */
   readonly isOpen: (channel: string) => boolean
-  /** Sends a notification after those that were sent before. It is lost if there is no connection, or if many wait. */
+  /**
+   * Sends a notification after those that were sent before. It is lost if there is no connection, or if {@link mostWaiting} others wait.
+   */
   readonly send: (channel: string, payload: string) => void
 }
 

@@ -46,7 +46,7 @@ export const writeNew = <A, E, R>(
     return placed ? written : yield* new BackupExists()
   })
 
-/** Copies a store into a new file with the mode of the store's file. */
+/** Copies a store into a new file with the mode of the store's file, within the umask. */
 export const copyInto = (operation: string, source: DatabaseSync, from: string, to: string) =>
   attempt(operation, async () => {
     const { mode } = await stat(from)

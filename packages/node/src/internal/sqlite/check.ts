@@ -14,7 +14,7 @@ import { checkGrants, checkMessages, checkRequests } from "./inbox.ts"
 import { checkJournal, headsOf, type Tables } from "./journals.ts"
 import { type Row, rowOf, rowsOf } from "./rows.ts"
 
-/** Checks every page, every run and every request of a store. */
+/** Checks every page of a store, and all its runs, requests, messages, grants and checkpoints. */
 export const check = (options: {
   readonly filename: string
 }): Effect.Effect<CheckReport, RunStoreError.RunStoreError> => {

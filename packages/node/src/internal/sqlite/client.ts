@@ -37,7 +37,7 @@ interface Prepared {
 /** Number of statements that stay prepared; the oldest is dropped first. The store has about sixty, and lists of several lengths. */
 const capacity = 200
 
-/** Opens a database until the scope closes. Throws SQLite's errors. */
+/** Opens a database until the scope closes. SQLite's errors while it is opened are defects. */
 export const make = (
   options: ClientOptions
 ): Effect.Effect<SqlClient.SqlClient, never, Scope.Scope | Reactivity> =>

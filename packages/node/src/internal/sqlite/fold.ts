@@ -12,7 +12,10 @@ import type { Findings } from "./findings.ts"
 import { eventsOf, type Head, type Tables } from "./journals.ts"
 import { type Row, rowOf, rowsOf } from "./rows.ts"
 
-/** Folds all runs, parents first, and yields after each. Skips unreadable runs, which are reported elsewhere. */
+/**
+ * Folds all runs, parents first, and yields after each. Skips unreadable runs, which are reported elsewhere, and the runs that build on
+ * them.
+ */
 export function* foldAll(tables: Tables, found: Findings, heads: ReadonlyArray<Head>): Generator<void> {
   const after = Map.groupBy(heads, ({ row }) => row["parent_run_id"])
   const due: Array<{ readonly head: Head; readonly base: RunState.RunState | undefined }> = []
