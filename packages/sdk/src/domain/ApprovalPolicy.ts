@@ -13,14 +13,14 @@ import { Timestamp } from "./Id.ts"
 import { matchesGlob } from "./internal/glob.ts"
 
 /**
- * A rule for the tools whose name matches `tool`, in which `*` stands for any number of characters. It also applies to the tools by which a
- * model calls other agents (a sub-agent, `delegate`, `transfer_to_…`), which need no approval by themselves.
+ * A rule for the tools whose own name, not an alias, matches `tool`, in which `*` stands for any number of characters. It also applies to
+ * the tools by which a model calls other agents (a sub-agent, `delegate`, `transfer_to_…`), which need no approval by themselves.
  */
 export const Rule = Schema.Struct({
   tool: Schema.String,
   /** `approve` permits the call and `deny` denies it. `ask` requires a decision or a grant, even if the call needs no approval. */
   action: Schema.Literals(["ask", "approve", "deny"]),
-  /** The text that the model receives when the rule denies a call. */
+  /** The text that the model receives when the rule denies a call. Default: a sentence that names the tool. */
   message: Schema.optionalKey(Schema.String)
 })
 export type Rule = typeof Rule.Type
@@ -31,7 +31,7 @@ export type Rule = typeof Rule.Type
  * - `ask` (the default): a request is opened, unless a grant covers the call. A run that is not interactive denies the call instead.
  * - `all`: the call runs, also that of a `privileged` tool.
  * - `none`: the call is denied, also one that a grant covers.
- * - `until`: as `all` before the time `until`, as `ask` from then on.
+ * - `until`: as `all` before the time `until`, as `ask` from then on and without a time. With another mode, a given time is refused.
  */
 export const ApprovalPolicy = Schema.Struct({
   mode: Schema.Literals(["ask", "all", "none", "until"]),

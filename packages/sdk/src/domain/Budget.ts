@@ -88,7 +88,10 @@ const ofModelCalls = ["turns", "treeTurns", "tokens", "cost", "wallTime"] as con
 
 const ofToolCalls = ["toolCalls", "treeToolCalls"] as const
 
-/** The first exhausted budget of the run that forbids another model call; `undefined` if there is none. */
+/**
+ * The first exhausted budget of the run that forbids another model call; `undefined` if there is none. Without `now`, the current period of
+ * work does not count as `wallTime`.
+ */
 export const exceeded = (state: RunState, now = 0): Limits.Exceeded | undefined => {
   const budget = ofModelCalls.find((budget) => isUsedUp(state, budget, now))
   return budget && report(state, budget, now)
@@ -191,7 +194,8 @@ export const isWrappingUp = ({ wrappingUp }: RunState): boolean =>
 
 /**
  * Whether a run with an exhausted budget has to wrap up before it asks for more. Only a run with `limits.wrapUp` does: once, and again
- * only after further turns. It does not while a call of the turn is released by a decision: closing the turn would drop that decision.
+ * only after further turns. It does not while a decision has released a call of the turn, or of a sub-agent that the turn waits for:
+ * closing the turn would drop that decision.
  */
 export const isToWrapUp = (state: RunState): boolean =>
   state.limits.wrapUp === true &&

@@ -3,7 +3,7 @@
  *
  * A decision approves a call (as asked or with other arguments, once or with a grant), denies a request, answers a question, supplies a
  * call's result, retries or fails a call in doubt, tops up a budget, or confirms a login. It names its request by id, carries the id of
- * the party that decided, and may carry the digest of the arguments that the request showed. No other value counts as consent.
+ * the party that decided, and may carry the digest that an approval request showed. No other value counts as consent.
  *
  * @since 0.1.0
  */
@@ -37,7 +37,10 @@ const superseding = {
   supersedes: Schema.optionalKey(RunId)
 }
 
-/** Runs the call; with `arguments`, runs it with these instead of the requested ones. */
+/**
+ * Permits the call; with `arguments`, permits it with these instead of the shown ones. The tool's schema must accept them unchanged. The
+ * call is checked again before it starts: if its tool, its arguments or a policy has changed, it is asked about again or denied.
+ */
 export const Approve = Schema.TaggedStruct("approve", {
   ...fields,
   arguments: Schema.optionalKey(Schema.Json),
@@ -48,8 +51,9 @@ export const Approve = Schema.TaggedStruct("approve", {
 export type Approve = typeof Approve.Type
 
 /**
- * Denies the request. The call of an approval or a question settles as `denied`: it does not run, the model receives `message` or a
- * default text, and the run continues. After the denial of a limit request, the run that asked fails with `BudgetExceeded`.
+ * Denies a request; a call in doubt cannot be denied, see {@link Fail}. The call of an approval or a question settles as `denied`: it does
+ * not run, the model receives `message` or a default text, and the run continues. After the denial of a limit request, the run that asked
+ * fails with `BudgetExceeded` when it needs the budget again.
  *
  * With `then: "stop"`, and for a login request in any case, the run that asked ends as cancelled. It starts no further call (approved ones
  * included), sub-agent or model call. Bodies that were started finish and are recorded.
@@ -74,7 +78,10 @@ export type Supply = typeof Supply.Type
 export const Retry = Schema.TaggedStruct("retry", fields)
 export type Retry = typeof Retry.Type
 
-/** Records a call in doubt as failed: its effect did not happen, or went wrong. */
+/**
+ * Records a call in doubt as failed: its effect did not happen, or went wrong. The model receives `message` or a default text, and the run
+ * continues.
+ */
 export const Fail = Schema.TaggedStruct("fail", {
   ...fields,
   ...superseding,
@@ -83,8 +90,8 @@ export const Fail = Schema.TaggedStruct("fail", {
 export type Fail = typeof Fail.Type
 
 /**
- * Sets the new total of a budget: `limit` replaces the old limit. It must be above the request's `spent` and, except for money, a whole
- * number.
+ * Sets the new total of a budget: `limit` replaces the old limit. It must be above the request's `spent` and, except for `cost`, a safe
+ * integer.
  */
 export const TopUp = Schema.TaggedStruct("topUp", { ...fields, limit: Schema.Finite })
 export type TopUp = typeof TopUp.Type

@@ -3,7 +3,7 @@
  * escapes.
  *
  * A model, a tool, a file or another person may have written any part of a sentence. Control characters move the cursor and set
- * colours, direction marks reorder letters, and invisible characters make two names look equal. Error messages, explanations and
+ * colors, direction marks reorder letters, and invisible characters make two names look equal. Error messages, explanations and
  * reports are built with {@link sentence}. The fields of errors, requests and events keep the raw values: pass a field through
  * {@link line} or {@link text} before you show it.
  *

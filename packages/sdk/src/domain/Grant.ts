@@ -1,11 +1,11 @@
 /**
  * Grants: standing approvals as data.
  *
- * An approval with a `grant` creates one. It covers calls of one agent's tool whose definition and arguments match. It ends with its
+ * An approval with a `grant` creates a grant. It covers calls of one agent's tool whose definition and arguments match. It ends with its
  * scope, by expiry or by revocation. A call that a grant let through records the grant's id.
  *
  * Grants are checked when a call is classified and again directly before its body starts. A grant does not release a request that is
- * already open. It covers the calls of sub-agents only with `inherit`, and no call that a policy denies.
+ * already open. It covers the calls of sub-agents only with `inherit`, no call that a policy denies, and no call of a `privileged` tool.
  *
  * A store keeps one row per grant and reads it in the commit that starts a call, so a revocation takes effect in every run, fork
  * and process. Without a store, grants and revocations exist only in the state that the caller keeps.
@@ -23,14 +23,16 @@ import { type Attributed, Principal } from "./Principal.ts"
 import { TaggedError } from "./TaggedError.ts"
 import { type Definition, difference, type Peers } from "./ToolIdentity.ts"
 
-/** What a granted argument must be: equal to `value`, or a string that matches `pattern`, in which `*` stands for any characters. */
+/**
+ * What a granted argument must be: equal to `value`, or a string that matches `pattern`, in which `*` stands for any number of characters.
+ */
 export const ArgumentPattern = Schema.Union([
   Schema.TaggedStruct("equals", { value: Schema.Json }),
   Schema.TaggedStruct("glob", { pattern: Schema.String })
 ])
 export type ArgumentPattern = typeof ArgumentPattern.Type
 
-/** The grant that an approver requests with an approval. */
+/** The grant that an approver requests with an approval. An approval of a `privileged` tool with a grant is refused. */
 export const GrantRequest = Schema.Struct({
   /** `run`: until the run that asked ends. `session`: also for later runs of the session; refused for a sub-agent's request. */
   scope: Schema.Literals(["run", "session"]),
@@ -195,9 +197,9 @@ export interface Revoked {
   readonly revocation: Revocation
 }
 
-/** The run, or the store, has no grant with this id. Nothing was changed. */
+/** The run, its session or the store has no grant with this id, or the id is not a string. Nothing was changed. */
 export class GrantNotFound extends TaggedError<GrantNotFound>()("GrantNotFound", {
-  /** The id as the caller gave it; it may have any form. */
+  /** The id as the caller gave it; it may have any form. "" if `given` is set. */
   grantId: Schema.String,
   runId: Schema.optionalKey(Schema.String),
   /** The kind of the value, if the caller gave another value than a string. */

@@ -50,7 +50,7 @@ export const append = (history: History, message: Message): History => {
     : { chunks: history.chunks, tail }
 }
 
-/** Makes a history from messages, oldest first. */
+/** Makes a history from messages, oldest first. Does not check that their `sequence` counts from 0 without gaps. */
 export const fromArray = (messages: ReadonlyArray<Message>): History => {
   const full = messages.length - (messages.length % chunkSize)
   const chunks: Array<ReadonlyArray<Message>> = []
@@ -72,7 +72,7 @@ export const last = (history: History): Message | undefined =>
 export const settledChunks = ({ chunks, tail }: History): number =>
   tail.length > 0 ? chunks.length : Math.max(0, chunks.length - 1)
 
-/** Replaces the last message. */
+/** Replaces the last message. The history must not be empty. */
 export const replaceLast = (history: History, message: Message): History =>
   history.tail.length > 0
     ? { chunks: history.chunks, tail: [...history.tail.slice(0, -1), message] }

@@ -33,7 +33,7 @@ const fields = {
 const callFields = {
   callId: ToolCallId,
   tool: Schema.String,
-  /** The decoded arguments that the body receives, as JSON. */
+  /** The decoded arguments that the body would receive. Values that are not JSON, such as dates, are shown in a JSON form. */
   arguments: Schema.Json
 }
 
@@ -85,7 +85,10 @@ export const InDoubtRequest = Schema.TaggedStruct("inDoubt", {
 })
 export type InDoubtRequest = typeof InDoubtRequest.Type
 
-/** Asks for more of a budget that is exhausted, or whose rest is reserved for sub-agents. Decisions: topUp, deny. */
+/**
+ * Asks for more of a budget that is exhausted or whose rest is reserved for sub-agents, or for a larger context. Decisions: topUp; deny,
+ * after which the run fails with `BudgetExceeded`.
+ */
 export const LimitRequest = Schema.TaggedStruct("limit", {
   ...fields,
   budget: Budget,
@@ -97,7 +100,7 @@ export const LimitRequest = Schema.TaggedStruct("limit", {
 })
 export type LimitRequest = typeof LimitRequest.Type
 
-/** Asks for a new login at a model provider. Decisions: retry after the login, deny, which ends the run. */
+/** Asks for a new login at a model provider. Decisions: retry, after the login; deny, which ends the run as cancelled. */
 export const LoginRequest = Schema.TaggedStruct("login", {
   ...fields,
   profile: Schema.String,

@@ -14,11 +14,14 @@ import { totalTokens } from "./Usage.ts"
  *
  * Tokens, money and time include the sub-agents under the run, at any depth. `maxTurns` and `maxToolCalls` count only the run's own
  * turns and calls; `maxTreeTurns` and `maxTreeToolCalls` include those of the sub-agents.
+ *
+ * Tokens and money are checked before each model call, so the last call may exceed them. An exhausted budget opens a limit request in a
+ * stored, interactive run, and fails any other run with `BudgetExceeded`; see `wrapUp`.
  */
 export const Limits = Schema.Struct({
   /** Turns of the run: model calls that returned a response. Default 8. */
   maxTurns: Schema.Natural,
-  /** Tool calls of the run, over all turns. */
+  /** Tool calls of the run, over all turns, also those that did not run. If a response exceeds the budget, none of its calls runs. */
   maxToolCalls: Schema.optionalKey(Schema.Natural),
   /** Turns of the run and of all sub-agents under it. */
   maxTreeTurns: Schema.optionalKey(Schema.Natural),
@@ -36,9 +39,15 @@ export const Limits = Schema.Struct({
   wrapUp: Schema.optionalKey(Schema.Boolean),
   /** Tokens of the context of one model call, estimated before the call. The default context policy checks it; a custom one has to. */
   maxContextTokens: Schema.optionalKey(Schema.Natural),
-  /** Timeout of one model call in milliseconds; the complete call after a failed stream has its own. Default 600,000. */
+  /**
+   * Timeout of one model call in milliseconds, with the client's retries; the complete call after a failed stream has its own. Default
+   * 600,000.
+   */
   modelTimeoutMs: Schema.Natural,
-  /** Timeout of one try of a tool's body in milliseconds, unless the tool declares its own. None for a sub-agent. Default 600,000. */
+  /**
+   * Timeout of one try of a tool's body, of each of the tool's callbacks and of decoding with its schema, in milliseconds, unless the tool
+   * declares its own. Also bounds decoding with an output schema. None for a sub-agent. Default 600,000.
+   */
   toolTimeoutMs: Schema.Natural,
   /**
    * How often in a row, without progress, the run may be taken up again after its process died or suspended it. One time more, and it fails

@@ -1,8 +1,9 @@
 /**
  * The messages of a session and their parts, as plain JSON values.
  *
- * The arguments of a tool call are kept as the text that the model wrote. `payload` holds data that a provider requires back verbatim,
- * such as signatures, encrypted reasoning and item ids. Bytes are base64 text, so a message is JSON without any encoding.
+ * The arguments of a tool call are kept as the text that the model wrote, until an approval with other arguments replaces it. `payload`
+ * holds data that a provider requires back verbatim, such as signatures, encrypted reasoning and item ids. Bytes are base64 text, so a
+ * message is JSON without any encoding.
  *
  * @since 0.1.0
  */

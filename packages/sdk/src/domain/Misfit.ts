@@ -7,11 +7,11 @@ import * as Schema from "effect/Schema"
 
 /** One problem of a key or of a value. */
 export const Misfit = Schema.Struct({
-  /** The enclosing value, in words: `"grant" of the decision`. */
+  /** The object that has or lacks the key, or else the value of the wrong kind, in words: `"grant" of the decision`. */
   place: Schema.String,
   /** The key that is unknown, missing, misplaced, not enumerable or without a value. Absent if a value is of the wrong kind. */
   key: Schema.optionalKey(Schema.String),
-  /** The known key with the most similar spelling, if there is one. */
+  /** For an unknown key, the known key that it most probably means: one of similar spelling, or one that it abbreviates. */
   nearest: Schema.optionalKey(Schema.String),
   /** The problem as a sentence without its full stop. */
   problem: Schema.String

@@ -49,7 +49,10 @@ export class RequestSuperseded extends TaggedError<RequestSuperseded>()("Request
   }
 }
 
-/** The decision carries another digest than the request, so it was made about other arguments. Show the request again. */
+/**
+ * The decision carries another digest than the request, so it was made about another tool or other arguments; or the arguments in the
+ * given state are not those that the request showed. Show the request again.
+ */
 export class ArgumentsChanged extends TaggedError<ArgumentsChanged>()("ArgumentsChanged", {
   requestId: RequestId,
   expected: Schema.String,
@@ -72,7 +75,10 @@ export class DecisionNotApplicable extends TaggedError<DecisionNotApplicable>()(
   }
 }
 
-/** The approval carries a grant that this request does not permit. The request stays open: approve it without the grant. */
+/**
+ * The approval carries a grant that this request does not permit. The request stays open: approve it without the grant, or, if `reason` is
+ * `subAgent`, with a grant for the run.
+ */
 export class GrantRefused extends TaggedError<GrantRefused>()("GrantRefused", {
   requestId: RequestId,
   tool: Schema.String,
@@ -90,11 +96,14 @@ export class GrantRefused extends TaggedError<GrantRefused>()("GrantRefused", {
   }
 }
 
-/** The tool's schema does not accept the edited arguments. The request stays open. */
+/**
+ * The edited arguments cannot be approved: the tool's schema refuses or would change them, the program has no such agent or tool, or the
+ * call is one of another agent. The request stays open.
+ */
 export class EditedArgumentsInvalid extends TaggedError<EditedArgumentsInvalid>()("EditedArgumentsInvalid", {
   requestId: RequestId,
   tool: Schema.String,
-  /** The issues that the tool's schema reports. */
+  /** The problem in words, such as the issues that the tool's schema reports. */
   issues: Schema.String
 }) {
   override get message() {

@@ -17,8 +17,9 @@ const ofBudget = { budget: Budget, limit: Schema.Finite, spent: Schema.Finite }
 const ofModel = { reason: Schema.String, description: Schema.String, isRetryable: Schema.Boolean }
 
 /**
- * A budget is exhausted, or the cost of a run with `maxCostUsd` is unknown. Continue the state with a larger limit; for an unknown cost,
- * with the model's prices or without `maxCostUsd`.
+ * A budget of the run or of a run above it is exhausted or reserved for sub-agents, the context of a model call is too large, or the cost
+ * of a run with `maxCostUsd` is unknown. Continue the state with a larger limit; for an unknown cost, with the model's prices or without
+ * `maxCostUsd`.
  */
 export class BudgetExceeded extends TaggedError<BudgetExceeded>()("BudgetExceeded", ofBudget) {
   override get message() {
@@ -35,7 +36,10 @@ export class ModelFailed extends TaggedError<ModelFailed>()("ModelFailed", ofMod
   }
 }
 
-/** User code such as a context policy threw, or the drive of the run met an unexpected exception. */
+/**
+ * User code outside of tools, such as instructions or a context policy, failed or returned an invalid value, or the drive of the run met
+ * an unexpected exception.
+ */
 export class RunDefect extends TaggedError<RunDefect>()("RunDefect", { description: Schema.String }) {
   override get message() {
     return sentence`The run met a defect: ${lines(this.description)}. Its state is kept; continue it when the program is mended.`
@@ -121,7 +125,7 @@ export class PolicyInvalid extends TaggedError<PolicyInvalid>()("PolicyInvalid",
   }
 }
 
-/** The caller gave a policy to a run that has not ended. */
+/** The caller gave a policy to a run that has not ended, or to an ended run without a prompt that starts the next run. */
 export class PolicyFixed extends TaggedError<PolicyFixed>()("PolicyFixed", {
   runId: RunId,
   status: Schema.String
@@ -134,7 +138,7 @@ export class PolicyFixed extends TaggedError<PolicyFixed>()("PolicyFixed", {
 /** The most characters of an id that a caller chooses. Ids derived from it are longer. */
 export const maxChosenId = 128
 
-/** The value is not a run state. */
+/** The value is not a run state, or not a row of a journal. */
 export class RunStateMalformed extends TaggedError<RunStateMalformed>()("RunStateMalformed", {
   issues: Schema.String
 }) {
@@ -143,7 +147,7 @@ export class RunStateMalformed extends TaggedError<RunStateMalformed>()("RunStat
   }
 }
 
-/** A newer Fermata wrote the state. Nothing was changed. */
+/** A newer Fermata wrote the state or the row of a journal. Nothing was changed. */
 export class RunStateTooNew extends TaggedError<RunStateTooNew>()("RunStateTooNew", {
   version: Schema.Finite,
   supported: Schema.Finite
@@ -200,8 +204,8 @@ export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound",
 }
 
 /**
- * A call without a result needs a tool that is `missing`: the call stays as it is. `schemaChanged`, which `checkResume` reports: the tool
- * no longer accepts the call's arguments.
+ * A call without a result cannot run with its tool; the call stays as it is. `missing`: the agent no longer has the tool. `schemaChanged`,
+ * which only `checkResume` reports: the tool no longer accepts the call's arguments.
  */
 export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavailable", {
   runId: RunId,

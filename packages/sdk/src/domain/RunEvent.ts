@@ -3,7 +3,7 @@
  *
  * An event holds what happened, when, and everything else that `evolve` needs, so that folding uses no clock, no randomness and no
  * user code. Facts that must not be repeated after a crash (a model's response, a tool's result, a decision) are events. Values that
- * can be derived (ids, statuses, the position of a result in the history) are not.
+ * can be derived (a call's id, statuses, the position of a result in the history) are not.
  *
  * @since 0.1.0
  */
@@ -75,7 +75,7 @@ export type AnsweredPart = typeof AnsweredPart.Type
 export const FinishReason = Schema.Literals(["stop", "toolCalls", "length", "contentFilter", "other"])
 export type FinishReason = typeof FinishReason.Type
 
-/** A model returned a response, whose calls are now open. */
+/** A model returned a response. Its calls are now open, unless the model was asked to wrap up: then they are dropped. */
 export const ModelAnswered = Schema.TaggedStruct("model.answered", {
   ...at,
   content: Schema.Array(AnsweredPart),
@@ -113,8 +113,8 @@ export const ToolStarted = Schema.TaggedStruct("tool.started", {
 })
 
 /**
- * Takes a `tool.started` back: the body did not run, because in between the run was stopped, the turn was superseded, or the call's grant
- * was revoked. The call is as it was before the start.
+ * Takes a `tool.started` back: the body did not run, because in between the run was stopped, cancelled or suspended, the turn was
+ * superseded, or the call's grant was revoked. The call becomes `ready`, as it was before the start.
  */
 export const ToolNotStarted = Schema.TaggedStruct("tool.notStarted", { ...at, callId: ToolCallId })
 
@@ -204,7 +204,7 @@ export const AgentChanged = Schema.TaggedStruct("agent.changed", {
   structured: Schema.Boolean
 })
 
-/** The output schema rejected the response. The model receives `message` and continues. */
+/** The final response is not JSON, or the output schema refused it. The model receives `message` and responds again. */
 export const OutputRejected = Schema.TaggedStruct("output.rejected", { ...at, message: Schema.String })
 
 /** The caller that resumed the run changed its limits. */
@@ -245,7 +245,7 @@ export const RunCancelled = Schema.TaggedStruct("run.cancelled", {
   said: Schema.optionalKey(Schema.Array(TextPart))
 })
 
-/** The run failed. It can be resumed. */
+/** The run failed. A root run can be resumed; for a sub-agent's run, the call that started it fails. */
 export const RunFailed = Schema.TaggedStruct("run.failed", { ...at, failure: RunFailure })
 
 /** An event of the sub-agent's run that a call started. */

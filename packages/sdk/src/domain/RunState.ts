@@ -71,7 +71,7 @@ export const RequestRecord = Schema.Struct({
 })
 export type RequestRecord = typeof RequestRecord.Type
 
-/** A message that waits until it may be appended to the history: a user's, or the result of a sub-agent in the background. */
+/** A message that waits until it may be appended to the history: a user's, or one of the runtime, such as a background sub-agent's result. */
 export const QueuedMessage = Schema.Struct({
   content: Schema.Array(UserPart),
   at: Timestamp,
@@ -293,7 +293,7 @@ const openRequests = (
 export const pendingApprovals = (state: RunState): ReadonlyArray<ToolApprovalItem> =>
   interruptions(state).filter((request) => request._tag === "approval")
 
-/** The record of a request of this run or of a sub-agent in it, with the calls that lead to that sub-agent. */
+/** The record of a request of this run or of a sub-agent in it, with the calls that lead to that sub-agent; `undefined` without one. */
 export const findRequest = (
   state: RunState,
   requestId: RequestId

@@ -68,7 +68,7 @@ const addMoney = (a: number, b: number): number => {
   return Number.isSafeInteger(sum) ? sum / 1e12 : Math.min(a + b, Number.MAX_VALUE)
 }
 
-/** Adds the usage of one model call, as one request and one turn. */
+/** Adds the usage of one model call, as one request and one turn. Without `costUsd`, the call counts as one unpriced request. */
 export const addModelCall = (total: SessionUsage, call: ModelUsage): SessionUsage => ({
   inputTokens: addCount(total.inputTokens, call.inputTokens),
   cachedInputTokens: addCount(total.cachedInputTokens, call.cachedInputTokens ?? 0),

@@ -46,7 +46,7 @@ export const decideAt = (
   )
 }
 
-/** The expiry decision of an open request; `undefined` if the request has not expired by `now` or is not open in this state. */
+/** The expiry decision of a request; `undefined` if the request has not expired by `now`, is not open in this state, or is not in it. */
 export const expiryOf = (state: RunState, requestId: RequestId, now: Timestamp): Decision | undefined => {
   const found = findRequest(state, requestId)
   return found !== undefined && standingOf(state, found)._tag === "open"
@@ -54,7 +54,10 @@ export const expiryOf = (state: RunState, requestId: RequestId, now: Timestamp):
     : undefined
 }
 
-/** The expiry decisions of the open requests of a run and its sub-agents that have expired by `now`, except those of stopped runs. */
+/**
+ * The expiry decisions of all requests that are open and have expired by `now`, of a run and of its sub-agents. Requests of a stopped run,
+ * and of the sub-agents in it, are left out.
+ */
 export const expiries = (state: RunState, now: Timestamp): ReadonlyArray<Decision> =>
   answerable(state).flatMap((request) => expiryAt(request, now) ?? [])
 

@@ -1,7 +1,8 @@
 /**
  * Authentication of model requests: a key in a header, a bearer token, or none. For a login that is renewed, see `LoginTokens`.
  *
- * A key is read at each call. It does not appear in a profile's text, a run's state, an error or a span.
+ * A key is read at each call, and white space around it is removed. It does not appear in a profile's text, a run's state or a span, nor,
+ * if it has at least 6 characters, in an error.
  *
  * @since 0.1.0
  */
@@ -21,7 +22,8 @@ export type Secret = string | Redacted.Redacted<string> | Config.Config<Redacted
  *
  * Calls fail with a `ModelError`:
  *
- * - `NotAuthorized`: there is no key, or it is blank. Its description is `missing`.
+ * - `NotAuthorized`: the key is blank, or its `Config` fails. The description is the option `missing`; default: `There is no key for this
+ *   model: set one.`
  *
  * @category constructors
  * @since 0.1.0
@@ -38,7 +40,8 @@ export const apiKey = (
  *
  * Calls fail with a `ModelError`:
  *
- * - `NotAuthorized`: there is no key, or it is blank. Its description is `missing`.
+ * - `NotAuthorized`: the key is blank, or its `Config` fails. The description is the option `missing`; default: `There is no key for this
+ *   model: set one.`
  *
  * @category constructors
  * @since 0.1.0

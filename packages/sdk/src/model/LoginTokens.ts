@@ -81,14 +81,16 @@ const shape = shapeOf<Options>({
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for an unknown option or a value of the wrong type. Model calls fail with a `ModelError`:
+ * Throws `OptionsInvalid` for an unknown option, and for a value of the wrong type except in `store` and `account`. Model calls fail with
+ * a `ModelError`:
  *
- * - `LoginRequired`: there is no login, no refresh token or a refused one, or another account has logged in meanwhile. A refused refresh
- *   token is not sent again. Repeat the call after a new login.
+ * - `LoginRequired`: there is no login, or the access token has to be renewed and the refresh token is missing or refused, or another
+ *   account has logged in meanwhile, or the provider refuses a renewed token. A refused refresh token is not sent again. Repeat the call
+ *   after a new login.
  * - `ConnectionLost`, `ProviderFault`, `InvalidResponse`: the issuer cannot be reached, fails, or returns no token. The client retries
  *   if `isRetryable` is `true`, as after any other error of a model call. Until the access token expires or the provider refuses it, a
  *   retryable error of this kind does not fail the call.
- * - An error of the store, unless the access token need not be renewed yet.
+ * - An error of the store, unless the process already knows an access token that need not be renewed yet.
  *
  * @category constructors
  * @since 0.1.0

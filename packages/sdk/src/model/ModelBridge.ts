@@ -74,7 +74,7 @@ export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
   readonly file: (file: FilePart) => void
   /** Records how the response ended and what it used. */
   readonly finish: (finishReason: FinishReason | "error", usage: ModelUsage) => void
-  /** Ends the response: emits the tool calls and the `finish`, or returns an error if the response is incomplete. */
+  /** Ends the response: emits the tool calls and the `finish`, or returns an error; see {@link makeAnswer}. */
   readonly close: () => ModelError | undefined
   /** Returns the usage; `undefined` before {@link Answer.finish}. */
   readonly usage: () => ModelUsage | undefined
@@ -97,8 +97,9 @@ export interface AnswerOptions {
  *
  * **Details**
  *
- * Tool calls are emitted by `close`, at the end of the response. If the response was cut off by its token limit, filtered, or ended with an
- * error, no call is emitted; a response that was cut off with calls fails with `InvalidResponse`.
+ * Tool calls are emitted by `close`, at the end of the response, whose finish reason is then `toolCalls`. A filtered response emits no
+ * call. `close` returns an error in three cases: `ConnectionLost` if there was no `finish`, `ProviderFault` if the response ended with an
+ * error, and `InvalidResponse` if the token limit cut off a response with calls.
  *
  * @category constructors
  * @since 0.1.0
@@ -225,17 +226,20 @@ export const readAnswer = <A>(
   )
 
 /**
- * Returns the id on the wire of each call of a history, for the call and its result: the provider's own id if it is well formed and
- * unique, otherwise one derived from Fermata's id.
+ * Returns the id on the wire of each call of a history, for the call and its result: the provider's own id if it is unique and has 1 to 40
+ * letters, digits, `_` and `-`, otherwise one derived from Fermata's id.
  *
  * **Details**
  *
- * `length` is for providers that accept only ids of that many letters and digits, such as 9 for Mistral.
+ * `length` is for providers that accept only ids of exactly that many letters and digits, such as 9 for Mistral. All ids then have this form.
  */
 export const callIds = (messages: ReadonlyArray<Message>, length?: number): ReadonlyMap<ToolCallId, string> =>
   wireIds(messages, { letters: /^[a-zA-Z0-9_-]+$/, maxLength: 40, length })
 
-/** Returns a tool's name in a form that every provider accepts. A history may contain names that a model made up. */
+/**
+ * Returns a tool's name in a form that every provider accepts: at most 64 ASCII letters, digits, `_` and `-`, other characters replaced by
+ * `_`. A history may contain names that a model made up.
+ */
 export const toolName = (name: string): string => wireName(name)
 
 /**
@@ -257,8 +261,8 @@ export interface ErrorDetails {
 }
 
 /**
- * Returns the `ModelError` for a provider's error. Its description is the provider's message on one line, at most 500 characters, without
- * the secrets.
+ * Returns the `ModelError` for a provider's error. Its description is the provider's message, or a sentence if there is none, on one line
+ * of at most 500 characters, without the secrets.
  */
 export const errorOf = (details: ErrorDetails): Effect.Effect<ModelError> =>
   Effect.gen(function* () {

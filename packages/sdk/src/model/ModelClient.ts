@@ -30,8 +30,8 @@ export class ModelClient extends Context.Service<
     /** Returns the complete response. */
     readonly complete: (request: ModelRequest) => Effect.Effect<ModelResponse, ModelError>
     /**
-     * Returns the size of a profile's context in tokens, input and output together, for the code that prepares requests. Default: the
-     * profile that a request without `profile` uses. `undefined` means unknown, as does a client without this function.
+     * Returns the size of a profile's context in tokens, input and output together, for the code that prepares requests. Without
+     * `profile`, that of the profile which a request without one uses. `undefined` means unknown, as does a client without this function.
      */
     readonly contextTokens?: (profile?: string) => number | undefined
   }
@@ -47,8 +47,9 @@ export class ModelClient extends Context.Service<
  *
  * **Details**
  *
- * Each run of the stream calls `open`. If the iterable throws, the stream fails with the error that `onError` returns. When the stream is
- * interrupted or not read to its end, it calls the iterator's `return`, and waits for it unless a call of `next` is pending.
+ * Each run of the stream calls `open`; an `open` that throws is a defect. If the iterator throws, the stream fails with the error that
+ * `onError` returns. When the stream is interrupted or not read to its end, it calls the iterator's `return`, and waits for it unless a
+ * call of `next` is pending.
  *
  * **Example** (Answering from an async generator)
  *
@@ -83,8 +84,8 @@ const emittingTo = (answer: Collector, onPart: (part: ModelPart) => void) => ({
 })
 
 /**
- * Reads a stream of parts to its end and returns the response. Each part is passed to `onPart`. A stream without a `finish` fails with
- * `ConnectionLost`.
+ * Reads a stream of parts to its end and returns the response. `collector` joins the parts (default: a new one); then each part is passed
+ * to `onPart`. A stream without a `finish` fails with `ConnectionLost`; a malformed part is a defect.
  */
 export const collect = <E>(
   stream: Stream.Stream<ModelPart, E>,

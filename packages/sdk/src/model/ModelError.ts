@@ -31,7 +31,7 @@ export class ConnectionLost extends TaggedError<ConnectionLost>()("ConnectionLos
   readonly isRetryable = true
 }
 
-/** The provider did not send the response, or its next part, within the time limit. */
+/** The provider did not send the response, or its next part, within a time limit of the client or of the run. */
 export class TimedOut extends TaggedError<TimedOut>()("TimedOut", {
   ...described,
   timeoutMs: Schema.Finite
@@ -49,7 +49,7 @@ export class InvalidResponse extends TaggedError<InvalidResponse>()("InvalidResp
   readonly isRetryable = true
 }
 
-/** The provider refuses the request, or the request cannot be sent. */
+/** The provider refuses the request, or the request cannot be sent, for example because a router has no such profile. */
 export class InvalidRequest extends TaggedError<InvalidRequest>()("InvalidRequest", described) {
   readonly isRetryable = false
 }
@@ -59,7 +59,7 @@ export class ContextOverflow extends TaggedError<ContextOverflow>()("ContextOver
   readonly isRetryable = false
 }
 
-/** There is no usable key and nothing was sent, or the provider refuses it. */
+/** There is no usable key and nothing was sent, or the provider refuses the key or denies it access (401, 403). */
 export class NotAuthorized extends TaggedError<NotAuthorized>()("NotAuthorized", described) {
   readonly isRetryable = false
 }
@@ -80,7 +80,10 @@ export class QuotaExhausted extends TaggedError<QuotaExhausted>()("QuotaExhauste
   readonly isRetryable = false
 }
 
-/** The cause of a {@link ModelError}. Whether a retry can help is the error's `isRetryable`, not a property of the tag. */
+/**
+ * The cause of a {@link ModelError}. Its `isRetryable` is only a default, which `ModelError.retryable` may override: read the `isRetryable`
+ * of the `ModelError`.
+ */
 export const Reason = Schema.Union([
   RateLimited,
   ProviderFault,
@@ -101,8 +104,8 @@ export type Reason = typeof Reason.Type
  *
  * **Details**
  *
- * `isRetryable` states if a retry can help. The clients of this SDK fail with such an error only after their own retries, or after they
- * have emitted a part of the response.
+ * `isRetryable` states if a retry can help. The clients of this SDK fail with a retryable error only after their own retries, after they
+ * have emitted a part of the response, or if the provider asks for a longer wait than `RetryOptions.cap`.
  */
 export class ModelError extends TaggedError<ModelError>()("ModelError", {
   reason: Reason,

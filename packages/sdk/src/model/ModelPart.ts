@@ -73,8 +73,9 @@ export interface ModelResponse extends Ending {
 
 /** Joins the parts of one model call to a response. Mutable. */
 export interface Collector {
+  /** Adds a part. Throws a `TypeError` for an unknown part and for a delta that is not a string. */
   readonly add: (part: ModelPart) => void
-  /** Returns the text of the parts so far, without provider data. */
+  /** Returns the text of the parts so far, without reasoning and without provider data. */
   readonly said: () => ReadonlyArray<TextPart>
   /** Returns `true` once a part with content was added. */
   readonly hasContent: () => boolean

@@ -36,9 +36,12 @@ export interface Rates {
   readonly output: number
 }
 
-/** The prices of a model. Without them, the cost of a call is unknown unless the provider reports it. */
+/** The prices of a model. A cost that the provider reports counts instead. Without both, the cost of a call is unknown. */
 export interface Prices extends Rates {
-  /** Rates for all tokens of a call whose input has more than `above` tokens, sorted by `above`, lowest first. */
+  /**
+   * Rates for all tokens of a call whose input has more than `above` tokens, sorted by `above`, lowest first. Of several that match, the
+   * last one applies.
+   */
   readonly tiers?: ReadonlyArray<Rates & { readonly above: number }>
 }
 
@@ -56,7 +59,7 @@ export interface Compatibility {
   readonly parallelToolCalls?: boolean
   /**
    * How the request asks for structured output. Default: `jsonSchema`. Otherwise the instructions contain the schema; with `jsonObject`,
-   * `chat` and `responses` also request JSON.
+   * `chat` and `responses` also request JSON. With `jsonSchema`, the instructions contain a schema that `messages` cannot express.
    */
   readonly structuredOutput?: "jsonSchema" | "jsonObject" | "none"
   /** If `false`, the setting `reasoningEffort` is not sent. Default: `true`. */
@@ -76,7 +79,7 @@ export interface Compatibility {
   readonly streamOnly?: boolean
 }
 
-/** How a client retries a request. It retries only before it has emitted the first part of the response. */
+/** How a client retries a request: only after a retryable error, and only before it has emitted the first part of the response. */
 export interface RetryOptions {
   /** Attempts after the first. Default: 4. */
   readonly times?: number
@@ -114,19 +117,23 @@ export interface ModelProfile {
   /** The name by which agents refer to the profile. */
   readonly name: string
   readonly protocol: ProtocolName
-  /** The address without the protocol's own path, such as `https://api.openai.com/v1`. */
+  /** The address without the protocol's own path, such as `https://api.openai.com/v1`. A query of the address is kept. */
   readonly baseUrl: string
   /** The provider's name for the model. */
   readonly model: string
+  /** Without it, requests carry no authentication. The clients' own `profile` functions set it from the provider's key. */
   readonly auth?: Auth
-  /** Headers that are added to every request. */
+  /** Headers that are added to every request. They override the protocol's; those of `auth` override them. */
   readonly headers?: Readonly<Record<string, string>>
   /**
-   * The size of the context in tokens, input and output together. A requested `maxOutputTokens` is lowered to the space that the
+   * The size of the context in tokens, input and output together. A requested `maxOutputTokens` above 1024 is lowered to the space that the
    * estimated input leaves, but not below 1024.
    */
   readonly contextTokens?: number
-  /** The most tokens that the model can write. A requested `maxOutputTokens` is lowered to it. */
+  /**
+   * The most tokens that the model can write. A requested `maxOutputTokens` is lowered to it. `messages` requests it if no setting does;
+   * without both, it requests 8192.
+   */
   readonly maxOutputTokens?: number
   readonly prices?: Prices
   readonly compatibility?: Compatibility

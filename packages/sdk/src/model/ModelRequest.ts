@@ -17,7 +17,7 @@ export interface ToolDefinition {
 
 /**
  * Settings of a model call that most providers support; `extra` is for all others. A setting that the request cannot express is omitted,
- * and a warning is logged.
+ * and each client logs one warning about it.
  */
 export interface ModelSettings {
   readonly temperature?: number

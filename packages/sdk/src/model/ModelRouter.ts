@@ -24,9 +24,12 @@ type Client = ModelClient["Service"]
 export interface RouterOptions {
   /** The clients, by the names of their profiles. */
   readonly clients: Readonly<Record<string, Client>>
-  /** The profile for requests without one. Default: the first of `clients`. */
+  /** The profile for requests without one. Default: the first of `clients`. A name without a client fails such requests. */
   readonly default?: string
-  /** For each profile, the profiles to try in this order if it fails. Only the list of the requested profile counts. */
+  /**
+   * For each profile, the profiles to try in this order if it fails. Only the list of the requested profile counts. Names without a client
+   * are skipped.
+   */
   readonly fallbacks?: Readonly<Record<string, ReadonlyArray<string>>>
   /** Called when a profile failed, before the next one is tried. */
   readonly onFallback?: (fallback: {

@@ -23,7 +23,7 @@ export type { Options } from "./OpenAiChat.ts"
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for an unknown option or a value of the wrong type.
+ * Throws `OptionsInvalid` for an unknown option, and for a `model`, `name` or `baseUrl` that is not a string. Other values are not checked.
  *
  * @category constructors
  * @since 0.1.0

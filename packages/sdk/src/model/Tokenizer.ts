@@ -13,7 +13,7 @@ import type { AssistantPart, FilePart, Message } from "../domain/Message.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
 import type { ModelRequest, ToolDefinition } from "./ModelRequest.ts"
 
-/** Counts the tokens of a text. `count` must not throw. */
+/** Counts the tokens of a text. `count` must not throw, and must return a number from 0 to the largest safe integer. */
 export interface Tokenizer {
   readonly count: (text: string) => number
 }
@@ -69,7 +69,10 @@ export const remember = (request: Counted, { inputTokens }: ModelUsage): void =>
   providerCounts.set(last, { first: messages[0], count: messages.length, instructions, tools, inputTokens })
 }
 
-/** Counts the tokens of a request: what a provider reported for its beginning, and an estimate of the rest. */
+/**
+ * Counts the tokens of a request: what a provider reported for its beginning, and an estimate of the rest. Throws a `TypeError` if the
+ * tokenizer does not return a number of tokens.
+ */
 export const countRequest = (tokenizer: Tokenizer, request: Counted): number => {
   const { instructions, messages, tools } = request
   for (let index = messages.length - 1; index >= 0; index -= 1) {

@@ -46,7 +46,7 @@ export const openAi = {
 
 /**
  * Makes a profile. Defaults: the provider's address, the key from the environment, and the model's name as the profile's name. Throws
- * `OptionsInvalid` for an unknown option or a value of the wrong type.
+ * `OptionsInvalid` for an unknown option, and for a `model`, `name` or `baseUrl` that is not a string.
  */
 export const profileWith = (
   { auth, baseUrl, keyName, of, protocol }: Provider,
