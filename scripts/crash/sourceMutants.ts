@@ -7,7 +7,8 @@
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
-import { root, run, sourceCondition } from "../internal/run.ts"
+import { stripVTControlCharacters } from "node:util"
+import { root, run, type RunResult, sourceCondition } from "../internal/run.ts"
 
 interface SourceMutant {
   readonly name: string
@@ -222,7 +223,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "store/internal/sql/checkpoints.ts",
     line: "if (found !== Number(row.chunks) || found !== chunks.length) return undefined",
     broken: "",
-    finder: { tests: ["node/test/sqlite", "node/test/SqliteStore.test.ts"] }
+    finder: { tests: ["node/test/SqliteStore.test.ts"] }
   },
   {
     name: "reports a waiting sub-agent as running",
@@ -258,7 +259,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "durable/internal/storeJournal.ts",
     line: "if (areReadable(events)) return undefined",
     broken: "if (events.length > 0) return undefined",
-    finder: { tests: ["sdk/test/run", "sdk/test/durable", "node/test"] }
+    finder: { tests: ["sdk/test/run/defects.test.ts"] }
   },
   {
     name: "queues messages without content",
@@ -349,6 +350,13 @@ const commandOf = ({ finder }: SourceMutant): readonly [string, ...ReadonlyArray
   return ["vitest", "run", "--config=vitest.workspace.ts", ...finder.tests.map((test) => `packages/${test}`)]
 }
 
+/** What fails in the output of a finder. */
+const failuresOf = ({ ok, output }: RunResult): string | undefined => {
+  if (ok) return undefined
+  const failed = stripVTControlCharacters(output).match(/^ *FAIL .*|.*violation.*/gim) ?? []
+  return [...new Set(failed)].slice(0, 5).join("; ") || output.slice(-500)
+}
+
 /** Checks that the finder of a mutant passes on unchanged sources and fails on the broken ones. */
 export const findSourceMutants = async (options: {
   readonly only: string | undefined
@@ -357,7 +365,7 @@ export const findSourceMutants = async (options: {
   const tree = copyTree()
   const found: Array<string> = []
   const violations: Array<string> = []
-  const passing = new Map<string, boolean>()
+  const reasons = new Map<string, string | undefined>()
   try {
     for (const mutant of sourceMutants) {
       const { broken, file, line, name } = mutant
@@ -370,9 +378,10 @@ export const findSourceMutants = async (options: {
       }
       const [program, ...args] = commandOf(mutant)
       const key = [program, ...args].join(" ")
-      if (!passing.has(key)) passing.set(key, (await run(program, args, { cwd: tree })).ok)
-      if (passing.get(key) !== true) {
-        violations.push(`${name}: "${key}" fails without it`)
+      if (!reasons.has(key)) reasons.set(key, failuresOf(await run(program, args, { cwd: tree })))
+      const failures = reasons.get(key)
+      if (failures !== undefined) {
+        violations.push(`${name}: "${key}" fails without it: ${failures}`)
         continue
       }
       Fs.writeFileSync(
