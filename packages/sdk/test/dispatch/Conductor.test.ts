@@ -7,6 +7,7 @@ import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Conductor from "../../src/dispatch/Conductor.ts"
+import { attach } from "../../src/dispatch/dispatchPromptStored.ts"
 import { textOf } from "../../src/domain/Message.ts"
 import type { ModelUsage } from "../../src/domain/Usage.ts"
 import { InvalidRequest, ProviderFault, type Reason } from "../../src/model/ModelError.ts"
@@ -169,6 +170,44 @@ describe("Conductor", () => {
       assert.strictEqual((yield* store.head(hung!.runId)).status, "cancelled")
       const { cancelReason, status } = yield* store.head(failed!.runId)
       assert.deepStrictEqual({ cancelReason, status }, { cancelReason: undefined, status: "error" })
+    }).pipe(Effect.provide(layerMemory))
+  )
+
+  it.effect("counts each run of a quorum once, also with several handles of it", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* obedient()
+      const conductor = yield* Conductor.make()
+      const [first, second] = yield* Effect.forEach(["wait 1", "wait 2"], (prompt) =>
+        conductor.dispatchStored(runtime, { prompt })
+      )
+      const again = yield* attach([runtime], first!.runId)
+      const two = yield* Effect.forkChild(Conductor.quorum([first!, again, first!, second!], 2))
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(second!.status.current(), "running")
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(
+        (yield* Fiber.join(two)).map(({ runId }) => runId),
+        [first!.runId, second!.runId]
+      )
+      const missed = yield* Effect.flip(Conductor.quorum([first!, first!], 2))
+      assert.deepStrictEqual([missed.of, missed.runs], [1, []])
+      const ends = yield* Stream.runCollect(Conductor.asCompleted([first!, first!]))
+      assert.strictEqual(ends.length, 1)
+    }).pipe(Effect.provide(layerMemory))
+  )
+
+  it.effect("takes the completion that one of the handles of a run reports", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* obedient()
+      const drained = yield* Conductor.make()
+      const suspended = yield* drained.dispatchStored(runtime, { prompt: "write 1" })
+      yield* suspended.wait
+      const other = yield* attach([runtime], suspended.runId)
+      const one = yield* Effect.forkChild(Conductor.quorum([suspended, other], 1))
+      yield* drained.drain
+      assert.strictEqual(suspended.status.current(), "suspended")
+      yield* other.decide(approve(other.interruptions()[0]!))
+      assert.strictEqual((yield* Fiber.join(one))[0]?.runId, other.runId)
     }).pipe(Effect.provide(layerMemory))
   )
 

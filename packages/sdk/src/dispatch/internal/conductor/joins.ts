@@ -7,6 +7,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
+import type { RunId } from "../../../domain/Id.ts"
 import type { Completed, RunResult } from "../../../run/RunResult.ts"
 import type { AgentHandle, HandleError } from "../../AgentHandle.ts"
 import { NoneSucceeded, QuorumMissed } from "../../DispatchError.ts"
@@ -26,12 +27,15 @@ export const all = <Output, E>(
     { concurrency: "unbounded" }
   )
 
-/** Emits the results of the runs in the order in which they end. Fails with the first error of a run that has no result. */
+/**
+ * Emits the result of each run once, in the order in which the runs end. Fails with the first error of a run that has no result. Of several
+ * handles of one run, the first counts.
+ */
 export const asCompleted = <Output, E>(
   handles: ReadonlyArray<AgentHandle<Output, E>>
 ): Stream.Stream<RunResult<Output>, HandleError | E> =>
   Stream.mergeAll(
-    handles.map(({ done }) => Stream.fromEffect(done)),
+    [...byRun(handles).values()].map(([{ done }]) => Stream.fromEffect(done)),
     { concurrency: "unbounded" }
   )
 
@@ -52,6 +56,10 @@ export const firstSuccess = <Output, E>(
 /**
  * Waits until `n` of the runs have completed, cancels the others, and returns the `n` results in the order in which the runs ended.
  *
+ * **Details**
+ *
+ * Several handles of one run count as one run. It has completed as soon as one of them says so, and has not if none of them does.
+ *
  * **Errors**
  *
  * - `QuorumMissed` — too many runs ended without completing, or `n` is not a number. The other runs were cancelled.
@@ -60,37 +68,46 @@ export const quorum = <Output, E>(
   handles: ReadonlyArray<AgentHandle<Output, E>>,
   n: number
 ): Effect.Effect<ReadonlyArray<Completed<Output>>, QuorumMissed> =>
-  Effect.flatMap(completed(handles, n), ({ failed, succeeded }) =>
+  Effect.flatMap(completed(handles, n), ({ failed, of, succeeded }) =>
     succeeded.length >= n
       ? Effect.succeed(succeeded)
-      : Effect.fail(
-          new QuorumMissed({ wanted: n, completed: succeeded.length, of: handles.length, runs: failed })
-        )
+      : Effect.fail(new QuorumMissed({ wanted: n, completed: succeeded.length, of, runs: failed }))
   )
+
+type Handles<Output, E> = readonly [AgentHandle<Output, E>, ...ReadonlyArray<AgentHandle<Output, E>>]
+
+/** The handles of each run, in their order. */
+const byRun = <Output, E>(
+  handles: ReadonlyArray<AgentHandle<Output, E>>
+): ReadonlyMap<RunId, Handles<Output, E>> => {
+  const runs = new Map<RunId, Handles<Output, E>>()
+  for (const handle of handles) {
+    const before = runs.get(handle.runId)
+    runs.set(handle.runId, before === undefined ? [handle] : [...before, handle])
+  }
+  return runs
+}
 
 /** Waits until `n` runs have completed or can no longer complete, and cancels the others. */
 const completed = Effect.fnUntraced(function* <Output, E>(
   handles: ReadonlyArray<AgentHandle<Output, E>>,
   n: number
 ) {
+  const runs = byRun(handles)
   const succeeded: Array<Completed<Output>> = []
-  const failed: Array<{
-    readonly runId: AgentHandle["runId"]
-    readonly status: string
-    readonly why: string
-  }> = []
+  const failed: Array<{ readonly runId: RunId; readonly status: string; readonly why: string }> = []
   // Written so that it is true if `n` is NaN, which no number of runs would reach.
-  const isKnown = () => succeeded.length >= n || !(handles.length - failed.length >= n)
+  const isKnown = () => succeeded.length >= n || !(runs.size - failed.length >= n)
   const known = yield* Deferred.make<void>()
-  const watch = ({ done, runId }: AgentHandle<Output, E>) =>
-    Effect.flatMap(Effect.exit(done), (exit) => {
+  const watch = ([runId, ofRun]: readonly [RunId, Handles<Output, E>]) =>
+    Effect.flatMap(endOf(ofRun), (exit) => {
       if (isKnown()) return Effect.void
       if (Exit.isSuccess(exit) && exit.value.status === "completed") succeeded.push(exit.value)
       else failed.push({ runId, ...whyOf(exit) })
       return isKnown() ? Deferred.succeed(known, undefined) : Effect.void
     })
   if (!isKnown()) {
-    const watching = Effect.forEach(handles, watch, { concurrency: "unbounded", discard: true })
+    const watching = Effect.forEach(runs, watch, { concurrency: "unbounded", discard: true })
     yield* Effect.raceFirst(Deferred.await(known), Effect.andThen(watching, Effect.never))
   }
   const ended = new Set<string>([...succeeded, ...failed].map(({ runId }) => runId))
@@ -99,8 +116,20 @@ const completed = Effect.fnUntraced(function* <Output, E>(
     (handle) => Effect.exit(handle.cancel("It was not needed any more.")),
     { concurrency: "unbounded", discard: true }
   )
-  return { succeeded, failed }
+  return { succeeded, failed, of: runs.size }
 })
+
+/** The end of a run: its completion if one of its handles reports that, otherwise the first other end that they report. */
+const endOf = <Output, E>(
+  handles: Handles<Output, E>
+): Effect.Effect<Exit.Exit<RunResult<Output>, HandleError | E>> =>
+  Effect.raceAll(
+    handles.map(({ done }) =>
+      Effect.flatMap(Effect.exit(done), (exit) =>
+        Exit.isSuccess(exit) && exit.value.status === "completed" ? Effect.succeed(exit) : Effect.fail(exit)
+      )
+    )
+  ).pipe(Effect.catch((exit) => Effect.succeed(exit)))
 
 const whyOf = (
   exit: Exit.Exit<RunResult<unknown>, unknown>
