@@ -37,6 +37,7 @@ import { revokeGrant } from "../durable/revokeGrant.ts"
 import { runPromptStored } from "../durable/runPromptStored.ts"
 import { sendMessage, type SendOptions } from "../durable/sendMessage.ts"
 import type { RecoverOptions } from "../durable/storedInput.ts"
+import { submitPrompt } from "../durable/submitPrompt.ts"
 import type { Restored } from "../run/captureState.ts"
 import type { ResumeReport } from "../run/checkResume.ts"
 import type { Prompt } from "../run/Mail.ts"
@@ -72,6 +73,7 @@ import type {
   PlainIds,
   PromptOptions,
   ResumeOptions,
+  SubmitOptions,
   WorkOptions
 } from "./internal/options.ts"
 import { makeReading } from "./internal/reading.ts"
@@ -88,6 +90,7 @@ import {
   pruneShape,
   requireKnown,
   resumeShape,
+  submitShape,
   workShape
 } from "./internal/shapes.ts"
 import { makeTextStream, type RunStream } from "./internal/textStream.ts"
@@ -128,6 +131,15 @@ export interface Fermata extends AsyncDisposable {
     prompt: Prompt,
     options?: BackgroundOptions
   ) => Promise<RunHandle<Output>>
+  /**
+   * Stores a run without driving it, and resolves to its head. A worker drives it: a process that calls `work`. A repeated call with the same
+   * `runId` rejects with `RunExists`.
+   */
+  readonly submit: (
+    agent: string | Agent<never, unknown>,
+    prompt: Prompt,
+    options?: SubmitOptions
+  ) => Promise<RunHead>
   /**
    * Creates a handle for a stored run by its id, for example after a restart or in another process. Accepts a sub-agent's run, too. An
    * `agent` types the output.
@@ -357,6 +369,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     dispatch: async (agent, prompt, given) => {
       requireKnown("dispatch", given, dispatchShape)
       return background.dispatch(agents.of(agent), prompt, given)
+    },
+    submit: async (agent, prompt, given = {}) => {
+      requireKnown("submit", given, submitShape)
+      return run(submitPrompt(agents.of(agent), startOf(prompt, given)))
     },
     attach: background.attach,
     conductor: background.conductor,

@@ -257,6 +257,7 @@ describe("options with an unknown key", () => {
     const functions: ReadonlyArray<readonly [string, () => unknown]> = [
       ["runPrompt", () => fermata.runPrompt("ops", "go", bad)],
       ["dispatch", () => fermata.dispatch("ops", "go", bad)],
+      ["submit", () => fermata.submit("ops", "go", bad)],
       ["resume", () => fermata.resume(run.runId, bad)],
       ["fork", () => fermata.fork(run.runId, "go", bad)],
       ["sendMessage", () => fermata.send(run.runId, "hello", bad)],
@@ -379,6 +380,7 @@ describe("an invalid policy", () => {
       for (const ask of [
         () => fermata.runPrompt("ops", "go", bad),
         () => fermata.dispatch("ops", "go", bad),
+        () => fermata.submit("ops", "go", bad),
         () => fermata.fork(done.runId, "go", bad),
         () => fermata.resume(done.runId, { prompt: "go", ...(bad as object) }),
         () => conductor.dispatch("ops", "go", bad)

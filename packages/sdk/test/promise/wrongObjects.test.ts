@@ -303,6 +303,10 @@ const doors: Readonly<Record<string, Door>> = {
     fields: { ...start, runId: text, sessionId: text, mayRepeat: flag, name: text },
     open: (given, { fermata }) => fermata.dispatch("ops", "go", given)
   },
+  submit: {
+    fields: { answeredBy: text, limits, policy, runId: text, sessionId: text, mayRepeat: flag },
+    open: (given, { fermata }) => fermata.submit("ops", "go", given)
+  },
   "dispatch of a conductor": {
     fields: { answeredBy: text, limits, policy, runId: text, sessionId: text, name: text },
     open: (given, { conductor }) => conductor.dispatch("ops", "go", given)

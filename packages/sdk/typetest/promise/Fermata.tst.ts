@@ -1,6 +1,7 @@
 import type { Agent } from "@fermata/sdk/agent"
 import { type Fermata, type RunHandle } from "@fermata/sdk/promise"
 import type { RunResult } from "@fermata/sdk/run"
+import type { RunStorePort } from "@fermata/sdk/store"
 import { describe, expect, it } from "tstyche"
 
 interface Answer {
@@ -37,5 +38,13 @@ describe("a stream of a run", () => {
     expect(stream).type.toBeAssignableTo<AsyncIterable<string>>()
     expect(stream.result).type.toBe<Promise<RunResult.RunResult<Answer>>>()
     expect(fermata.stream("clerk", "go").result).type.toBe<Promise<RunResult.RunResult>>()
+  })
+})
+
+describe("submitting a prompt", () => {
+  it("resolves to the head of the run, and takes no options of a drive", () => {
+    expect(fermata.submit(agent, "go", { runId: "run" })).type.toBe<Promise<RunStorePort.RunHead>>()
+    expect(fermata.submit).type.not.toBeCallableWith("clerk", "go", { onUpdate: () => {} })
+    expect(fermata.submit).type.not.toBeCallableWith("clerk", "go", { signal: AbortSignal.abort() })
   })
 })

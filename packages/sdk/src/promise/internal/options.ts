@@ -92,6 +92,9 @@ export interface PromptOptions extends PlainIds<Omit<StoredStartInput, "prompt" 
   readonly onUpdate?: (update: RunUpdate) => void
 }
 
+/** The options of `submit`. */
+export type SubmitOptions = Omit<PromptOptions, "signal" | "onUpdate">
+
 /** The options of `fork`. Limits and a policy that are left out are inherited from the original's caller. */
 export interface ForkOptions<Output = unknown>
   extends

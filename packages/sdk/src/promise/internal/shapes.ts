@@ -37,6 +37,7 @@ import type {
   PromptOptions,
   ReadOptions,
   ResumeOptions,
+  SubmitOptions,
   WorkOptions
 } from "./options.ts"
 
@@ -119,6 +120,8 @@ const run = {
 const prompt = { ...run, runId: "anything", sessionId: "anything", mayRepeat: flag } as const
 
 export const promptShape = shapeOf<PromptOptions>(prompt)
+
+export const submitShape = shapeOf<SubmitOptions>(Struct.omit(prompt, ["signal", "onUpdate"]))
 
 const handle = { restart, onClose: oneOf("suspend", "cancel", "letGo") } as const
 
