@@ -37,8 +37,8 @@ type Needs<
  *
  * **Errors**
  *
- * Throws `AgentDefinitionError` for an unknown option, for a value of the wrong type and for an invalid policy. Other problems, such as
- * two tools with one name, are reported when the agent is bound to a runtime.
+ * Throws `AgentDefinitionError` for an empty name, for an unknown option, for a value of the wrong type and for an invalid policy. Other
+ * problems, such as two tools with one name, are reported when the agent is bound to a runtime.
  *
  * @category constructors
  * @since 0.1.0

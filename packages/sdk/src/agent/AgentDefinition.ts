@@ -24,8 +24,8 @@ export interface InstructionsContext {
  */
 export interface AgentOptions<R, Output> {
   /**
-   * The system instructions: a text, or a function that is called in each turn, before the model. If the function fails, the run fails.
-   * Default: none.
+   * The system instructions: a text, or a function that is called in each turn, before the model, and has no timeout. If the function fails
+   * or returns no string, the run fails with `RunDefect`. Default: none.
    */
   readonly instructions?: string | ((context: InstructionsContext) => Awaitable<string, R>)
   /** The tools that the model may call. Default: none. */
@@ -46,8 +46,8 @@ export interface AgentOptions<R, Output> {
    */
   readonly handoffs?: ReadonlyArray<Agent<R, unknown>> | (() => ReadonlyArray<Agent<R, unknown>>)
   /**
-   * The output schema, with which the final answer is decoded. The model answers again, in another turn, if its answer does not fit.
-   * Default: the answer is text.
+   * The output schema, with which the final answer, which must be JSON, is decoded. If an answer does not fit, the model answers again in
+   * another turn, as long as the budgets permit. Default: the answer is text.
    */
   readonly output?: DataSchema<Output>
   /** Changes to the default limits, field by field. By default, `maxTurns` is 8 and every other budget is unlimited; see `Limits`. */

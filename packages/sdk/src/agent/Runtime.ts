@@ -67,7 +67,7 @@ export type BindOptions<R, Output> = Pick<
  *
  * **Errors**
  *
- * - `RuntimeOptionsInvalid` — names the invalid and unknown options, and what they take.
+ * - `RuntimeOptionsInvalid` — names the invalid and unknown options, and what they take; also if the service `ModelClient` is no client.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition.
  */
 export const make = <R, Output, Callback = never>(

@@ -71,7 +71,7 @@ export class RuntimeBusy extends TaggedError<RuntimeBusy>()("RuntimeBusy", {
 
 /**
  * How a runtime was closed: by its scope as `completed` if the scope succeeded, `cancelled` if the scope was interrupted, `error` if the
- * scope failed; by an extension that failed to start as `error`.
+ * scope failed; by an extension that failed to start as `error`; by a call of `Runtime.close` as the call says.
  */
 export const CloseStatus = Schema.Literals(["completed", "cancelled", "error"])
 export type CloseStatus = typeof CloseStatus.Type

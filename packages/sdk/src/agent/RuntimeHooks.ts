@@ -47,7 +47,7 @@ export interface RuntimeHooks {
    * sub-agent's run ends in the middle of a turn of its lead.
    */
   readonly onTurn?: (turn: TurnNotice) => unknown
-  /** Called when a model call was answered, failed, is retried or falls back to another way of calling. */
+  /** Called when a model call was answered, has failed its run, is about to be retried, or is repeated without streaming. */
   readonly onModelCall?: (call: ModelCallNotice) => unknown
   /** Called when a call starts and when it has its result. */
   readonly onToolCall?: (call: ToolCallNotice) => unknown

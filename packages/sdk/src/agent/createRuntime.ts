@@ -46,7 +46,7 @@ export type CreateRuntimeError =
  *
  * **Errors**
  *
- * - `RuntimeOptionsInvalid` — names the invalid and unknown options, and what they take.
+ * - `RuntimeOptionsInvalid` — names the invalid and unknown options, and what they take; also if the service `ModelClient` is no client.
  * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the existing profiles.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition.
  * - `ExtensionFailed` — an extension failed to make its tools or to start; the extensions that had started were closed again.

@@ -1,10 +1,10 @@
 /**
  * The context policy selects the messages of a session that a model call receives.
  *
- * It runs before every model call of a turn, on the whole history. The default, {@link everything}, sends all messages and fails if they
- * exceed the run's context budget. To compact or retrieve instead, provide another policy for the reference {@link ContextPolicy}. A policy
- * must check the context budget, must keep each tool call together with its result, and must keep the latest user message: the runtime
- * checks none of this.
+ * It runs once in each turn, before the model call, on the whole history. The default, {@link everything}, sends all messages and fails if
+ * they exceed the run's context budget. To compact or retrieve instead, provide another policy for the reference {@link ContextPolicy}. A
+ * policy must check the context budget, must keep each tool call together with its result, and must keep the latest user message: the
+ * runtime checks none of this.
  *
  * @since 0.1.0
  */
@@ -56,10 +56,10 @@ export interface ContextPolicy {
 /** Characters per token. English prose has about 4; 3 overestimates the tokens on purpose. */
 const charactersPerToken = 3
 
-/** Estimates the tokens of a text from its length. */
+/** Estimates the tokens of a text from its length: one token per three UTF-16 units, rounded up. */
 export const estimateTokens = (text: string): number => Math.ceil(text.length / charactersPerToken)
 
-/** Estimates the tokens of messages from the length of their JSON. */
+/** Estimates the tokens of messages from the length of their contents' JSON; see {@link estimateTokens}. */
 export const estimateMessages = (messages: ReadonlyArray<Message>): number =>
   messages.reduce((sum, message) => sum + estimateTokens(JSON.stringify(message.content)), 0)
 
@@ -67,8 +67,8 @@ const roughly = ({ instructions, messages }: PreparedContext): number =>
   estimateTokens(instructions) + estimateMessages(messages)
 
 /**
- * The default policy: sends all messages, and fails with {@link ContextTooLarge} if the request exceeds `limits.maxContextTokens`. Without
- * this limit it never fails, even if the request exceeds the model's context.
+ * The default policy: sends all messages, and fails with {@link ContextTooLarge} if `countTokens` counts more than
+ * `limits.maxContextTokens`. Without this limit it never fails, even if the request exceeds the model's context.
  */
 export const everything: ContextPolicy = {
   prepare: ({ countTokens = roughly, instructions, limits, messages }) => {
@@ -87,7 +87,7 @@ export type ContextFunction = (
 ) => PreparedContext | ContextTooLarge | PromiseLike<PreparedContext | ContextTooLarge>
 
 /**
- * Makes a policy of a function. If the function throws, the run fails with `RunDefect`.
+ * Makes a policy of a function. If the function throws, rejects or returns no context, the run fails with `RunDefect`.
  *
  * **Example** (Sending the last user message and what follows it)
  *

@@ -18,7 +18,10 @@ import { matchesGlob } from "./internal/glob.ts"
  */
 export const Rule = Schema.Struct({
   tool: Schema.String,
-  /** `approve` permits the call and `deny` denies it. `ask` requires a decision or a grant, even if the call needs no approval. */
+  /**
+   * `approve` permits the call and `deny` denies it. `ask` requires a decision or a grant, even if the call needs no approval; it changes
+   * nothing for a question to the user.
+   */
   action: Schema.Literals(["ask", "approve", "deny"]),
   /** The text that the model receives when the rule denies a call. Default: a sentence that names the tool. */
   message: Schema.optionalKey(Schema.String)

@@ -71,7 +71,7 @@ export const RequestRecord = Schema.Struct({
 })
 export type RequestRecord = typeof RequestRecord.Type
 
-/** A message that waits until it may be appended to the history: a user's, or one of the runtime, such as a background sub-agent's result. */
+/** A message that waits until it may be appended to the history: a user's, or the runtime's, such as a background sub-agent's result. */
 export const QueuedMessage = Schema.Struct({
   content: Schema.Array(UserPart),
   at: Timestamp,

@@ -11,7 +11,7 @@
  * ready     ─▶ started      its body starts, or its sub-agent
  *           ─▶ waiting      it is judged again, and needs a decision
  *           ─▶ inDoubt      it is judged again, and may have run before
- *           ─▶ settled      failed | denied
+ *           ─▶ settled      failed | denied | completed (`background`, `agents`, `handoff`)
  * started   ─▶ ready        its start is taken back, or it is judged again after a crash
  *           ─▶ waiting      it is judged again after a crash, and needs a decision
  *           ─▶ inDoubt      its outcome is unknown
@@ -106,7 +106,7 @@ export const CallReport = Schema.Struct({
   tool: Schema.String,
   /**
    * - `notStarted`: the body did not start; or the call was denied, or got its result by `supply`.
-   * - `finished`: the call has another result, from its body or from a failure before it.
+   * - `finished`: the call has any other result, such as that of its body, of a failure before it, or of its superseded turn.
    * - `aborted`: the call was started and has no result. It is read-only or idempotent, or a sub-agent's without a call in doubt.
    * - `inDoubt`: the call was started, and its outcome is unknown.
    */

@@ -231,7 +231,7 @@ export const readAnswer = <A>(
  *
  * **Details**
  *
- * `length` is for providers that accept only ids of exactly that many letters and digits, such as 9 for Mistral. All ids then have this form.
+ * `length` is for providers that accept only ids of exactly that many letters and digits, such as 9 for Mistral: all have that form then.
  */
 export const callIds = (messages: ReadonlyArray<Message>, length?: number): ReadonlyMap<ToolCallId, string> =>
   wireIds(messages, { letters: /^[a-zA-Z0-9_-]+$/, maxLength: 40, length })

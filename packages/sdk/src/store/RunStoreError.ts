@@ -131,7 +131,7 @@ export class RunRemoved extends TaggedError<RunRemoved>()("RunRemoved", { runId:
   }
 }
 
-/** The value that was sent is not a valid message. Nothing was written. */
+/** The value that was sent is not a valid message, or its id is that of a message to another agent of the run. Nothing was written. */
 export class MessageInvalid extends TaggedError<MessageInvalid>()("MessageInvalid", {
   issues: Schema.String
 }) {
@@ -201,7 +201,8 @@ export class StoreFault extends TaggedError<StoreFault>()("StoreFault", {
  * **Details**
  *
  * A write is stored completely or not at all. With the reason `OutcomeUnknown` it may have been stored; with any other reason it was
- * not. `prune` deletes in several transactions, and those that were committed stay committed.
+ * not. There are two exceptions. `prune` deletes in several transactions, and those that were committed stay committed. A `renew` or
+ * `release` whose connection was lost may have been stored; both can be repeated.
  */
 export class RunStoreError extends TaggedError<RunStoreError>()("RunStoreError", {
   operation: Schema.String,

@@ -92,9 +92,9 @@ export interface StoredRun {
    * checkpoint, only the events after it.
    */
   readonly events: ReadonlyArray<RunEvent>
-  /** Decisions that the journal does not contain yet, oldest first. */
+  /** Decisions that the journal does not contain yet, oldest first. An expired request counts as decided by `expiry`. */
   readonly decisions: ReadonlyArray<Decision>
-  /** Messages that the journal does not contain yet, oldest first. */
+  /** Messages that the journal does not contain, oldest first. */
   readonly messages: ReadonlyArray<SentMessage>
 }
 
@@ -103,7 +103,7 @@ export interface Appended {
   readonly revision: Revision
   /** The reason, if cancellation of the run was requested. */
   readonly cancelReason?: string
-  /** Set when there are decisions or messages that the journal does not contain yet. */
+  /** Set when there are recorded decisions, or messages, that the journal does not contain yet. An expiry does not count. */
   readonly hasMail?: boolean
   /** The revocations, if a grant that the events rely on was revoked. Then nothing was written and `revision` is unchanged. */
   readonly revoked?: ReadonlyArray<Revoked>
@@ -179,8 +179,8 @@ export interface PendingFilter {
   /** Selects requests that were opened before this time. */
   readonly askedBefore?: Timestamp
   /**
-   * Selects requests whose `expiresAt` is before this time, including expired ones whose denial no process has recorded yet. Without this
-   * condition, requests that were denied by their expiry are not listed.
+   * Selects requests whose `expiresAt` is before this time, including expired ones whose decision by `expiry` no process has recorded yet.
+   * Without this condition, expired requests are not listed.
    */
   readonly expiresBefore?: Timestamp
   /** Page size. Default: 100; maximum: 1,000. */
@@ -191,7 +191,7 @@ export interface PendingFilter {
 
 /** Selects runs; a run must meet all conditions. Results are ordered newest first. */
 export interface ListFilter {
-  /** Selects these runs, at most 1,000; `limit` applies as well. Default: all runs. */
+  /** Selects these runs; a list of more than 1,000 is refused. `limit` applies as well. Default: all runs. */
   readonly runIds?: ReadonlyArray<RunId>
   readonly sessionId?: SessionId
   readonly agent?: string
@@ -391,6 +391,7 @@ export interface RunStorePort {
    *
    * **Errors**
    *
+   * - `RunNotFound` — check the id.
    * - `RunBusy` — a process owns the run, possibly under the same `owner`; wait, or try again after `until`.
    */
   readonly claim: (options: {
@@ -399,7 +400,10 @@ export interface RunStorePort {
     readonly ttl: Duration.Input
   }) => Effect.Effect<Lease, RunNotFound | RunBusy | RunStoreError>
 
-  /** Extends a lease that is still in force; also returns what an append returns about cancellation and mail. */
+  /**
+   * Extends a lease that is still in force to `ttl` from now; also returns what an append returns about cancellation and mail. A lease that
+   * is no longer in force fails with `LeaseLost`.
+   */
   readonly renew: (
     lease: Lease,
     ttl: Duration.Input
@@ -449,7 +453,10 @@ export interface RunStorePort {
     Rejection | RunStoreError
   >
 
-  /** Lists the decisions that a run's journal does not contain yet, oldest first. An expired request counts as decided by `expiry`. */
+  /**
+   * Lists the decisions that a run's journal does not contain yet, oldest first. An expired request counts as decided by `expiry`. Empty for
+   * an unknown run.
+   */
   readonly decisions: (runId: RunId) => Effect.Effect<ReadonlyArray<Decision>, RunStoreError>
 
   /**
@@ -502,11 +509,11 @@ export interface RunStorePort {
 
   /**
    * Lists the messages that a run's journal does not contain, oldest first. Messages that were unread when the run ended stay in the list,
-   * and do not make the run ready.
+   * and do not make the run ready. Empty for an unknown run.
    */
   readonly messages: (runId: RunId) => Effect.Effect<ReadonlyArray<SentMessage>, RunStoreError>
 
-  /** Reads one request, open or closed, with its decision if it has one. `runId` is the root run. */
+  /** Reads one request, open or closed, with its decision if it has one or has expired. `runId` is the root run. */
   readonly request: (
     requestId: RequestId
   ) => Effect.Effect<
@@ -514,7 +521,10 @@ export interface RunStorePort {
     Extract<Rejection, { readonly _tag: "RequestNotFound" }> | RunStoreError
   >
 
-  /** Lists the open requests of all runs, oldest first: the inbox. Requests that cannot be read are left out; see `damaged`. */
+  /**
+   * Lists the open requests of all runs, oldest first: the inbox. Expired requests are left out, except with `expiresBefore`. So are requests
+   * that cannot be read; see `damaged`.
+   */
   readonly pending: (filter?: PendingFilter) => Effect.Effect<ReadonlyArray<PendingRequest>, RunStoreError>
 
   /** Returns the head of a session's last run, or `undefined` if the session has no run. */

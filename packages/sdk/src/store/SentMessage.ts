@@ -29,10 +29,11 @@ export type SentMessage = typeof SentMessage.Type
 export interface MessageInput {
   /** Identifies the message, so that a repeated `send` stores it once. Default: a random id. */
   readonly messageId?: string
+  /** At least one part. */
   readonly content: ReadonlyArray<UserPart>
   /** The run of the sub-agent that receives the message. Default: the run itself. */
   readonly to?: RunId
-  /** Ends that sub-agent; the content is the reason. */
+  /** Ends that sub-agent; the content is the reason. Without `to`, a run reads the message like any other. */
   readonly ends?: true
 }
 

@@ -37,8 +37,9 @@ export type { Notice } from "./internal/sql/journal.ts"
 /** Options of the SQL store. */
 export interface Options {
   /**
-   * How long an operation waits and is retried while the database is locked (it then fails with `StoreBusy`) or cannot be reached. The
-   * wait for a connection counts. Default: 10 seconds.
+   * How long an operation waits and is retried while the database is locked or cannot be reached. The time counts from the first attempt,
+   * with its wait for a connection, or from the loss of that attempt's connection. The operation then fails: with `StoreBusy` if the
+   * database was locked. Default: 10 seconds.
    */
   readonly busyDeadline?: Duration.Input
   /**
@@ -130,7 +131,8 @@ export const layerWith = (options: Options): Layer.Layer<RunStore, RunStoreError
 
 export {
   /**
-   * Converts an error of the database to the error that a caller of the store receives. For layers that open a connection themselves.
+   * Converts an error of the database to the error that a caller of the store receives. A lock conflict becomes a `StoreFault`, since only
+   * an operation knows how long it waited (`StoreBusy`). For layers that open a connection themselves.
    *
    * @category converting
    * @since 0.1.0

@@ -24,7 +24,7 @@ export interface Decoder<A> {
   readonly jsonSchema: Schema.JsonObject
   /** Decodes JSON. Fails with a sentence that lets a model correct its data. */
   readonly decode: (json: unknown) => Effect.Effect<A, string>
-  /** Encodes a value as JSON, or returns `undefined` if it cannot. A Standard Schema has no encoding function. */
+  /** Encodes a value as JSON, or returns `undefined` if it cannot. `undefined` for a Standard Schema, which has no encoding function. */
   readonly encode: ((value: A) => Schema.Json | undefined) | undefined
 }
 

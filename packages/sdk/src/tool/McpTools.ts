@@ -55,8 +55,9 @@ export interface Options {
   /** A prefix for the name of each tool, such as `github_`, to keep the tools of two servers apart. Default: none. */
   readonly prefix?: string
   /**
-   * The name of the server, to which approvals and grants for its tools are bound. Default: the name that the server reports. Set it if
-   * a server may change its name, or if two servers of an agent report the same name.
+   * The name of the server, to which approvals and grants for its tools are bound; only its first 200 characters count. Default: the name
+   * that the server reports, or `mcp` if it reports none. Set it if a server may change its name, or if two servers of an agent report the
+   * same name.
    */
   readonly server?: string
   /** The safety of all tools, or a function that returns it for each. Default: `sideEffecting`, or as {@link trustHints} determines. */

@@ -84,7 +84,8 @@ const shape = shapeOf<ScrubberOptions>({
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for an unknown option or a value of the wrong type.
+ * Throws `OptionsInvalid` for an unknown option, and for `paths` that are not a list of objects with no other keys than `path` and `show`.
+ * A secret that is not a string is ignored.
  */
 export const make = (options: ScrubberOptions = {}): Scrubber => {
   const problem = problemOf("Scrubber.make", options, shape)

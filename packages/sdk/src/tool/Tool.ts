@@ -115,8 +115,8 @@ const noArguments = Schema.Struct({})
  *
  * **Errors**
  *
- * Throws `ToolDefinitionError` for an unknown key and for a value of the wrong type. Binding an agent to a runtime checks everything
- * else, such as the name and the schema.
+ * Throws `ToolDefinitionError` for an empty name, a missing handler, an unknown key and a value of the wrong type. Binding an agent to a
+ * runtime checks everything else, such as the characters of the name and the schema.
  *
  * @category constructors
  * @since 0.1.0
@@ -177,7 +177,10 @@ export const Question = Schema.Struct({
   )
 })
 
-/** Asks the user a question. A call opens a `question` request and holds the run; the answer is the call's result. */
+/**
+ * Asks the user a question. A call opens a `question` request and holds the run; the answer is the call's result. In a run that is not
+ * interactive, the call fails instead.
+ */
 export const askUser: Tool = makeFor("question", "ask_user", {
   description:
     "Asks the user a question and waits for the answer. Use it when you cannot go on without knowing.",
@@ -193,12 +196,12 @@ export interface Content {
   readonly [contentTag]: ReadonlyArray<UserPart>
 }
 
-/** Makes a tool result of several parts. A handler returns it. */
+/** Makes a tool result of several parts. A handler returns it. Parts that are not valid fail the call, after its body has run. */
 export const content = (parts: ReadonlyArray<UserPart>): Content => ({ [contentTag]: parts })
 
 /**
- * The parts of what a handler returned: text and the parts of {@link Content} as they are, bytes as an attachment, an error as its name and
- * message, `undefined` and `null` as an empty text, and any other value as JSON.
+ * The parts of what a handler returned: text and the parts of {@link Content} as they are, bytes as an attachment (also inside another
+ * value), an error as its name and message, `undefined` and `null` as an empty text, and any other value as JSON.
  *
  * **Errors**
  *

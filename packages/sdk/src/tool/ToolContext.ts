@@ -20,6 +20,9 @@ export interface ToolContext {
   readonly signal: AbortSignal
   /** Publishes a progress message to the run's subscribers. It is not stored, and is dropped after the end of the call. */
   readonly progress: (message: string) => void
-  /** Publishes a piece of output to the run's subscribers. It is not stored: the handler's return value is the result. */
+  /**
+   * Publishes a piece of output to the run's subscribers. It is not stored, and is dropped after the end of the call; the handler's return
+   * value is the result.
+   */
   readonly output: (chunk: string) => void
 }

@@ -1,8 +1,8 @@
 /**
  * Errors of the definitions of tools and agents, and {@link ToolFailure}.
  *
- * `Tool.make` and `Agent.make` throw the definition errors for an unknown key or a value of the wrong type. Binding an agent to a runtime
- * fails with them for every other problem, before anything runs.
+ * `Tool.make` and `Agent.make` throw the definition errors for an empty name, an unknown or missing key, a value of the wrong type or an
+ * invalid policy. Binding an agent to a runtime fails with them for every other problem, before anything runs.
  *
  * @since 0.1.0
  */
@@ -11,7 +11,7 @@ import { lines, sentence, text } from "../domain/Display.ts"
 import { Misfit } from "../domain/Misfit.ts"
 import { TaggedError } from "../domain/TaggedError.ts"
 
-/** Two tools of an agent have the same name or alias. */
+/** Two tools of an agent, including those by which its model calls other agents, have the same name or alias. */
 export class ToolNameTaken extends TaggedError<ToolNameTaken>()("ToolNameTaken", {
   agent: Schema.String,
   tool: Schema.String

@@ -19,7 +19,7 @@ export type Awaitable<A, R = never> = A | Promise<A> | Effect.Effect<A, unknown,
 export type Reconciled =
   /** The call happened, with this result. */
   | { readonly _tag: "happened"; readonly result: unknown }
-  /** The call did not happen: the body runs. */
+  /** The call did not happen: the body runs, if the call is still permitted. */
   | { readonly _tag: "notHappened" }
   /** The call failed and will not happen. The model reads the message. */
   | { readonly _tag: "failed"; readonly message: string }
@@ -27,8 +27,9 @@ export type Reconciled =
   | { readonly _tag: "unknown" }
 
 /**
- * An item of a tool that streams: one whose handler returns an async iterable, such as an async generator, or a `Stream`. Output and
- * progress are published while the tool runs and are not kept; the last `result` is the result of the call.
+ * An item of a tool that streams: one whose handler returns an async iterable, such as an async generator, or a `Stream`. What a generator
+ * returns is its last item. Output and progress are published while the tool runs and are not kept; the last `result` is the result of the
+ * call. A stream without a `result`, or with an item of another shape, fails the call.
  */
 export type StreamItem<Result = unknown> =
   | { readonly output: string; readonly progress?: undefined; readonly result?: undefined }
@@ -81,8 +82,9 @@ export interface ToolOptions<A, Out, R = never> {
   /** Whether the tool has the same effect once or repeatedly under one idempotency key. Default: `false`. */
   readonly idempotent?: boolean
   /**
-   * Determines the outcome of a started call whose outcome is not recorded. A `readOnly` or `idempotent` tool is not asked: its body runs
-   * again. If this callback is missing or fails, or the tool has changed since, an `inDoubt` request is opened.
+   * Determines the outcome of a call that started, or may have started in a store that was lost, and whose outcome is not recorded. A
+   * `readOnly` or `idempotent` tool is not asked: its body runs again. An `inDoubt` request is opened if this callback is missing, fails or
+   * returns `unknown`, or if the call's name or alias now stands for another tool or the tool no longer accepts the arguments.
    */
   readonly reconcile?: (idempotencyKey: string, args: A) => Awaitable<Reconciled, R>
   /** The timeout of the body, or of each of its tries with `retry`. Default: the run's `toolTimeoutMs`. */
@@ -107,8 +109,9 @@ export interface ToolOptions<A, Out, R = never> {
    */
   readonly otherNames?: ReadonlyArray<string>
   /**
-   * The longest result, in characters; the base64 of attached bytes counts. A longer text is cut in its middle, with a mark that counts the
-   * missing characters; a file that does not fit is left out. Default: the runtime's `maxResultLength`, or 1,000,000.
+   * The longest result or error, in characters; the base64 of attached bytes counts. A longer text is cut in its middle, with a mark that
+   * counts the missing characters; a file that does not fit is left out, and a text says so. Default: the runtime's `maxResultLength`, or
+   * 1,000,000.
    */
   readonly maxResultLength?: number
 }
