@@ -2,7 +2,8 @@
  * The Promise API, for programs that do not use Effect: the same runs, results and errors.
  *
  * A `Fermata` combines a store, a model and agents. It starts runs, lists their requests, takes decisions, and resumes runs by their ids,
- * including runs that another process started. Close it, or declare it with `await using`, to suspend its runs and close the store.
+ * including runs that another process started. Close it, or declare it with `await using`: its unfinished runs are suspended, except the
+ * background runs that are cancelled then by their `onClose`, and the store is closed.
  *
  * @since 0.1.0
  */
@@ -102,30 +103,36 @@ export type * from "./internal/options.ts"
 export type { RunStream } from "./internal/textStream.ts"
 
 /**
- * Runs agents, whose runs can be held and released. Made by {@link make}. Its methods reject with errors that the guards, such as
- * `isRunBusy`, tell apart.
+ * Runs agents, whose runs can be held and released. Made by {@link make}. Its methods reject with errors that have a `_tag`. There are
+ * guards for the common ones, such as `isRunBusy`. After `close`, methods reject with `FermataClosed`.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Fermata extends AsyncDisposable {
-  /** Runs a prompt until the run is held or has ended. `agent` is one of the agents in the options, or its name or alias. */
+  /**
+   * Runs a prompt until the run is held or has ended. `agent` is an agent of this Fermata, or its name or alias. If the run fails, the
+   * result has the status `error`. Rejects with the errors of `runPromptStored`, such as `RunSuspended` if the Fermata is closed meanwhile.
+   */
   readonly runPrompt: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
     options?: PromptOptions
   ) => Promise<RunResult<Output>>
   /**
-   * Runs a prompt and streams its text: `for await (const text of fermata.stream(agent, prompt))`. The iteration ends when the run is held or
-   * has ended, and throws the error of a run that failed. `result` resolves to the result, also if the iteration was left: the run continues
-   * then. To cancel it, pass a `signal` or call `cancel`.
+   * Runs a prompt and streams its text: `for await (const text of fermata.stream(agent, prompt))`. The iteration ends when the run is held
+   * or has ended, and throws the error of a run that failed or was refused. The run continues if the iteration is left, and `result` still
+   * resolves. To cancel the run, pass a `signal` or call `cancel`.
    */
   readonly stream: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
     options?: PromptOptions
   ) => RunStream<Output>
-  /** Runs a prompt in the background. Resolves to a handle once the run is stored. A held run continues when it is decided. */
+  /**
+   * Runs a prompt in the background. Resolves to a handle once the run is stored. A held run continues when it is decided, through the
+   * handle, `decide` or another process.
+   */
   readonly dispatch: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
@@ -141,8 +148,8 @@ export interface Fermata extends AsyncDisposable {
     options?: SubmitOptions
   ) => Promise<RunHead>
   /**
-   * Creates a handle for a stored run by its id, for example after a restart or in another process. Accepts a sub-agent's run, too. An
-   * `agent` types the output.
+   * Creates a handle for a stored run by its id, for example after a restart or in another process. Accepts a sub-agent's run, too. If no
+   * process drives the run and the run can continue, this Fermata drives it. An `agent` types the output.
    */
   readonly attach: <Output = unknown>(
     runId: string,
@@ -154,14 +161,17 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
   /**
-   * Changes the agents, or the profile, mode, tools and model of one agent or of all, atomically. Runs use the new configuration from their
-   * next turn on. Rejects with `RuntimeBusy` while a run of a changed agent is in the middle of a turn. Resolves to the configuration of
-   * each agent, by its name.
+   * Changes the agents, and the profile, mode, tools and model of one agent or of all, in this process; either the whole change is made or
+   * nothing. Runs use the new tools, model and mode from their next turn on, and keep the policy and the limits of the profile under which
+   * they started. Rejects with `RuntimeBusy` while a run of an agent whose settings change is in the middle of a turn. Resolves to the
+   * configuration of each agent, by its name.
    */
   readonly reconfigure: (change: FermataChange) => Promise<Readonly<Record<string, Configuration>>>
   /**
-   * Resumes a run by its id, and drives it until it is held again or has ended; a failed run is resumed, too. Resolves to the result of a
-   * run that is completed or cancelled. An `agent` types the output.
+   * Resumes a held, failed or orphaned run by its id, and drives it until it is held again or has ended. A completed or cancelled run is
+   * not driven, and its result is returned. A held run that still waits for decisions stays held, after the approval callback, if there is
+   * one, was called. With a `prompt`, a run that has ended is followed by the session's next run. Rejects with `RunBusy` while another
+   * process drives the run. An `agent` types the output.
    */
   readonly resume: <Output = unknown>(
     runId: string,
@@ -177,63 +187,73 @@ export interface Fermata extends AsyncDisposable {
   ) => Promise<StoredResult<Output>>
   /**
    * Sends a message to a run or to a sub-agent's run, regardless of the process that drives it. Resolves when the message is stored. The
-   * model receives it before the run's next turn; a worker, or the next `resume`, continues a held run for it. A repeated call with the
-   * same `messageId` sends it once.
+   * model receives it with the run's next turn, which begins when the open calls are settled. A handle, a worker or the next `resume`
+   * continues a held run for it. A repeated call with the same `messageId` sends it once. Rejects with `RunEnded` if the run has ended.
    */
   readonly send: (runId: string, prompt: Prompt, options?: SendOptions) => Promise<Receipt>
   /**
-   * Starts a run in a session of its own from an earlier revision of another run, and drives it until it is held or has ended. Side
-   * effects of tools are not undone.
+   * Starts a run in a session of its own from an earlier revision of another run, and drives the new run until it is held or has ended. The
+   * other run does not change. Side effects of tools are not undone.
    */
   readonly fork: <Output = unknown>(
     runId: string,
     prompt: Prompt,
     options?: ForkOptions<Output>
   ) => Promise<RunResult<Output>>
-  /** Returns the rewind points of a run, from which it can be forked, oldest first. */
+  /** Returns the rewind points of a run, oldest first: the revisions at which a turn ended, which are good starts for a fork. */
   readonly rewindPoints: (runId: string) => Promise<ReadonlyArray<RewindPoint>>
   /**
-   * Lists the open requests of all runs of the store, oldest first. A page has 100 unless `limit` is given (at most 1,000), and starts
-   * behind `after`. Requests that cannot be read are left out; see `damagedRuns`.
+   * Lists the open requests of all runs of the store, or of those that `filter` selects, oldest first. A page has 100 unless `limit` is
+   * given (at most 1,000), and starts behind the request `after`. Requests that cannot be read are left out; see `damagedRuns`.
    */
   readonly pending: (filter?: PlainIds<PendingFilter>) => Promise<ReadonlyArray<PendingRequest>>
-  /** Takes the decision on a request; the first one counts. Pass the request itself to bind an approval to the arguments that it showed. */
+  /**
+   * Records the decision on a request; the first one counts, and another one rejects with `AlreadyDecided`. The run is not driven by this
+   * call: its handle, a worker or `resume` continues it. Pass the request itself to bind an approval to the arguments that it showed.
+   */
   readonly decide: (
     request: string | Interruption | PendingRequest,
     decision: DecisionBody,
     options?: DecideOptions
   ) => Promise<Decision>
   /**
-   * Takes several decisions on requests of any runs atomically: if one is refused, none is taken. Resolves to the decisions in the given
-   * order.
+   * Records several decisions on requests of any runs as `decide` does: if one is refused, none is recorded. Resolves to the recorded
+   * decisions in the given order.
    */
   readonly decideAll: (decisions: ReadonlyArray<DecisionOn>) => Promise<ReadonlyArray<Decision>>
   /**
    * Iterates over the updates of a run or of a sub-agent's run, until the run is held or has ended: first the stored events, then the live
-   * updates. With `until: "end"`, a hold does not end the iteration. A slow reader misses no event; the text that it misses is counted in
-   * `omitted`.
+   * updates. With `until: "end"`, a hold does not end the iteration. Of a run that another process drives, live text is included only if
+   * the store has a broadcast, as Postgres has. A slow reader misses no event; the text that it misses is counted in `omitted`. When the
+   * Fermata is closed, the iteration ends or throws `FermataClosed`.
    */
   readonly events: (runId: string, options?: EventsOptions) => AsyncIterable<RunUpdate>
   /**
-   * Responds to a request with the updates of a run, as server-sent events: each `data` is an update as JSON, without the data that only the
-   * provider reads. The id of an event is its revision. Pass the `request`, so that a client that reconnects misses no event. The last message
-   * is of the type `end` and has the run's `status`, or `removed`; a client that reconnects after it is responded to with the status 204.
-   * Rejects with `RunNotFound`.
+   * Responds to a request with the updates of a run or of a sub-agent's run, until it has ended, as server-sent events: each `data` is an
+   * update as JSON, without the data that only the provider reads. The id of an event is its revision. Pass the `request`, so that a client
+   * that reconnects misses no event. The last message is of the type `end`; its `data` has the run's `status`, or the status `removed`. A
+   * client that reconnects after the run's status gets a response with the HTTP status 204, which stops it. A response that ends because
+   * the Fermata is closed has no such message, so that the client reconnects. Rejects with `RunNotFound`, also after the run was removed.
    */
   readonly eventsResponse: (runId: string, options?: EventsResponseOptions) => Promise<Response>
   /**
-   * Drives the ready runs once, up to `limit` (default: 100), such as runs that are orphaned or were decided, and runs with an expired
-   * request.
+   * Drives the ready runs of this Fermata's agents once, up to `limit` (default: 100): runs that are orphaned, and held runs with a
+   * decision, a message, a cancellation request, or a request that has expired or soon will. Resolves to the outcome of each. A run that
+   * cannot be driven has an `error` in its outcome, and does not count towards `limit`.
    */
   readonly recover: (options?: RecoverOptions) => Promise<ReadonlyArray<Recovered>>
   /**
-   * Runs a worker, which drives runs as soon as they are ready, until the signal is aborted or the Fermata is closed. The worker then
-   * suspends the runs that it drives, so that another process can resume them.
+   * Runs a worker, which drives the runs of this Fermata's agents as soon as they are ready, until the signal is aborted or the Fermata is
+   * closed. The worker then suspends the runs that it drives, so that another process can resume them, and the promise resolves.
    */
   readonly work: (options?: WorkOptions) => Promise<void>
   /** Explains what a run or a sub-agent's run waits for: since when, for which agent, until when, and what resuming it would do. */
   readonly explain: (runId: string) => Promise<Explanation>
-  /** Cancels a run, regardless of the process that drives it. A sub-agent's run is cancelled with the runs under it, and not its root. */
+  /**
+   * Cancels a run, regardless of the process that drives it. A sub-agent's run is cancelled with the runs under it, and not its root.
+   * Resolves when the cancellation is stored. A run that no process drives has usually ended then; a process that drives the run ends it at
+   * its next write or renewal of the lease. A failed run is cancelled if it is resumed. A completed or cancelled run does not change.
+   */
   readonly cancel: (runId: string, reason?: string) => Promise<void>
   /**
    * Lists the heads of the store's runs, newest first. A page has 100 unless `limit` is given (at most 1,000), and starts behind the run
@@ -243,33 +263,38 @@ export interface Fermata extends AsyncDisposable {
   /**
    * Lists sessions with their last runs, the one with the newest last run first. A page has 100 unless `limit` is given (at most 1,000),
    * and starts behind the session whose last run is or was `after`. The status, the agent and the time of the last change are those of
-   * `last`.
+   * `last`. Sessions whose last run cannot be read are left out; see `damagedRuns`.
    */
   readonly sessions: (filter?: PlainIds<SessionFilter>) => Promise<ReadonlyArray<SessionHead>>
   /**
-   * Reads the messages of a session across its runs, oldest first: the last 100, unless `limit` is given. Pass the sequence number of the
-   * first one as `before` to read the page before it, or that of the last one as `after` to read what was added. A session without runs has
-   * no messages.
+   * Reads the messages of a session across its runs, oldest first: the last 100, unless `limit` is given (at most 1,000). Pass the sequence
+   * number of the first one as `before` to read the page before it, or that of the last one as `after` to read the first messages that were
+   * added since. A session without runs has no messages.
    */
   readonly messages: (sessionId: string, page?: MessagesPage) => Promise<ReadonlyArray<Message>>
   /**
-   * Lists the entries that `runs`, `pending` and `grants` leave out because they cannot be read, at most 1,000, with what to do about each.
-   * Reads all runs.
+   * Lists the entries that `runs`, `sessions`, `pending` and `grants` leave out because they cannot be read, at most 1,000, with what to do
+   * about each. Reads the heads, requests and grants of all runs, and no journals.
    */
   readonly damagedRuns: () => Promise<ReadonlyArray<DamagedRun>>
   /**
-   * Returns the state of a run with the profile, mode and model profile of its agent as one text, with which another process can configure
-   * its agent as it is now. The text is not signed: keep it where only trusted programs can write.
+   * Returns one text with the state of a run, and with the profile, the mode and the chosen model profile that the run's agent has in this
+   * process. With `restoreState`, another process gives these to its own agent. Tools and a model client that `reconfigure` has set are not
+   * in the text. The text is not signed: keep it where only trusted programs can write.
    */
   readonly captureState: (runId: string) => Promise<string>
   /**
-   * Reads a text of `captureState`, and gives the agent the profile, mode and model profile in it. Resolves to the state and what prevents
-   * resuming it. The run itself is resumed from the store, with `resume`.
+   * Reads a text of `captureState`, and gives the run's agent in this process the profile, mode and model profile in it, for all its runs.
+   * Resolves to the state, with what has changed since the run started and what prevents resuming it. The run itself is resumed from the
+   * store, with `resume`.
    */
   readonly restoreState: (capture: string) => Promise<Restored>
-  /** Loads the complete state of a run. */
+  /** Loads the complete state of a run or of a sub-agent's run. It lacks decisions and messages that the journal does not contain yet. */
   readonly state: (runId: string) => Promise<RunState>
-  /** Reports what has changed in this program since the run was stored, and which changes prevent it from being resumed. */
+  /**
+   * Reports what has changed in this program's agents since the run recorded them (`changes`), and which agents and tools keep the run or a
+   * part of it from continuing (`blocking`).
+   */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
   /**
    * Lists the grants of the store, oldest first, including revoked ones. A page has 100 unless `limit` is given (at most 1,000), and starts
@@ -277,11 +302,11 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly grants: (filter?: PlainIds<GrantFilter>) => Promise<ReadonlyArray<StoredGrant>>
   /**
-   * Revokes a grant of a run or its session. Afterwards no call starts under it, in any run, fork or process. Rejects with `GrantNotFound`
-   * if neither has the grant.
+   * Revokes a grant of a run or its session. Afterwards no call starts under it, in any run, fork or process. Of the options, only `by` is
+   * used: the author of the revocation. Rejects with `GrantNotFound` if neither has the grant.
    */
   readonly revokeGrant: (runId: string, grantId: string, options?: DecideOptions) => Promise<StoredGrant>
-  /** Copies a run and the runs that it builds on, with their mail, as one JSON value. */
+  /** Copies a run and the runs that it builds on, with their mail, as one JSON value. The copy of a running run cannot be imported. */
   readonly exportRun: (runId: string) => Promise<RunArchive>
   /**
    * Stores the runs of an archive and resolves to the id of the exported run. To move runs, remove the originals before the copies are
@@ -290,18 +315,20 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly importRun: (archive: unknown) => Promise<string>
   /**
-   * Deletes a run and everything that belongs to it. Rejects with `RunBusy` while a process drives the run, and with `RunContinued` if a
-   * later run builds on it.
+   * Deletes a run and what belongs to it; only the ids of its revoked grants stay. Rejects with `RunBusy` while a process owns the run's
+   * lease, and with `RunContinued` if a later run or a fork builds on the run.
    */
   readonly remove: (runId: string) => Promise<void>
   /**
-   * Deletes the runs that ended before a time (milliseconds since 1970), unless a run that stays builds on them. Resolves to their number.
+   * Deletes the runs that completed, failed or were cancelled before a time (milliseconds since 1970), unless a process owns them or a run
+   * that stays builds on them. Resolves to the number of deleted runs.
    */
   readonly prune: (options: { readonly endedBefore: number }) => Promise<number>
   /**
-   * Suspends the runs of this Fermata and closes the store. No new operation starts; running ones may finish within `drainTimeout`, and,
-   * after they were interrupted, within the grace period (`cancelGrace`). Promises of runs that are neither held nor ended by then reject
-   * with `RunSuspended`; another process can resume these runs.
+   * Suspends the runs of this Fermata and closes the store; background runs with `onClose: "cancel"` are cancelled instead. No new
+   * operation starts; running ones may finish within `drainTimeout`, and, after they were interrupted, within the grace period
+   * (`cancelGrace`). Promises of runs that are neither held nor ended by then reject with `RunSuspended`; another process can resume these
+   * runs.
    */
   readonly close: () => Promise<void>
 }
@@ -312,7 +339,7 @@ export interface Fermata extends AsyncDisposable {
  * **Errors**
  *
  * - `OptionsInvalid`, `RuntimeOptionsInvalid`, `PrincipalInvalid` — an option is unknown or has an invalid value.
- * - `RunStoreError` — the store cannot be opened.
+ * - `RunStoreError` — the store cannot be opened; see its `reason`.
  * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the existing profiles.
  * - `ExtensionFailed` — an extension failed to make its tools or to start.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition of the agent.

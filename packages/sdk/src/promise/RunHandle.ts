@@ -52,7 +52,7 @@ export type {
 } from "./internal/options.ts"
 
 /**
- * The handle of a background run: observes, awaits, decides, messages and cancels it.
+ * The handle of a background run: observes, awaits, decides, messages and cancels it. The run continues if the handle is dropped.
  *
  * @category models
  * @since 0.1.0
@@ -62,26 +62,36 @@ export interface RunHandle<Output = unknown> {
   readonly sessionId: string
   /** The name under which the run was dispatched, if any. */
   readonly name: string | undefined
-  /** The current status of the run. */
+  /** The current status of the run, as this process knows it. */
   readonly status: HandleStatus
-  /** Iterates over the current status and its changes, until the last one. A slow reader receives the latest. */
+  /** Iterates over the current status and its changes, until the last one. A slow reader misses all but the latest. */
   readonly statuses: (options?: ReadOptions) => AsyncIterable<HandleStatus>
   /** Returns the open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */
   readonly interruptions: () => ReadonlyArray<Interruption>
-  /** Iterates over the updates of the run from its start until its end. A slow reader never delays the run. */
+  /**
+   * Iterates over the updates of the run from its start until its end. A slow reader never delays the run: it receives a `skipped` update
+   * with the number of the updates that it missed. Of a stored run, no event is missed; without a store, a late reader receives the latest
+   * 64 events. Live text of a run that another process drives is included only if the store has a broadcast, as Postgres has.
+   */
   readonly events: (options?: ReadOptions) => AsyncIterable<HandleUpdate>
-  /** Resolves when the run is held or has ended. */
+  /** Resolves to the result when the run is held or has ended. Rejects if the run has no result, such as with `RunSuspended`. */
   readonly wait: () => Promise<RunResult<Output>>
-  /** Resolves when the run has ended, regardless of how often it is held before. */
+  /** Resolves to the result when the run has ended, regardless of how often it is held before. Rejects as `wait` does. */
   readonly done: () => Promise<RunResult<Output>>
   /**
-   * Cancels the run and the runs under it, and resolves when it has ended. A run that has already ended does not change; if it has failed,
-   * the cancellation is stored, and ends the run if it is resumed.
+   * Cancels the run and the runs under it, and resolves to its result when it has ended. A run that has already ended does not change. If a
+   * stored run has failed, the cancellation is stored, and ends the run if it is resumed.
    */
   readonly cancel: (reason?: string) => Promise<RunResult<Output>>
-  /** Takes the decision on a request of the run; the first one counts. The run then continues without a further call. */
+  /**
+   * Takes the decision on a request of the run; the first one counts. The run then continues, as far as its other open requests permit,
+   * without a further call.
+   */
   readonly decide: (request: Decidable, decision: DecisionBody, options?: DecideOptions) => Promise<Decision>
-  /** Sends a message to the run. Resolves to the handle of the run that receives it: this one, or a fork of it (`whenHeld: "fork"`). */
+  /**
+   * Sends a message to the run. Resolves to the handle of the run that receives it: this one, or a fork of it (`whenHeld: "fork"`). The
+   * default of `by` is the `by` of the Fermata.
+   */
   readonly send: (prompt: Prompt, options?: HandleSendOptions) => Promise<RunHandle<Output>>
   /** Explains what the run does or waits for, and what resuming it would do. */
   readonly explain: () => Promise<Explanation>
@@ -95,8 +105,9 @@ export interface RunHandle<Output = unknown> {
  */
 export interface RunConductor extends AsyncDisposable {
   /**
-   * Runs a prompt in the background, in the store if the Fermata has one, as soon as there is a slot. `agent` is an agent, or its name or
-   * alias.
+   * Runs a prompt in the background, in the store if the Fermata has one, as soon as there is a slot; `overflow` says what happens until
+   * then. A queued run is not stored yet. `agent` is an agent of the Fermata, or its name or alias. Rejects with the errors of the
+   * Fermata's `dispatch`, and with `ConductorFull`, `ConductorClosed` and `ConductorBudgetExceeded`.
    */
   readonly dispatch: <Output = unknown>(
     agent: string | Agent<never, Output>,
@@ -105,36 +116,48 @@ export interface RunConductor extends AsyncDisposable {
   ) => Promise<RunHandle<Output>>
   /** Returns the handles of the runs that have not ended, in the order in which they were dispatched. */
   readonly handles: () => ReadonlyArray<RunHandle>
-  /** Iterates over the updates of all runs from now on. A slow reader misses updates; a `skipped` update has their number. */
+  /** Iterates over the updates of all runs from the first `next` on. A slow reader misses updates; a `skipped` update has their number. */
   readonly events: (options?: ReadOptions) => AsyncIterable<Conductor_.ConductorUpdate>
   /** Returns the open requests of all runs, oldest first. */
   readonly inbox: () => ReadonlyArray<Conductor_.InboxEntry>
   /** Iterates over the inbox: its current value, and its value after each change. */
   readonly inboxes: (options?: ReadOptions) => AsyncIterable<ReadonlyArray<Conductor_.InboxEntry>>
-  /** Takes the decision on a request of any of the runs. */
+  /** Takes the decision on a request of any of the runs; the first one counts. The run then continues as soon as it has a slot. */
   readonly decide: (request: Decidable, decision: DecisionBody, options?: DecideOptions) => Promise<Decision>
-  /** Cancels the runs with this name and those with names under it, such as `research/eu` under `research`. Resolves to their number. */
+  /**
+   * Cancels the runs with this name and those with names under it, such as `research/eu` under `research`. Resolves to their number when
+   * they have ended.
+   */
   readonly cancel: (name: string, reason?: string) => Promise<number>
   /** Returns what the runs that have ended consumed together, and what is reserved for those that have not. */
   readonly spending: () => Conductor_.Spending
-  /** Resolves when all runs have ended, to their results in the order of the handles. */
+  /**
+   * Resolves when all runs have ended, to their results in the order of the handles. Rejects with the first error of a run that has no
+   * result; the other runs continue.
+   */
   readonly all: <Output>(
     handles: ReadonlyArray<RunHandle<Output>>
   ) => Promise<ReadonlyArray<RunResult<Output>>>
-  /** Resolves to the first run that completes, and cancels the others. Rejects with `NoneSucceeded` if none completes. */
+  /**
+   * Resolves to the result of the first run that completes, after the others were cancelled. Held runs are waited for. Rejects with
+   * `NoneSucceeded` if no run completes.
+   */
   readonly firstSuccess: <Output>(handles: ReadonlyArray<RunHandle<Output>>) => Promise<Completed<Output>>
-  /** Iterates over the results of the runs in the order in which they end. */
+  /** Iterates over the results of the runs in the order in which they end. Throws the first error of a run that has no result. */
   readonly asCompleted: <Output>(
     handles: ReadonlyArray<RunHandle<Output>>
   ) => AsyncIterable<RunResult<Output>>
-  /** Resolves to the first `n` runs that complete, and cancels the others. Rejects with `QuorumMissed` once `n` cannot complete. */
+  /**
+   * Resolves to the results of the first `n` runs that complete, in the order in which they end, after the others were cancelled. Rejects
+   * with `QuorumMissed` once `n` cannot complete; the others are cancelled then, too.
+   */
   readonly quorum: <Output>(
     handles: ReadonlyArray<RunHandle<Output>>,
     n: number
   ) => Promise<ReadonlyArray<Completed<Output>>>
   /**
-   * Takes no more runs and starts no further turn. Stored runs are suspended and stay in the store; without a store, the runs are
-   * cancelled. Resolves to the status of each run after at most `drainTimeout`.
+   * Takes no more runs and starts no further operation. Stored runs are suspended and stay in the store; without a store, the runs are
+   * cancelled. Resolves, after at most `drainTimeout`, to the status of each run that had not ended.
    */
   readonly drain: () => Promise<ReadonlyArray<Conductor_.Drained>>
 }
@@ -193,7 +216,7 @@ export const decisionOn = (given: DecisionOn, otherwise: string | Principal): De
   return decisionOf(request, decision, options, otherwise)
 }
 
-/** What a handle needs of its Fermata. */
+/** The parts of a Fermata that its handles use. */
 export interface FermataAccess {
   readonly run: Run
   /** The author of decisions that name none. */

@@ -53,7 +53,7 @@ import type { RunConductor, RunHandle } from "./RunHandle.ts"
 
 export { FermataClosed } from "./internal/FermataClosed.ts"
 
-/** The options of a Fermata without a store: those of a Fermata, without the ones for leases. */
+/** The options of a Fermata without a store: those of a Fermata, without `store` and the ones for leases (`owner`, `leaseTtl`). */
 export type StorelessOptions = Omit<FermataOptions, "store" | "owner" | "leaseTtl">
 
 /**
@@ -63,7 +63,10 @@ export type StorelessOptions = Omit<FermataOptions, "store" | "owner" | "leaseTt
  * @since 0.1.0
  */
 export interface Storeless extends AsyncDisposable {
-  /** Runs a prompt until the run is held or has ended. `agent` is one of the agents in the options, or its name or alias. */
+  /**
+   * Runs a prompt until the run is held or has ended. `agent` is an agent of this Fermata, or its name or alias. If the run fails, the
+   * result has the status `error`.
+   */
   readonly runPrompt: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
@@ -76,36 +79,48 @@ export interface Storeless extends AsyncDisposable {
     options?: Omit<PromptOptions, "mayRepeat">
   ) => RunStream<Output>
   /**
-   * Continues a held or failed run from its state, or from the text of its state, until the run is held again or has ended. With
-   * `decisions`, the run's requests are decided first. With a `prompt`, a run that has ended is followed by the next run of its session. An
-   * `agent` types the output.
+   * Continues a held or failed run from its state, or from the text that `RunStateCodec.encode` makes of it, until the run is held again or
+   * has ended. With `decisions`, the run's requests are decided first. With a `prompt`, a run that has ended is followed by the next run of
+   * its session; without one, a completed or cancelled run rejects with `RunEnded`. An `agent` types the output.
    */
   readonly resume: <Output = unknown>(
     state: RunState | string,
     options?: ResumeOptions<Output>
   ) => Promise<RunResult<Output>>
   /**
-   * Runs a prompt in the background. A held run continues when it is decided through its handle. Closing the Fermata cancels the run, also
-   * while it is held.
+   * Runs a prompt in the background. Resolves to a handle once the run has started. A held run continues when it is decided through its
+   * handle, or when a request expires. Closing the Fermata cancels the run, also while it is held.
    */
   readonly dispatch: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
     options?: Omit<BackgroundOptions, "mayRepeat" | "onClose">
   ) => Promise<RunHandle<Output>>
-  /** Makes a conductor, which runs many prompts under one concurrency limit, shared budgets and one inbox. */
+  /**
+   * Makes a conductor, which runs many prompts under one concurrency limit, shared budgets and one inbox. Disposing of it, or closing the
+   * Fermata, cancels its runs.
+   */
   readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
-  /** Reports what has changed in this program since the run started, and which changes prevent it from being continued. */
+  /**
+   * Reports what has changed in this program's agents since the run recorded them (`changes`), and which agents and tools keep the run or a
+   * part of it from continuing (`blocking`).
+   */
   readonly checkResume: (state: RunState | string) => Promise<ResumeReport>
-  /** Returns a state with the profile, mode and model profile of its agent as one text; see `captureState`. */
+  /**
+   * Returns one text with a state, and with the profile, the mode and the chosen model profile that the state's agent has in this process;
+   * see `Fermata.captureState`.
+   */
   readonly captureState: (state: RunState | string) => Promise<string>
-  /** Reads the text of `captureState`, and gives the agent the profile, mode and model profile in it. Continue the state with `resume`. */
+  /**
+   * Reads a text of `captureState`, and gives the state's agent in this process the profile, mode and model profile in it, for all its
+   * runs. Continue the state with `resume`.
+   */
   readonly restoreState: (capture: string) => Promise<Restored>
-  /** Changes the agents or their settings between turns; see `Fermata.reconfigure`. */
+  /** Changes the agents and their settings between turns; see `Fermata.reconfigure`. */
   readonly reconfigure: (change: FermataChange) => Promise<Readonly<Record<string, Configuration>>>
   /**
-   * Refuses further calls, and cancels the runs: background runs at once, those of `runPrompt` and `resume` after `drainTimeout` if they
-   * have not ended by then.
+   * Refuses further calls (`FermataClosed`), and cancels the runs: background runs at once, those of `runPrompt`, `stream` and `resume`
+   * after `drainTimeout` if they are neither held nor ended by then.
    */
   readonly close: () => Promise<void>
 }

@@ -12,9 +12,9 @@ import { requireApproval, requireBody, requireDenial } from "./internal/body.ts"
 export type { DecisionBody } from "../domain/Decision.ts"
 
 /**
- * Approves a call: it runs with the arguments that the request showed, or with `arguments`. With `grant`, later calls that the grant covers
- * need no decision. Throws `DecisionMalformed` for an unknown option and for a value of the wrong type, as all functions of this
- * module do.
+ * Approves a call: it runs with the arguments that the request showed, or with `arguments`, which the tool's schema has to accept. With
+ * `grant`, later calls that the grant covers need no decision. Throws `DecisionMalformed` for an unknown option and for a value of the
+ * wrong type, as all functions of this module do that take one.
  */
 export const approve = (
   options: { readonly arguments?: Schema.Json; readonly grant?: GrantRequest } = {}
@@ -25,7 +25,9 @@ export const approve = (
 }
 
 /**
- * Denies a request. The model receives `message` and continues; with `then: "stop"`, the run that opened the request ends.
+ * Denies a request. After the denial of an approval or a question, the model receives `message`, or a default text, and continues. After
+ * the denial of a larger budget, the run that opened the request fails with `BudgetExceeded`. With `then: "stop"`, and after the denial of
+ * a login, that run ends as cancelled. A call in doubt cannot be denied: use {@link fail}.
  */
 export const deny = (
   message?: string,
@@ -38,15 +40,18 @@ export const deny = (
 /** Answers a question. */
 export const answer = (text: string): DecisionBody => requireBody({ _tag: "answer", answer: text })
 
-/** Supplies the result of a call from outside, instead of an approval or for a call in doubt; the tool does not run. */
+/** Supplies the result of a call from outside, instead of an approval or for a call in doubt; the tool does not run, or not again. */
 export const supply = (result: Schema.Json): DecisionBody => requireBody({ _tag: "supply", result })
 
-/** Runs a call in doubt again, or retries after a login. */
+/** Runs a call in doubt again, with the same idempotency key; or repeats the model call after a login. */
 export const retry = (): DecisionBody => ({ _tag: "retry" })
 
-/** Fails a call in doubt: it did not happen, or did not succeed. The model receives `message`. */
+/** Fails a call in doubt: it did not happen, or did not succeed. The model receives `message`, or a default text. */
 export const fail = (message?: string): DecisionBody =>
   requireBody({ _tag: "fail", ...withoutUndefined({ message }) })
 
-/** Raises an exhausted budget to a new total of `limit`. */
+/**
+ * Raises an exhausted budget to a new total of `limit`, in the budget's unit. It must be above the request's `spent` and, except for
+ * `cost`, a whole number; otherwise the decision is refused with `DecisionNotApplicable`.
+ */
 export const topUp = (limit: number): DecisionBody => requireBody({ _tag: "topUp", limit })

@@ -1,6 +1,6 @@
 /**
  * Type guards for errors. They compare `_tag` instead of using `instanceof`, so that they also work in a program with two copies of this
- * package. Each comment says what the error means.
+ * package. Each comment says what the error means. Some errors, such as those of a conductor, have no guard here: compare their `_tag`.
  *
  * @since 0.1.0
  */
@@ -22,17 +22,19 @@ const tagged =
   (error: unknown): error is E =>
     typeof error === "object" && error !== null && "_tag" in error && error._tag === tag
 
-/** The store has no request with this id. */
+/** The store, or the run in which the request was looked for, has no request with this id. */
 export const isRequestNotFound = tagged<Rejection.RequestNotFound>("RequestNotFound")
-/** The request was already decided; the error has the decision. */
+/** The request was already decided, or has expired; the error has the decision that counts. */
 export const isAlreadyDecided = tagged<Rejection.AlreadyDecided>("AlreadyDecided")
-/** The request is no longer open. */
+/** The request was closed without a decision; see `reason`. */
 export const isRequestSuperseded = tagged<Rejection.RequestSuperseded>("RequestSuperseded")
-/** The decision was made about other arguments than those of the call. */
+/** The decision was made about other arguments than those of the call, or the request was changed in the store. */
 export const isArgumentsChanged = tagged<Rejection.ArgumentsChanged>("ArgumentsChanged")
-/** The kind of the decision does not answer the kind of the request. */
+/**
+ * The kind of the decision does not answer the kind of the request, or the limit of a top-up is too low or no whole number; see `allowed`.
+ */
 export const isDecisionNotApplicable = tagged<Rejection.DecisionNotApplicable>("DecisionNotApplicable")
-/** The tool's schema refuses the edited arguments. */
+/** The edited arguments cannot be used: the tool's schema refuses them, the program lacks the tool, or the call is of another agent. */
 export const isEditedArgumentsInvalid = tagged<Rejection.EditedArgumentsInvalid>("EditedArgumentsInvalid")
 /** The value is not a decision. */
 export const isDecisionMalformed = tagged<Rejection.DecisionMalformed>("DecisionMalformed")
@@ -40,27 +42,27 @@ export const isDecisionMalformed = tagged<Rejection.DecisionMalformed>("Decision
 export const isGrantRefused = tagged<Rejection.GrantRefused>("GrantRefused")
 /** Neither the run nor its session has the grant. */
 export const isGrantNotFound = tagged<GrantNotFound>("GrantNotFound")
-/** The `by` of a caller is neither a principal nor a valid name. */
+/** The `by` of a caller is neither a principal nor a name, is blank, or is reserved for Fermata. */
 export const isPrincipalInvalid = tagged<PrincipalInvalid>("PrincipalInvalid")
-/** Another process owns the lease of the run: `owner`, until `until`. */
+/** A process, which may be this one, owns the lease of the run: `owner`, until `until` at least. */
 export const isRunBusy = tagged<RunStoreError.RunBusy>("RunBusy")
 /** Another writer has changed the run first: its journal, or a decision or a message of its mail. */
 export const isRunConflict = tagged<RunStoreError.RunConflict>("RunConflict")
-/** The store has no run with this id. */
+/** The store has no run with this id, or no longer (`removed`), or the id is not a string (`given`). */
 export const isRunNotFound = tagged<RunStoreError.RunNotFound>("RunNotFound")
-/** A run with this id already exists. */
+/** A run with this id already exists. For an import, see `archive`. */
 export const isRunExists = tagged<RunStoreError.RunExists>("RunExists")
-/** A later run builds on the run, so it cannot be removed. */
+/** A later run or a fork, `by`, builds on the run, so the run cannot be removed. */
 export const isRunContinued = tagged<RunStoreError.RunContinued>("RunContinued")
-/** The run that a new run builds on was removed before the new run was stored. Start again. */
+/** The run that a new run builds on was removed or replaced before the new run was stored. Start again. */
 export const isRunRemoved = tagged<RunStoreError.RunRemoved>("RunRemoved")
-/** This process has lost the lease of the run. */
+/** This process has lost the lease of the run: it expired, another process has claimed the run, or the run was removed. */
 export const isLeaseLost = tagged<RunStoreError.LeaseLost>("LeaseLost")
-/** The store failed; see `reason`. */
+/** The store failed, or has refused an argument; see `reason`. */
 export const isRunStoreError = tagged<RunStoreError.RunStoreError>("RunStoreError")
 /** The value is not an archive that can be imported. */
 export const isArchiveInvalid = tagged<Archive.ArchiveInvalid>("ArchiveInvalid")
-/** The message is not valid; see `issues`. */
+/** The message, or its `messageId`, is not valid; see `issues`. */
 export const isMessageInvalid = tagged<RunStoreError.MessageInvalid>("MessageInvalid")
 /** The run has no such revision. */
 export const isRevisionNotFound = tagged<RunError.RevisionNotFound>("RevisionNotFound")
@@ -68,7 +70,7 @@ export const isRevisionNotFound = tagged<RunError.RevisionNotFound>("RevisionNot
 export const isSessionTaken = tagged<RunError.SessionTaken>("SessionTaken")
 /** A policy was given to a run that has not ended. It keeps the policy with which it was started. */
 export const isPolicyFixed = tagged<RunError.PolicyFixed>("PolicyFixed")
-/** The options of a runtime, of a Fermata or of one of its methods are not valid; see `problems`. */
+/** The options of a runtime, of a Fermata or of one of its methods, or a change of a configuration, are not valid; see `problems`. */
 export const isRuntimeOptionsInvalid = tagged<RuntimeError.RuntimeOptionsInvalid>("RuntimeOptionsInvalid")
 /** There is no capability profile of this name; see `known`. */
 export const isCapabilityProfileNotFound =
@@ -77,9 +79,9 @@ export const isCapabilityProfileNotFound =
 export const isModelProfileNotFound = tagged<RuntimeError.ModelProfileNotFound>("ModelProfileNotFound")
 /** An extension failed to make its tools or to start. */
 export const isExtensionFailed = tagged<RuntimeError.ExtensionFailed>("ExtensionFailed")
-/** Runs are in the middle of a turn, so the Fermata cannot be reconfigured now. Retry between turns. */
+/** Runs are in the middle of a turn, so their agents cannot be reconfigured, and no capture can be restored. Retry between turns. */
 export const isRuntimeBusy = tagged<RuntimeError.RuntimeBusy>("RuntimeBusy")
-/** The runtime was closed. */
+/** The runtime of the agent was closed, and takes no more runs. */
 export const isRuntimeClosed = tagged<RuntimeError.RuntimeClosed>("RuntimeClosed")
 /** The run has ended. */
 export const isRunEnded = tagged<RunError.RunEnded>("RunEnded")
@@ -94,35 +96,35 @@ export const isRunSuspended = tagged<RunError.RunSuspended>("RunSuspended")
 export const isRunLetGo = isRunSuspended
 /** The session's last run has not ended, or another run has taken the position in the session. */
 export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")
-/** The program has no agent with this name or alias. */
+/** The program has no agent with this name or alias that may act here, or the run was started with another agent than the given one. */
 export const isAgentNotFound = tagged<RunError.AgentNotFound>("AgentNotFound")
-/** The program does not have a tool that the run needs, or the tool's argument schema has changed. */
+/** The program does not have a tool that the run needs (`missing`), or the tool does not accept the arguments of an open call any more. */
 export const isToolUnavailable = tagged<RunError.ToolUnavailable>("ToolUnavailable")
-/** The prompt has no content. */
+/** The prompt has no content, or is not a prompt (`problem`). */
 export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
 /** The limits that the caller gave are not valid. */
 export const isLimitsInvalid = tagged<RunError.LimitsInvalid>("LimitsInvalid")
 /** The approval policy that the caller gave is not valid. */
 export const isPolicyInvalid = tagged<RunError.PolicyInvalid>("PolicyInvalid")
-/** The options of a function have an unknown key or a wrong value; `misfits` names each, and the nearest known key. */
+/** The options of a function have an unknown key or a wrong value, or lack a key; `misfits` names each, and the nearest known key. */
 export const isOptionsInvalid = tagged<OptionsInvalid>("OptionsInvalid")
-/** An id that the caller gave is not valid. */
+/** The `runId` or the `sessionId` that the caller chose is not valid. */
 export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
 /** A budget is exhausted, or the cost of a run with a cost budget is unknown. */
 export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")
 /** The model call failed. */
 export const isModelFailed = tagged<RunError.ModelFailed>("ModelFailed")
-/** The processes that drove the run died repeatedly. */
+/** More processes in a row than `maxRecoveries` permits left the run without progress: they died, suspended it, or met a defect. */
 export const isWorkersLost = tagged<RunError.WorkersLost>("WorkersLost")
 /** Code of the program threw where a run cannot continue, or the drive of the run met an unexpected exception. */
 export const isRunDefect = tagged<RunError.RunDefect>("RunDefect")
-/** The key for seals is not valid. */
+/** The key for seals is not valid: its secret is too short, or its id has the wrong form. */
 export const isSealKeyInvalid = tagged<Seal.SealKeyInvalid>("SealKeyInvalid")
-/** The text is not a run state. */
+/** The value is not a run state. */
 export const isRunStateMalformed = tagged<RunError.RunStateMalformed>("RunStateMalformed")
 /** The state was written by a newer version of Fermata. */
 export const isRunStateTooNew = tagged<RunError.RunStateTooNew>("RunStateTooNew")
-/** The seal of the state does not match. */
+/** The text is not a state that was sealed with one of the keys, or it was changed. */
 export const isSealBroken = tagged<RunError.SealBroken>("SealBroken")
 /** Two tools of an agent have the same name or alias. */
 export const isToolNameTaken = tagged<ToolError.ToolNameTaken>("ToolNameTaken")

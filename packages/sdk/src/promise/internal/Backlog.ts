@@ -2,8 +2,8 @@
  * A bounded buffer of the updates that a reader of `Fermata.events` has not read yet.
  *
  * Parts of one text are joined into one entry. If the transient updates exceed their limit, the oldest are dropped, and the next update
- * has the number of dropped characters (`omitted`). Events are never lost: if they exceed their limit, only the latest is kept, and the
- * reader reads those before it from the store.
+ * with a text has the number of dropped characters (`omitted`). Events are never lost: if they exceed their limit, only the latest is kept,
+ * and the reader reads those before it from the store.
  */
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Buffer, Taken } from "../../dispatch/internal/events/Reader.ts"

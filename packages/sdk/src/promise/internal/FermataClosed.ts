@@ -3,9 +3,9 @@
  */
 import { TaggedError } from "../../domain/TaggedError.ts"
 
-/** The Fermata was closed. Make another one; the runs are in the store. */
+/** The Fermata was closed. Make another one; its stored runs are in the store. */
 export class FermataClosed extends TaggedError<FermataClosed>()("FermataClosed", {}) {
   override get message() {
-    return "This Fermata was closed: make another one. Its runs are in the store."
+    return "This Fermata was closed: make another one. Its stored runs are in the store."
   }
 }

@@ -43,7 +43,7 @@ interface BackgroundAccess extends FermataAccess {
   readonly publishing: () => (update: RunUpdate) => void
 }
 
-/** Makes the methods for background runs, and the function that suspends these. */
+/** Makes the methods for background runs, and the function that closes these runs: suspends or cancels each. */
 export const makeBackground = (access: BackgroundAccess) => {
   const { agents, drainTimeout, isStored, publishing, run, runOptions } = access
   const scope = Scope.makeUnsafe()

@@ -32,7 +32,10 @@ export const requireDistinct = (agents: FermataOptions["agents"]): void => {
 /** The options of the runtimes of a Fermata. */
 export type SharedOptions = Omit<Runtime.RuntimeOptions<never, unknown>, "agent" | "peers">
 
-/** Creates a runtime for each agent, which is closed with the scope, and uses the resources of its tools until then. `names` are those of all agents. */
+/**
+ * Creates a runtime for each agent, which is closed with the scope, and uses the resources of its tools until then. `names` are those of
+ * all agents.
+ */
 export const createRuntimes = (
   agents: FermataOptions["agents"],
   options: SharedOptions,

@@ -17,7 +17,9 @@ interface Captured {
   readonly agents: Agents
 }
 
-/** Returns a state that is given itself, or as the text that `RunStateCodec.encode` returns. Throws `RunStateMalformed` or `RunStateTooNew`. */
+/**
+ * Returns a state that is given itself, or as the text that `RunStateCodec.encode` returns. Throws `RunStateMalformed` or `RunStateTooNew`.
+ */
 export const stateOf = (given: RunState | string): RunState => {
   if (typeof given === "string") {
     const decoded = RunStateCodec.decode(given)

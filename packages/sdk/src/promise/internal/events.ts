@@ -1,6 +1,6 @@
 /**
- * The method `events` of a Fermata. Updates of runs that this process drives are published to its readers at once; events of other
- * processes are read from the store.
+ * The method `events` of a Fermata. Updates of runs that this Fermata drives are published to its readers at once. Events of other
+ * processes are read from the store, and their live text comes with the store's broadcast, if it has one.
  */
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"

@@ -9,8 +9,8 @@ import * as Stream from "effect/Stream"
 
 /**
  * Converts a stream to an async iterable. Each iterator runs the stream once, in one fiber, starting with its first `next`. After the
- * elements of a chunk were returned, the next chunk is pulled by the following `next`, so that it is as recent as possible; with `ahead`, it
- * is pulled at once. The iterator ends when `signal` is aborted.
+ * elements of a chunk were returned, the next chunk is pulled by the following `next`, so that it is as recent as possible; with `ahead`,
+ * it is pulled at once. The iterator ends when `signal` is aborted.
  */
 export const iterable = <A>(
   stream: Stream.Stream<A, unknown>,

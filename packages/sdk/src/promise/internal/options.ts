@@ -1,5 +1,5 @@
 /**
- * The options of a Fermata and of its methods. `Fermata.ts` exports these types.
+ * The options of a Fermata, of its handles and of its conductors. `Fermata.ts` exports these types.
  */
 import type { Brand } from "effect/Brand"
 import type * as Duration from "effect/Duration"
@@ -24,7 +24,10 @@ import type { Scrubber } from "../../tool/Scrubber.ts"
 import type { Tool } from "../../tool/Tool.ts"
 import type { DecisionBody } from "../decisions.ts"
 
-/** The options of a Fermata. The others are those of its runtimes: see `RuntimeOptions`. */
+/**
+ * The options of a Fermata. `RuntimeOptions` describes those that the runtime of each agent takes, such as `approvalCallback` and
+ * `leaseTtl`.
+ */
 export interface FermataOptions extends Pick<
   Runtime.RuntimeOptions<never, unknown>,
   | "approvalCallback"
@@ -44,39 +47,51 @@ export interface FermataOptions extends Pick<
   readonly agents: ReadonlyArray<Agent<never, unknown>>
   /** The model client of all agents. */
   readonly model: ModelClient["Service"]
-  /** The name of the model client's profile to call. Default: that of the capability profile, the agent or the client, in this order. */
+  /**
+   * The name of the model client's profile to call. Default: that of the capability profile, the agent or the client, in this order. A
+   * sub-agent that selects a profile itself keeps that one.
+   */
   readonly modelProfile?: string
-  /** Selects the messages that each model call receives. Default: all of the session. */
+  /** Selects the messages that each model call receives. Default: all of the session; a call over `maxContextTokens` is not made. */
   readonly contextPolicy?: ContextPolicy | ContextFunction
   /** Counts the tokens of requests. Default: an estimate from the length of the text. */
   readonly tokenizer?: Tokenizer
   /** The layer of the store, which is opened with the Fermata and closed with it. */
   readonly store: Layer.Layer<RunStore, RunStoreError>
-  /** The author of decisions that name none: a principal, or an unverified name. Default: `unnamed`. */
+  /** The author of decisions, revocations and messages that name none: a principal, or an unverified name. Default: `unnamed`. */
   readonly by?: string | Principal
-  /** Replaces the scrubber, which removes secrets from everything that is written. Default: it removes known forms of secrets. */
+  /**
+   * Removes secrets from the texts that runs write; see `Scrubber` for the few that it does not read. Default: a scrubber that removes
+   * texts with the form of a known kind of credential.
+   */
   readonly scrubber?: Scrubber
-  /** How long running operations may take to finish when the Fermata is closed or a worker is stopped. Default: 2 seconds. */
+  /**
+   * How long running operations may take to finish, before they are interrupted, when the Fermata is closed or a worker is stopped.
+   * Default: 2 seconds.
+   */
   readonly drainTimeout?: Duration.Input
 }
 
-/** A change of a running Fermata. What is left out stays as it is. */
+/** A change of a running Fermata. What is left out stays as it is, unless a field says otherwise. */
 export interface FermataChange {
   /**
-   * The agents from now on. An agent with the same definition as before keeps its configuration. Runs that this process drives, and
-   * handles, keep the definition with which they began.
+   * The agents from now on. An agent with the same definition as before keeps its configuration; any other begins with the profile, mode
+   * and model that were last given for all agents. Runs that this process drives, and handles, keep the definition with which they began.
    */
   readonly agents?: ReadonlyArray<Agent<never, unknown>>
   /** The agent to which the following options apply, or its name or alias. Default: all agents. */
   readonly agent?: string | Agent<never, unknown>
   /**
-   * The name of the capability profile. Unless the change names them, the mode becomes that profile's, and so does the model profile if the
-   * profile names one.
+   * The name of the capability profile. Unless the change names a mode, the mode becomes the profile's. Unless the change names a model or
+   * a model profile, the model profile becomes the profile's if it names one.
    */
   readonly profile?: string
-  /** The mode. */
+  /** The mode, such as `plan` or `act`. */
   readonly mode?: string
-  /** Tools that replace those of the agent's definition. The profile restricts them, too. */
+  /**
+   * Tools that replace those of the definition of each agent that the change is for. The profile restricts them, too. The tools of
+   * extensions, sub-agents and handoffs stay.
+   */
   readonly tools?: ReadonlyArray<Tool>
   /** The model client. It is called with the model profile of the capability profile or the agent, unless `modelProfile` names another. */
   readonly model?: ModelClient["Service"]
@@ -84,23 +99,23 @@ export interface FermataChange {
   readonly modelProfile?: string
 }
 
-/** The options of `runPrompt`. */
+/** The options of `runPrompt` and `stream`. */
 export interface PromptOptions extends PlainIds<Omit<StoredStartInput, "prompt" | "~allotted">> {
-  /** Cancels the run when it is aborted. */
+  /** Cancels the run when it is aborted while the call drives the run; a run of `dispatch`, also while the run is held. */
   readonly signal?: AbortSignal
-  /** Called with each update of the run. */
+  /** Called synchronously with each update of the run. It must return quickly; if it throws, the run continues. */
   readonly onUpdate?: (update: RunUpdate) => void
 }
 
 /** The options of `submit`. */
 export type SubmitOptions = Omit<PromptOptions, "signal" | "onUpdate">
 
-/** The options of `fork`. Limits and a policy that are left out are inherited from the original's caller. */
+/** The options of `fork`. A policy that is left out is that of the original's caller, if any, and so is each limit that is left out. */
 export interface ForkOptions<Output = unknown>
   extends
     Pick<PromptOptions, "signal" | "onUpdate">,
     PlainIds<Omit<ForkInput, "runId" | "prompt" | "~allotted">> {
-  /** The agent that runs the fork, which types the output, or its name or alias. Default: the run's agent. */
+  /** The agent that runs the fork, which types the output, or its name or alias. Default: the agent with which the original was started. */
   readonly agent?: string | Agent<never, Output>
 }
 
@@ -110,46 +125,52 @@ export interface ResumeOptions<Output = unknown>
     Pick<PromptOptions, "signal" | "onUpdate">,
     OfAgent<Output>,
     Omit<StoredContinueInput, "runId" | "message" | "decisions" | "~allotted"> {
-  /** Decisions on the run's open requests, as `decideAll` takes them, or complete. If one is refused, none is taken. */
+  /** Decisions on the run's open requests, as `decideAll` takes them, or as `DecisionInput`. If one is refused, none is taken. */
   readonly decisions?: ReadonlyArray<DecisionOn | DecisionInput>
-  /** A message of the user. A held run receives it when its calls are settled; after a run that has ended, it starts the session's next run. */
+  /**
+   * A message of the user. A run that has not ended receives it when its open calls are settled. After a run that has ended, also one that
+   * failed, it starts the session's next run.
+   */
   readonly prompt?: Prompt
 }
 
 /** The options of functions that take the agent of a stored run. */
 export interface OfAgent<Output = unknown> {
   /**
-   * The agent with which the run was started, which types the output, or its name. With the id of a sub-agent's run, the sub-agent. If the
-   * run was started with another agent, the call rejects with `AgentNotFound`.
+   * The agent with which the run was started, which types the output, or its name or alias. With the id of a sub-agent's run, the
+   * sub-agent; one that is not an agent of the Fermata is given as the agent itself. If the run was started with another agent, the call
+   * rejects with `AgentNotFound`. Default: no check, and an untyped output.
    */
   readonly agent?: string | Agent<never, Output>
 }
 
-/** The options of a decision. */
+/** The options of a decision. A revocation takes only `by`. */
 export interface DecideOptions {
   /** The author of the decision: a principal, or an unverified name. Default: the `by` of the Fermata. */
   readonly by?: string | Principal
   /** A note for the record, such as the reason. */
   readonly note?: string
-  /** Identifies the decision. A decision that is repeated with the same key has the result of the first one. */
+  /**
+   * Makes a repetition safe: the same decision with the same key resolves to the recorded one, instead of a rejection (`AlreadyDecided`).
+   */
   readonly idempotencyKey?: string
 }
 
 /** The options of `work`. */
 export interface WorkOptions extends Worker.WorkerOptions {
-  /** Stops the worker when it is aborted. */
+  /** Stops the worker when it is aborted: the worker suspends its runs, and `work` resolves. */
   readonly signal?: AbortSignal
 }
 
-/** The options of the iterables of handles and conductors. */
+/** The options of the iterables of handles, of conductors and of `events`. */
 export interface ReadOptions {
-  /** Ends the iteration when it is aborted. */
+  /** Ends the iteration, without an error, when it is aborted. */
   readonly signal?: AbortSignal
 }
 
 /** The options of `events`. */
 export interface EventsOptions extends ReadOptions {
-  /** The number of events of the run to leave out, because the reader already has them. Default: 0. */
+  /** The number of the run's first events to leave out, because the reader already has them. Default: 0. */
   readonly from?: number
   /** When the iteration ends: when the run is held or has ended (`hold`, the default), or only when it has ended (`end`). */
   readonly until?: "hold" | "end"
@@ -158,8 +179,8 @@ export interface EventsOptions extends ReadOptions {
 /** The options of `eventsResponse`. */
 export interface EventsResponseOptions extends Omit<EventsOptions, "until"> {
   /**
-   * The request that is responded to: its header `Last-Event-ID` is the default of `from`, so that a client that reconnects misses no event,
-   * and its signal is that of `signal`.
+   * The request that is responded to. Its header `Last-Event-ID` is the default of `from`, so that a client that reconnects misses no
+   * event. Its signal is the default of `signal`.
    */
   readonly request?: {
     readonly headers: { readonly get: (name: string) => string | null }
@@ -171,7 +192,7 @@ export interface EventsResponseOptions extends Omit<EventsOptions, "until"> {
   readonly heartbeat?: Duration.Input
 }
 
-/** A type with its ids as plain strings instead of brands. */
+/** A type whose ids are plain strings instead of brands. */
 export type PlainIds<Filter> = { readonly [Key in keyof Filter]: Unbranded<Filter[Key]> }
 
 type Unbranded<Value> =
@@ -186,7 +207,10 @@ export interface ConductorDispatchOptions extends Pick<
   PromptOptions,
   "runId" | "sessionId" | "answeredBy" | "limits" | "policy"
 > {
-  /** The name of the run, a path such as `research/eu`. A conductor's `cancel` takes it or a part from the left, such as `research`. */
+  /**
+   * The name of the run, a path such as `research/eu`, which its handle shows. A conductor's `cancel` takes the whole name or its first
+   * parts, such as `research`. Names need not be unique.
+   */
   readonly name?: string
 }
 
@@ -203,11 +227,11 @@ type HandleOptions = Pick<StoredDispatchOptions, "restart" | "onClose">
 /** @deprecated Use `ConductorDispatchOptions`. */
 export type DispatchOptions = ConductorDispatchOptions
 
-/** One element of the argument of `decideAll`. */
+/** A request with its decision, as `decideAll` and the option `decisions` of `resume` take them. */
 export interface DecisionOn extends DecideOptions {
   readonly request: Decidable
   readonly decision: DecisionBody
 }
 
-/** A request or its id. Pass the request itself to bind an approval to the arguments that it showed. */
+/** A request, an inbox entry with it, or its id. Pass the request or the entry to bind an approval to the arguments that it showed. */
 export type Decidable = string | Interruption | PendingRequest | Conductor_.InboxEntry

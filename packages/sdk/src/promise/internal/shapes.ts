@@ -1,5 +1,6 @@
 /**
- * The options of a Fermata's methods as shapes, with which unknown keys are refused. Each shape names every key of its type.
+ * The options of a Fermata's methods as shapes, with which unknown keys and values of a wrong kind are refused. Each shape names every key
+ * of its type; `"anything"` marks values that are checked elsewhere.
  */
 import * as Layer from "effect/Layer"
 import * as Struct from "effect/Struct"

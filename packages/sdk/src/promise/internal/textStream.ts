@@ -12,17 +12,18 @@ import type { PromptOptions } from "./options.ts"
 import { requireKnown } from "./shapes.ts"
 
 /**
- * A run that is being streamed. Iterating over it yields the text of its agent, piece by piece, and ends when the run is held or has ended.
+ * A run that is being streamed. Iterating over it yields the text of its agent, without that of sub-agents, piece by piece, and ends when
+ * the run is held or has ended. There is one iteration: a second one continues where the first one is, and one that was left has no more.
  *
- * The iteration throws the error of a run that failed, which `result` resolves to. It may be left at any time: the run continues, and `result`
- * still resolves.
+ * The iteration throws the error of a run that failed, which is also in `result`, or the error with which `result` rejects. It may be left
+ * at any time: the run continues, and `result` still resolves.
  *
  * @category models
  * @since 0.1.0
  */
 export interface RunStream<Output = unknown> extends AsyncIterable<string> {
   readonly runId: string
-  /** Resolves to the result when the run is held or has ended. Rejects with the errors of `runPrompt`. */
+  /** Resolves to the result when the run is held or has ended, also if it failed. Rejects with the errors of `runPrompt`. */
   readonly result: Promise<RunResult<Output>>
 }
 
