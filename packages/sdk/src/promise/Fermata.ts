@@ -139,8 +139,9 @@ export interface Fermata extends AsyncDisposable {
     options?: BackgroundOptions
   ) => Promise<RunHandle<Output>>
   /**
-   * Stores a run without driving it, and resolves to its head. A worker drives it: a process that calls `work`. A repeated call with the same
-   * `runId` rejects with `RunExists`.
+   * Stores a run without driving it, and resolves to the run's head. `work`, `recover`, `resume` or `attach` drives the run, in any process
+   * that has the agent. `agent` is an agent of this Fermata, too, or its name or alias. A repeated call with the same `runId` rejects with
+   * `RunExists`.
    */
   readonly submit: (
     agent: string | Agent<never, unknown>,

@@ -107,7 +107,7 @@ export interface PromptOptions extends PlainIds<Omit<StoredStartInput, "prompt" 
   readonly onUpdate?: (update: RunUpdate) => void
 }
 
-/** The options of `submit`. */
+/** The options of `submit`: those of `runPrompt`, without `signal` and `onUpdate`. */
 export type SubmitOptions = Omit<PromptOptions, "signal" | "onUpdate">
 
 /** The options of `fork`. A policy that is left out is that of the original's caller, if any, and so is each limit that is left out. */
