@@ -29,7 +29,7 @@ export const workedMs = (state: RunState, now: number): number =>
 export const spent = (state: RunState, budget: Limits.Budget, now: number): number => {
   switch (budget) {
     case "turns":
-      return state.usage.turns
+      return state.usage.turns - (state.reportTurns ?? 0)
     case "treeTurns":
       return state.usage.turns + (state.below?.turns ?? 0)
     case "toolCalls":

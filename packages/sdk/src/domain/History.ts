@@ -68,6 +68,14 @@ export const toArray = (history: History): Array<Message> =>
 export const last = (history: History): Message | undefined =>
   history.tail.length > 0 ? history.tail[history.tail.length - 1] : history.chunks.at(-1)?.[chunkSize - 1]
 
+/** The message with this sequence number; `undefined` if there is none. */
+export const at = ({ chunks, tail }: History, sequence: number): Message | undefined => {
+  const settled = chunks.length * chunkSize
+  return sequence < settled
+    ? chunks[Math.floor(sequence / chunkSize)]?.[sequence % chunkSize]
+    : tail[sequence - settled]
+}
+
 /** The number of chunks that never change again. {@link replaceLast} can change the last chunk while the tail is empty. */
 export const settledChunks = ({ chunks, tail }: History): number =>
   tail.length > 0 ? chunks.length : Math.max(0, chunks.length - 1)

@@ -19,7 +19,10 @@ import { totalTokens } from "./Usage.ts"
  * stored, interactive run, and fails any other run with `BudgetExceeded`; see `wrapUp`.
  */
 export const Limits = Schema.Struct({
-  /** Turns of the run: model calls that returned a response. Default 8. */
+  /**
+   * Turns of the run: model calls that returned a response. Default 8. Turns that only take reports of sub-agents in the background do not
+   * count against the default, and count against a given `maxTurns`.
+   */
   maxTurns: Schema.Natural,
   /** Tool calls of the run, over all turns, also those that did not run. If a response exceeds the budget, none of its calls runs. */
   maxToolCalls: Schema.optionalKey(Schema.Natural),

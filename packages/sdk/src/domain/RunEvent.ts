@@ -37,6 +37,8 @@ export const RunStarted = Schema.TaggedStruct("run.started", {
   under: Schema.optionalKey(Schema.String),
   prompt: Schema.Array(UserPart),
   limits: Limits,
+  /** Set if `maxTurns` of `limits` is the default: turns that only take reports of sub-agents do not count against it. */
+  defaultTurns: Schema.optionalKey(Schema.Literal(true)),
   policy: ApprovalPolicy,
   otherPolicies: Schema.optionalKey(Schema.Array(ApprovalPolicy)),
   startedWith: Schema.optionalKey(StartOptions),

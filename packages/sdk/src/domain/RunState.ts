@@ -155,6 +155,11 @@ const stateFields = {
   toolCalls: Schema.Natural,
   /** Turns and tool calls of the sub-agents, at any depth. */
   below: Schema.optionalKey(Schema.Struct({ turns: Schema.Natural, toolCalls: Schema.Natural })),
+  /**
+   * Turns that only took reports of sub-agents in the background, which do not count against the default `maxTurns`. Absent if `maxTurns`
+   * was given.
+   */
+  reportTurns: Schema.optionalKey(Schema.Natural),
   /** Milliseconds of work before `workingSince`, without the time in which the run was held. */
   workedMs: Schema.optionalKey(Schema.Finite),
   /** When the current period of work began; absent while the run is held or ended. */

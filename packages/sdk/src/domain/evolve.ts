@@ -19,6 +19,7 @@ import { decided, supersede, superseded } from "./internal/decided.ts"
 import { defined } from "./internal/defined.ts"
 import { exhausted, limitsChanged, wrapUpAsked } from "./internal/limitChanges.ts"
 import { endsWithPrompt } from "./internal/repeatedPrompt.ts"
+import { onlyTakesReports } from "./internal/reports.ts"
 import {
   appendQueued,
   appendUser,
@@ -245,6 +246,7 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     limits: event.limits,
     policy: event.policy,
     ...defined({ under, parent, otherPolicies, startedWith, mayRepeat }),
+    ...(event.defaultTurns === true ? { reportTurns: 0 } : {}),
     asks: event.asks,
     structured: event.structured,
     requests: none,
@@ -300,7 +302,10 @@ const answered = (state: RunState, event: Event<"model.answered">): RunState => 
     calls: calls ?? none,
     toolCalls: state.toolCalls + (calls?.length ?? 0),
     usage,
-    sessionUsage
+    sessionUsage,
+    ...(state.reportTurns !== undefined && onlyTakesReports(state, said)
+      ? { reportTurns: state.reportTurns + 1 }
+      : {})
   }
   if (calls !== undefined) return after
   return appendQueued(isLast ? wrapUpAnswered(after, turn) : after)

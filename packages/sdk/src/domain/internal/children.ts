@@ -9,6 +9,7 @@ import type { RunEvent } from "../RunEvent.ts"
 import type { RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import { bookChild } from "./bookUsage.ts"
+import { reportStart } from "./reports.ts"
 import { asText, requestsInside, deliverMessage, settle, updateCall, type Event } from "./turn.ts"
 
 type Evolve = (state: RunState | undefined, event: RunEvent) => RunState
@@ -60,11 +61,11 @@ const backgroundAdvanced = (state: RunState, event: Event<"child.advanced">, evo
     background: replaced({ callId, name, ended: { status: child.status, at: event.at } }),
     requests: [...booked.requests, ...requestsInside(child)]
   }
-  return deliverMessage(ended, [text(`The agent ${name} (${callId}) ${endText(child)}`)], event.at, "runtime")
+  return deliverMessage(ended, [text(`${reportStart(entry)}${endText(child)}`)], event.at, "runtime")
 }
 
 const endText = (child: RunState): string =>
-  child.status === "completed" ? `has finished:\n\n${resultText(child)}` : `has ended: ${resultText(child)}`
+  child.status === "completed" ? `finished:\n\n${resultText(child)}` : `ended: ${resultText(child)}`
 
 /** The outcome of a sub-agent, as text for the model that called it. */
 const resultText = (child: RunState): string => {

@@ -45,8 +45,9 @@ const unwrapUp = (state: RunState, at: number): RunState => {
 }
 
 /** Changes the limits. Open requests for changed budgets are closed, and the warnings of these budgets may be recorded again. */
-export const limitsChanged = (state: RunState, { at, given, limits }: Event<"limits.changed">): RunState =>
-  unwrapUp(
+export const limitsChanged = (before: RunState, { at, given, limits }: Event<"limits.changed">): RunState => {
+  const state = given?.maxTurns === undefined ? before : withGivenTurns(before)
+  return unwrapUp(
     {
       ...state,
       limits,
@@ -69,6 +70,14 @@ export const limitsChanged = (state: RunState, { at, given, limits }: Event<"lim
     },
     at
   )
+}
+
+/** A run whose `maxTurns` is given: all its turns count. */
+const withGivenTurns = (state: RunState): RunState => {
+  if (state.reportTurns === undefined) return state
+  const { reportTurns: _, ...rest } = state
+  return rest
+}
 
 /** Raises one budget. Its warning may be recorded again. */
 export const toppedUp = (state: RunState, budget: Limits.Budget, limit: number, at: number): RunState =>

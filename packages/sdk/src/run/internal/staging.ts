@@ -32,7 +32,7 @@ import { checkEdited, checkUnchanged, decodeDecision } from "./decisions.ts"
 import { eventsOf, withDecisions } from "./mailEvents.ts"
 import { redactEvent } from "./redact.ts"
 import type { Allotted, LimitsAndPolicy } from "./startOptions.ts"
-import { answering, inheritedOptions, isPrompted, startOptions } from "./startOptions.ts"
+import { answering, inheritedOptions, isPrompted, startOptions, turnsOf } from "./startOptions.ts"
 
 /** A state, and the events in it that are not stored. */
 export interface Staged {
@@ -125,6 +125,7 @@ export const startRun = (
       limits === undefined && allotted === undefined
         ? bound.limits
         : { ...bound.limits, ...limits, ...allotted },
+    ...turnsOf(bound, startedWith),
     ...policiesFor(startedWith, { policy: bound.agent.policy, isPrompted: isPrompted(startedWith, bound) }),
     startedWith,
     ...(input.mayRepeat === true ? { mayRepeat: {} } : {}),

@@ -7,6 +7,7 @@ import type { BoundAgent } from "../../agent/Entry.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
 import type { LimitChanges } from "../../domain/Limits.ts"
+import { waitName } from "../../domain/next.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { StartOptions } from "../../domain/StartOptions.ts"
@@ -77,6 +78,20 @@ export const profileOptions = ({ profileName, profiles }: Runtime): StartOptions
   const profilePolicy = profiles.get(profileName)?.policy
   return profilePolicy === undefined ? {} : { profilePolicy }
 }
+
+/**
+ * Marks the start of a run whose `maxTurns` is the default, if it can have sub-agents in the background: one of the agents that may have its
+ * conversation can start them.
+ */
+export const turnsOf = (
+  { agent, team }: BoundAgent,
+  { limits }: StartOptions
+): { readonly defaultTurns?: true } =>
+  limits?.maxTurns === undefined &&
+  agent.options.limits?.maxTurns === undefined &&
+  [...team.values()].some(({ entries }) => entries.get(waitName)?.target === "agents")
+    ? { defaultTurns: true }
+    : {}
 
 /** What {@link answering} selects the agent by. */
 interface Choice {

@@ -34,7 +34,7 @@ import { confirmLease } from "../internal/confirmLease.ts"
 import { emit, now, type Drive } from "../internal/Drive.ts"
 import { failRun, stopAll, stopUnder } from "../internal/failRun.ts"
 import type { JournalError } from "../internal/Journal.ts"
-import { profileOptions } from "../internal/startOptions.ts"
+import { profileOptions, turnsOf } from "../internal/startOptions.ts"
 import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/stops.ts"
 import { takeMailInTask } from "../internal/takeMail.ts"
 import { askAbove, roomAbove } from "./limits.ts"
@@ -80,6 +80,7 @@ const begin = (run: AgentRun, callId: ToolCallId): void => {
       agentPath: [...state.agentPath, name],
       prompt: [text(prompt)],
       limits,
+      ...turnsOf(bound, {}),
       policy: bound.agent.policy,
       startedWith: profileOptions(run.drive.runtime),
       ...(state.mayRepeat === undefined ? {} : { mayRepeat: state.mayRepeat }),
