@@ -149,7 +149,7 @@ describe("the tables of a version without an index of last runs", () => {
       yield* Effect.provide(restore, store)
       change((database) =>
         database.exec(`DROP INDEX fermata_runs_last; ALTER TABLE fermata_runs DROP COLUMN followed;
-          UPDATE fermata_runs SET follows = NULL WHERE run_id <> 'fork'; DELETE FROM fermata_schema WHERE version > 8`)
+          UPDATE fermata_runs SET follows = NULL WHERE run_id <> 'fork'; ALTER TABLE fermata_messages DROP COLUMN digest; DELETE FROM fermata_schema WHERE version > 8`)
       )
       const sessions = yield* Effect.provide(
         RunStore.RunStore.use(({ sessions }) => sessions()),

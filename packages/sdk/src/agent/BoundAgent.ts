@@ -7,9 +7,9 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Hash from "effect/Hash"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { fingerprint } from "../domain/internal/fingerprint.ts"
 import { canonicalJson } from "../domain/internal/json.ts"
 import * as Limits_ from "../domain/Limits.ts"
 import { type Definition, isOther, isSame } from "../domain/ToolIdentity.ts"
@@ -23,6 +23,7 @@ import { extensions } from "./internal/agentTools.ts"
 import { checkTool, toolName, toolNameRule } from "./internal/checkTool.ts"
 import { definedPolicy, definitionProblem, handoffsOf } from "./internal/definitionOptions.ts"
 
+export { fingerprint } from "../domain/internal/fingerprint.ts"
 export type { BoundAgent, Entry, SubAgent } from "./Entry.ts"
 
 /** The errors of a definition. */
@@ -31,9 +32,6 @@ export type DefinitionError = ToolNameTaken | ToolDefinitionError | AgentDefinit
 const agentName = /^[A-Za-z0-9_.-]{1,64}$/
 
 const decodeLimits = Schema.decodeUnknownResult(Limits_.Limits)
-
-/** A short hash of a text, to report that the text has changed. Not for security. */
-export const fingerprint = (text: string): string => (Hash.string(text) >>> 0).toString(36)
 
 /** Identifies a tool in addition to its name: a hash of its argument schema, then its `identity` if it declares one. */
 const toolFingerprint = (parameters: Schema.JsonObject, identity: string | undefined): string =>

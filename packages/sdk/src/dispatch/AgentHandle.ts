@@ -102,7 +102,10 @@ export interface HandleSendOptions {
   readonly whenHeld?: WhenHeld
   /** The author of the message, recorded for denials and answers that it causes. Default: `user`. */
   readonly by?: string | Principal
-  /** Identifies the message of a stored run, so that a repeated call sends it once. Default: a random id. */
+  /**
+   * Identifies the message, so that a repeated call sends it once. Default: a random id. Refused for an answer, and for a message that forks
+   * the run.
+   */
   readonly messageId?: string
   /**
    * Changes to the limits of a fork, which replace those of this run's caller field by field. Refused unless the message forks the run.

@@ -7,16 +7,16 @@ import * as Effect from "effect/Effect"
 import { turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { RunId } from "../domain/Id.ts"
+import { sameJson } from "../domain/internal/json.ts"
 import { shapeOf } from "../domain/internal/misfits.ts"
-import { eventOfSubAgent } from "../domain/internal/subAgents.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
 import { isEnded } from "../domain/RunState.ts"
 import { decodePrompt } from "../run/internal/decodePrompt.ts"
-import { tookFor } from "../run/internal/mailEvents.ts"
+import { takenFor } from "../run/internal/mailEvents.ts"
 import { redactMessage, redactText } from "../run/internal/redact.ts"
 import type { Prompt } from "../run/Mail.ts"
-import { takenBy } from "../store/internal/messages.ts"
+import { otherContent } from "../store/internal/messages.ts"
 import { RunStore } from "../store/RunStore.ts"
 import { MessageInvalid, type RunNotFound, type RunStoreError } from "../store/RunStoreError.ts"
 import type { Receipt } from "../store/SentMessage.ts"
@@ -49,7 +49,7 @@ const shape = shapeOf<SendOptions>({ messageId: "anything" })
  * - `RunNotFound` — check the id.
  * - `RunEnded` — start a new run in its session with a prompt; for a sub-agent's run, send the message to the root, which the error names.
  * - `OptionsInvalid` — an option is unknown; for a misspelt key, the error names the nearest one.
- * - `EmptyPrompt`, `MessageInvalid` — give the message content; choose another `messageId`.
+ * - `EmptyPrompt`, `MessageInvalid` — give the message content; choose another `messageId`, if another message has it.
  * - `RunStoreError` — send it again.
  *
  * @category running
@@ -79,11 +79,12 @@ export const sendMessage: (
   const { path, root, state, stored } = found
   if (isEnded(state) || isEnded(root)) {
     // A message that is sent again gets its receipt even if the run has ended.
-    const known = takenBy(
-      stored.events.filter((event) => eventOfSubAgent(event, path) !== undefined || tookFor(event, runId))
-    )
-    const receipt = known.find((taken) => taken.messageId === messageId)
-    if (receipt !== undefined) return receipt
+    const known = takenFor(stored.events, runId, path).find((taken) => taken.messageId === messageId)
+    if (known !== undefined) {
+      if (!sameJson(known.content, message.content))
+        return yield* new MessageInvalid({ issues: otherContent })
+      return { messageId: known.messageId, at: known.at }
+    }
     return yield* new RunEnded({
       runId,
       status: isEnded(state) ? state.status : root.status,

@@ -488,7 +488,7 @@ export interface RunStorePort {
   }) => Effect.Effect<StoredGrant, GrantNotFound | RunStoreError>
 
   /**
-   * Sends a message to a run, once per `messageId`. A repeated `send` returns the receipt of the first and ignores the other content.
+   * Sends a message to a run, once per `messageId`. A repeated `send` returns the receipt of the first.
    *
    * **Details**
    *
@@ -500,7 +500,7 @@ export interface RunStorePort {
    *
    * - `RunNotFound` — check the id.
    * - `RunEnded` — start a new run in its session.
-   * - `MessageInvalid` — see its `issues`. Also if a message to another agent of the run has this id.
+   * - `MessageInvalid` — see its `issues`. Also if another message has this id: one with other content, or to another agent of the run.
    */
   readonly send: (
     runId: RunId,

@@ -110,6 +110,52 @@ for (const { dispatch, name } of ways) {
       )
     )
 
+    it.effect("reaches a run once when it is repeated with its messageId, and other content is refused", () =>
+      scoped(
+        Effect.gen(function* () {
+          const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [
+            { calls: [call("write", "1")] },
+            "done"
+          ])
+          const handle = yield* dispatch(runtime, { prompt: "go" })
+          const request = only(yield* handle.wait, "approval")
+          yield* handle.send("and be quick", { messageId: "m1" })
+          yield* handle.send("and be quick", { messageId: "m1" })
+          for (const [prompt, messageId] of [
+            ["and be slow", "m1"],
+            ["and be slow", "two words"]
+          ] as const)
+            assert.strictEqual(
+              (yield* Effect.flip(handle.send(prompt, { messageId })))._tag,
+              "MessageInvalid"
+            )
+          yield* handle.decide(approve(request))
+          const { state } = expect(yield* handle.done, "completed")
+          assert.deepStrictEqual(
+            transcript(state).filter((line) => line.startsWith("user")),
+            ["user: go", "user: and be quick"]
+          )
+        })
+      )
+    )
+
+    it.effect("is refused with a messageId if it would answer a question or fork the run", () =>
+      scoped(
+        Effect.gen(function* () {
+          const agent = Agent.make("a", { tools: [Tool.askUser] })
+          const { runtime } = yield* bind(agent, [{ calls: [ask("1", "Where to?")] }, "done"])
+          const handle = yield* dispatch(runtime, { prompt: "go" })
+          only(yield* handle.wait, "question")
+          for (const whenHeld of ["answer", "fork"] as const) {
+            const error = yield* Effect.flip(handle.send("home", { whenHeld, messageId: "m1" }))
+            if (error._tag !== "OptionsInvalid") return assert.fail(String(error))
+            assert.strictEqual(error.misfits[0]?.key, "messageId")
+          }
+          assert.lengthOf(handle.interruptions(), 1)
+        })
+      )
+    )
+
     it.effect("forks with the caller's policy and limits, or with those given", () =>
       scoped(
         Effect.gen(function* () {

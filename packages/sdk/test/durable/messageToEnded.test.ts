@@ -70,6 +70,8 @@ for (const background of [true, false]) {
           `user: This message was for the agent ${child}, whose run had ended:\n\nalso this`
         )
         assert.strictEqual((yield* send).messageId, "m1")
+        const other = yield* Effect.flip(sendMessage(child, "more", { messageId: "m1" }))
+        assert.strictEqual(other._tag, "MessageInvalid")
         const late = yield* Effect.flip(sendMessage(child, "more", { messageId: "m2" }))
         assert.strictEqual(late._tag, "RunEnded")
       }).pipe(Effect.provide(Layer.fresh(layerMemory)))

@@ -52,12 +52,13 @@ describe("sendMessage", () => {
     inOneStore(
       Effect.gen(function* () {
         yield* held
-        const sends = Array.from({ length: 10 }, (_, index) =>
-          sendMessage(runId, `${index}`, { messageId: "click" })
-        )
+        const sends = Array.from({ length: 10 }, () => sendMessage(runId, "go on", { messageId: "click" }))
         const receipts = yield* Effect.all(sends, { concurrency: "unbounded" })
         assert.strictEqual(new Set(receipts.map((receipt) => JSON.stringify(receipt))).size, 1)
         assert.strictEqual((yield* (yield* RunStore).messages(runId)).length, 1)
+        const other = yield* Effect.flip(sendMessage(runId, "stop", { messageId: "click" }))
+        assert.strictEqual(other._tag, "MessageInvalid")
+        assert.include(other.message, "another message, with other content: give it an id of its own")
       })
     )
   )
@@ -124,7 +125,10 @@ describe("sendMessage", () => {
             (yield* store.ready()).map(({ reason }) => reason),
             ["message"]
           )
-          assert.strictEqual((yield* sendMessage(runId, "again", { messageId: "m1" })).messageId, "m1")
+          assert.strictEqual(
+            (yield* sendMessage(runId, `With ${token}.`, { messageId: "m1" })).messageId,
+            "m1"
+          )
           assert.deepStrictEqual((yield* exportRun(runId)).messages, archive.messages)
         })
       )

@@ -54,7 +54,9 @@ describe("a message to a sub-agent's run", () => {
         )
         assert.strictEqual(text, "lead is done")
         // After the end, a repeated send is acknowledged.
-        assert.strictEqual((yield* sendMessage(writerRun, "?", { messageId: "m1" })).messageId, "m1")
+        assert.deepStrictEqual(yield* sendMessage(writerRun, "Mind the gap.", { messageId: "m1" }), receipt)
+        const other = yield* Effect.flip(sendMessage(writerRun, "?", { messageId: "m1" }))
+        assert.strictEqual(other._tag, "MessageInvalid")
         const state = yield* loadState(writerRun)
         assert.deepStrictEqual(transcript(state).slice(-2), [
           "user: Mind the gap.",

@@ -5,8 +5,8 @@ import * as Result from "effect/Result"
 import { decide } from "../../domain/decide.ts"
 import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
-import { lineOf, type RunId } from "../../domain/Id.ts"
-import { lineTo } from "../../domain/internal/subAgents.ts"
+import { lineOf, type RunId, type ToolCallId } from "../../domain/Id.ts"
+import { eventOfSubAgent, lineTo } from "../../domain/internal/subAgents.ts"
 import { text, type UserPart } from "../../domain/Message.ts"
 import { type RunEvent, wrap, unwrap } from "../../domain/RunEvent.ts"
 import { findRequest, type RunState, isEnded } from "../../domain/RunState.ts"
@@ -67,8 +67,18 @@ export const takeMessage = (
   return wrap({ _tag: "message.queued", at, content: said, ...sent }, path.slice(0, depth))
 }
 
+/** The messages to a sub-agent's run that the root's events contain, without the note on those that came after its end. */
+export const takenFor = (events: ReadonlyArray<RunEvent>, runId: RunId, path: ReadonlyArray<ToolCallId>) =>
+  events.flatMap((wrapped) => {
+    const { event } = unwrap(wrapped)
+    if (event._tag !== "message.queued" || event.messageId === undefined) return []
+    const { at, content, messageId } = event
+    if (tookFor(wrapped, runId)) return [{ messageId, at, content: content.slice(1) }]
+    return eventOfSubAgent(wrapped, path) === undefined ? [] : [{ messageId, at, content }]
+  })
+
 /** Whether an event takes a message that was addressed to this sub-agent's run after its end. */
-export const tookFor = (wrapped: RunEvent, runId: RunId): boolean => {
+const tookFor = (wrapped: RunEvent, runId: RunId): boolean => {
   const { event } = unwrap(wrapped)
   if (event._tag !== "message.queued") return false
   const [first] = event.content

@@ -7,7 +7,8 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { Timestamp } from "../../domain/Id.ts"
 import { defined } from "../../domain/internal/defined.ts"
-import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
+import { fingerprint } from "../../domain/internal/fingerprint.ts"
+import { canonicalJson, isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import type { UserPart } from "../../domain/Message.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import type { Status } from "../../domain/RunState.ts"
@@ -59,17 +60,43 @@ export const takenBy = (events: ReadonlyArray<RunEvent>): ReadonlyArray<Receipt>
   return taken
 }
 
-/** The refusal of a message whose id a message to another agent of the run has. Without it, the second message would be dropped as a repetition. */
-export const idConflict = (known: { readonly to?: string }, sent: SentMessage): MessageInvalid | undefined =>
-  known.to === sent.to
+/** Distinguishes a message from another one with its id, also after the journal contains it. */
+export const digestOf = ({ content, ends }: Pick<SentMessage, "content" | "ends">): string => {
+  const text = canonicalJson([content as ReadonlyArray<Schema.Json>, ends === true])
+  return `${text.length}.${fingerprint(text)}`
+}
+
+/**
+ * The refusal of a message whose id another message of the run has. Without it, the second message would be dropped as a repetition. A
+ * message without a digest was stored by an earlier version, or was never sent.
+ */
+export const idConflict = (
+  known: { readonly to?: string; readonly digest?: string },
+  sent: SentMessage
+): MessageInvalid | undefined => {
+  if (known.to !== sent.to) {
+    return new MessageInvalid({ issues: "its messageId is that of a message to another agent of the run" })
+  }
+  return known.digest === undefined || known.digest === digestOf(sent)
     ? undefined
-    : new MessageInvalid({ issues: "its messageId is that of a message to another agent of the run" })
+    : new MessageInvalid({ issues: otherContent })
+}
+
+/** The problem of a message with the id of one with other content. */
+export const otherContent =
+  "its messageId is that of another message, with other content: give it an id of its own"
 
 /** The messages of a run in memory by id, in the order in which they were sent. A message in the journal has no content here. */
-export type Mail = ReadonlyMap<
-  string,
-  Omit<SentMessage, "messageId" | "content"> & { readonly content?: ReadonlyArray<UserPart> }
->
+export type Mail = ReadonlyMap<string, Kept>
+
+type Kept = Omit<SentMessage, "messageId" | "content"> & {
+  readonly content?: ReadonlyArray<UserPart>
+  readonly digest?: string
+}
+
+/** A message with the digest of its content, instead of the content. */
+export const withDigest = ({ content, ...rest }: Kept): Kept =>
+  content === undefined ? rest : { ...rest, digest: digestOf({ content, ...defined({ ends: rest.ends }) }) }
 
 /** Applies a batch of events to the messages. Fails with the id of a message that the journal already contains. */
 export const mailAfter = (mail: Mail, events: ReadonlyArray<RunEvent>): Result.Result<Mail, string> => {
@@ -79,8 +106,7 @@ export const mailAfter = (mail: Mail, events: ReadonlyArray<RunEvent>): Result.R
   for (const { at, messageId } of taken) {
     const known = next.get(messageId)
     if (known !== undefined && known.content === undefined) return Result.fail(messageId)
-    const { content: _, ...rest } = known ?? { at }
-    next.set(messageId, rest)
+    next.set(messageId, known === undefined ? { at } : withDigest(known))
   }
   return Result.succeed(next)
 }

@@ -12,12 +12,14 @@ import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import * as History from "../../../domain/History.ts"
 import type { RequestId, RunId, SessionId } from "../../../domain/Id.ts"
+import { defined } from "../../../domain/internal/defined.ts"
 import { isAnyToRun } from "../../../domain/internal/released.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { next } from "../../../domain/next.ts"
 import type { Rejection } from "../../../domain/Rejection.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
 import { type Explanation, explainState } from "../../../durable/explain.ts"
+import { decodePrompt } from "../../../run/internal/decodePrompt.ts"
 import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Prompt } from "../../../run/Mail.ts"
@@ -25,6 +27,7 @@ import * as Mailbox from "../../../run/Mailbox.ts"
 import type { ContinueInput, StartInput } from "../../../run/runInput.ts"
 import { runPrompt } from "../../../run/runPrompt.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
+import { decodeMessage, digestOf, idConflict } from "../../../store/internal/messages.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError } from "../../AgentHandle.ts"
 import { Latest, Reader, readAll, reading } from "../events/Reader.ts"
 import {
@@ -59,6 +62,8 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   /** The number of events that are no longer kept. */
   private dropped = 0
   private expiring: Fiber.Fiber<void> | undefined
+  /** The digests of the messages with an id, by id. Allocated with the first one. */
+  private sent: Map<string, string> | undefined
 
   constructor(runtime: Runtime<Output>, input: Input, options: HandleOptions, prepare?: Prepare) {
     super(runtime, idsOf(runtime, input, options), options)
@@ -122,8 +127,23 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     return next(before)._tag === "Hold" || isAnyToRun(state) ? state : undefined
   }
 
-  deliver(prompt: Prompt): Effect.Effect<void, SendError> {
-    return this.mailed((mailbox) => mailbox.send(prompt))
+  deliver(prompt: Prompt, messageId?: string): Effect.Effect<void, SendError> {
+    const sending = this.mailed((mailbox) => mailbox.send(prompt))
+    return messageId === undefined ? sending : this.sendOnce(prompt, messageId, sending)
+  }
+
+  /** Sends a message, unless one with its id and content was sent. */
+  private sendOnce(prompt: Prompt, messageId: string, sending: Effect.Effect<void, SendError>) {
+    return Effect.gen({ self: this }, function* () {
+      const content = yield* decodePrompt(prompt)
+      const message = yield* Effect.fromResult(decodeMessage({ messageId, content }, 0))
+      const digest = (this.sent ??= new Map<string, string>()).get(messageId)
+      const wrong = idConflict(defined({ digest }), message)
+      if (wrong !== undefined) return yield* wrong
+      if (digest !== undefined) return
+      this.sent.set(messageId, digestOf(message))
+      yield* Effect.onError(sending, () => Effect.sync(() => this.sent?.delete(messageId)))
+    })
   }
 
   override fork(prompt: Prompt, given: LimitsAndPolicy): Effect.Effect<AgentHandle<Output>, SendError> {

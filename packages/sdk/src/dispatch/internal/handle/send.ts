@@ -44,6 +44,7 @@ export const send = Effect.fnUntraced(function* <Output, E>(
   const { runId } = live
   const isForked = whenHeld === "fork" && open.length > 0
   if (!isForked) yield* requireUnchanged(options)
+  if (isForked || whenHeld === "answer") yield* requireWithoutId(options)
   if (whenHeld === "answer") {
     const questions = open.filter(({ _tag }) => _tag === "question")
     const [question] = questions
@@ -86,6 +87,18 @@ const requireUnchanged = (options: HandleSendOptions): Effect.Effect<void, Optio
       problem: `"${key}" in ${place} is for a fork at an open request, and this message is for the run itself, which keeps its own`
     }))
   return misfits.length === 0 ? Effect.void : Effect.fail(new OptionsInvalid({ of: "send", misfits }))
+}
+
+/** Refuses a `messageId` for a message that is not queued, and would be sent again by a repeated call. */
+const requireWithoutId = ({
+  messageId,
+  whenHeld
+}: HandleSendOptions): Effect.Effect<void, OptionsInvalid> => {
+  if (messageId === undefined) return Effect.void
+  const place = "the options of send"
+  const made = whenHeld === "fork" ? "starts a run of its own" : "is recorded as the answer to a question"
+  const problem = `"messageId" in ${place} is for a queued message, and this one ${made}`
+  return Effect.fail(new OptionsInvalid({ of: "send", misfits: [{ place, key: "messageId", problem }] }))
 }
 
 const isLate = (tag: unknown): boolean =>

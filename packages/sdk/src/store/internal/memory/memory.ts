@@ -33,7 +33,7 @@ import { refusedBusy, refusedExists, attachMail } from "../copies.ts"
 import { revocationsOf, revocationsWith } from "../grants.ts"
 import { inboxAfter, byAge, endsUnread, matches, undelivered } from "../inbox.ts"
 import { isTakingUp, sliceBatches } from "../journal.ts"
-import { mailAfter, decodeMessage, isSentTo, idConflict, waiting } from "../messages.ts"
+import { mailAfter, decodeMessage, isSentTo, idConflict, waiting, withDigest } from "../messages.ts"
 import { makeNotifier } from "../notifier.ts"
 import {
   closingReason,
@@ -335,7 +335,7 @@ export const makeMemory = (): RunStorePort => {
         const { messageId, ...message } = sent
         const run = yield* found(runId)
         const known = run.mail.get(messageId)
-        const wrong = known === undefined ? undefined : idConflict(known, sent)
+        const wrong = known === undefined ? undefined : idConflict(withDigest(known), sent)
         if (wrong !== undefined) return yield* Result.fail(wrong)
         if (known !== undefined) return { messageId, at: known.at }
         if (!isSentTo(run.status, sent)) {

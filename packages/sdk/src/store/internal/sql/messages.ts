@@ -6,12 +6,13 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
 import type { RunId } from "../../../domain/Id.ts"
+import { defined } from "../../../domain/internal/defined.ts"
 import { RunEnded } from "../../../domain/RunError.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { RunNotFound, type RunStoreError } from "../../RunStoreError.ts"
 import type { RunStorePort } from "../../RunStorePort.ts"
 import type { Receipt, SentMessage } from "../../SentMessage.ts"
-import { decodeMessage, isSentTo, idConflict, takenBy } from "../messages.ts"
+import { decodeMessage, digestOf, isSentTo, idConflict, takenBy } from "../messages.ts"
 import type { SqlAccess } from "./access.ts"
 import { readAll } from "./damage.ts"
 import { makeHeads, messageKind } from "./rows.ts"
@@ -22,24 +23,30 @@ export const makeMessages = (access: SqlAccess) => {
   const heads = makeHeads(access)
   /** Inserts a message after all others of its run, unless its id is known. A message without content is one that the journal contains. */
   const insert = (runId: RunId, { at, content, ends, messageId, to }: Receipt & Partial<SentMessage>) =>
-    sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, content) VALUES (
+    sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, content, digest) VALUES (
         ${runId}, ${messageId},
         (SELECT coalesce(max(position), 0) + 1 FROM fermata_messages WHERE run_id = ${runId}), ${at},
         ${content === undefined ? "journaled" : "waiting"}, ${to ?? null}, ${ends === true ? "end" : null},
-        ${content === undefined ? null : JSON.stringify(content)}
+        ${content === undefined ? null : JSON.stringify(content)},
+        ${content === undefined ? null : digestOf({ content, ...defined({ ends }) })}
       ) ON CONFLICT DO NOTHING RETURNING message_id`
 
-  /** The receipt and the recipient of the message with this id. */
+  /** The receipt, the recipient and the digest of the message with this id. */
   const recorded = (runId: RunId, messageId: string) =>
     Effect.map(
-      sql<{ readonly sent_at: number; readonly recipient: string | null }>`SELECT sent_at, recipient
+      sql<{
+        readonly sent_at: number
+        readonly recipient: string | null
+        readonly digest: string | null
+      }>`SELECT sent_at, recipient, digest
         FROM fermata_messages WHERE run_id = ${runId} AND message_id = ${messageId}`,
       ([row]) =>
         row === undefined
           ? undefined
           : {
               receipt: { messageId, at: Number(row.sent_at) },
-              ...(row.recipient === null ? {} : { to: row.recipient })
+              ...(row.recipient === null ? {} : { to: row.recipient }),
+              ...(row.digest === null ? {} : { digest: row.digest })
             }
     )
 

@@ -300,6 +300,9 @@ const followed: Step = (sql) => [
   sql`CREATE INDEX fermata_runs_last ON fermata_runs (created_at, run_id) WHERE followed IS NULL`
 ]
 
+/** Adds a digest to messages, which tells a repetition from another message with the same id. Earlier messages have none. */
+const digested: Step = (sql) => [sql`ALTER TABLE fermata_messages ADD COLUMN digest text`]
+
 const steps: ReadonlyArray<Step> = [
   first,
   second,
@@ -309,5 +312,6 @@ const steps: ReadonlyArray<Step> = [
   checkpointed,
   granted,
   measured,
-  followed
+  followed,
+  digested
 ]

@@ -40,7 +40,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     const lease = yield* started(store, a)
     const first = yield* store.send(a, saying("first", "m1"))
     yield* TestClock.adjust("1 minute")
-    const again = store.send(a, saying("second", "m1"))
+    const again = store.send(a, saying("first", "m1"))
     assert.deepStrictEqual(yield* again, first)
     assert.deepStrictEqual(yield* mail(store, a), ["m1: first"])
     yield* store.append({ lease, expected: rev(1), events: [taking("m1")], status: "running" })
@@ -48,6 +48,31 @@ export const messages = ({ assert, fails, test }: Group): void => {
     yield* store.append({ lease, expected: rev(2), events: [said("end")], status: "completed" })
     assert.deepStrictEqual(yield* again, first)
     assert.deepStrictEqual(yield* mail(store, a), [])
+  })
+
+  test("refuses a message with the id of one with other content, also after the journal contains it", function* (store) {
+    const lease = yield* started(store, a)
+    const first = yield* store.send(a, saying("pay 5,000", "m1"))
+    const refused = Effect.gen(function* () {
+      for (const other of [
+        saying("pay 1,000", "m1"),
+        { ...saying("pay 5,000", "m1"), ends: true } as const
+      ]) {
+        const error = yield* Effect.flip(store.send(a, other))
+        assert.strictEqual(error._tag, "MessageInvalid")
+        assert.isTrue(
+          error.message.includes("other content") && !error.message.includes("000"),
+          error.message
+        )
+      }
+      assert.deepStrictEqual(yield* store.send(a, saying("pay 5,000", "m1")), first)
+    })
+    yield* refused
+    yield* store.append({ lease, expected: rev(1), events: [taking("m1")], status: "running" })
+    yield* refused
+    yield* store.append({ lease, expected: rev(2), events: [said("end")], status: "completed" })
+    yield* refused
+    assert.deepStrictEqual(yield* store.messages(a), [])
   })
 
   test("keeps messages in the order in which they were sent, even at the same time", function* (store) {
@@ -189,7 +214,8 @@ export const messages = ({ assert, fails, test }: Group): void => {
     yield* store.restore([held], [], sent)
     assert.deepStrictEqual(yield* store.messages(a), [sent[0], sent[2]])
     assert.deepStrictEqual(yield* store.ready(), [{ runId: a, agent: "root", reason: "message" }])
-    assert.deepStrictEqual(yield* store.send(a, saying("again", "m2")), { messageId: "m2", at: 7 })
+    assert.deepStrictEqual(yield* store.send(a, saying("two", "m2")), { messageId: "m2", at: 7 })
+    yield* fails(store.send(a, saying("other", "m2")), "MessageInvalid")
   })
 
   test("keeps a request to end a sub-agent of a failed run, and refuses one for a completed or cancelled run", function* (store) {
@@ -224,7 +250,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     const events = [inChild(a, taking("m1"))] as const
     yield* store.append({ lease, expected: rev(1), events, status: "running" })
     assert.deepStrictEqual(yield* store.messages(a), waiting.slice(1))
-    assert.deepStrictEqual(yield* store.send(a, { ...saying("again", "m1"), to }), {
+    assert.deepStrictEqual(yield* store.send(a, { ...saying("for the sub-agent", "m1"), to }), {
       messageId: "m1",
       at: 0
     })
@@ -236,10 +262,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
   test("keeps each of many messages that are sent concurrently, and one of those with the same id", function* (store) {
     yield* started(store, a)
     const many = Array.from({ length: 20 }, (_, index) =>
-      Effect.all([
-        store.send(a, saying(String(index), `m${index}`)),
-        store.send(a, saying(String(index), "same"))
-      ])
+      Effect.all([store.send(a, saying(String(index), `m${index}`)), store.send(a, saying("same", "same"))])
     )
     const receipts = yield* Effect.all(many, { concurrency: "unbounded" })
     assert.strictEqual(new Set(receipts.map(([, { at }]) => at)).size, 1)
