@@ -2,8 +2,8 @@
  * The handle of a background run: observes, awaits, decides, messages and cancels it.
  *
  * `dispatchPrompt`, `dispatchPromptStored`, `attach` and a `Conductor` return one. A held run without a store is a value inside its
- * handle and has no fiber; a stored run can be attached to again by its id. A held run continues as soon as it is decided, under a
- * conductor as soon as it also has a slot. A handle without readers has no stream and no queue.
+ * handle; it has a fiber only if a request expires. A stored run can be attached to again by its id. A held run continues as soon as it is
+ * decided, under a conductor as soon as it also has a slot. A handle without readers has no stream and no queue.
  *
  * @since 0.1.0
  */
@@ -45,7 +45,8 @@ import type {
  *
  * **Details**
  *
- * - `queued`: the run waits for a slot of its conductor, or for its next attempt.
+ * - `queued`: the run has not started, for example because it waits for a slot of its conductor; or it waits for such a slot again, or for
+ *   its next attempt (`restart`).
  * - `running`: a process drives the run.
  * - `held`: the run waits for decisions.
  * - `completed`, `cancelled`: the run has ended.
@@ -60,7 +61,7 @@ export type HandleStatus = "queued" | "running" | "held" | "completed" | "cancel
 export interface Observed<A> {
   /** Returns the current value. */
   readonly current: () => A
-  /** Emits the current value and its changes, and ends with the last one. A slow reader receives the latest value. */
+  /** Emits the current value and its changes, and ends with the last one. A slow reader misses all changes but the latest. */
   readonly changes: Stream.Stream<A>
 }
 
@@ -96,11 +97,14 @@ export type WhenHeld =
 /** The options of {@link AgentHandle.send}. */
 export interface HandleSendOptions {
   /**
-   * What the message does while requests are open. Default: `queue`. Without open requests, the message precedes the next turn; with
-   * `answer`, it is then refused.
+   * What the message does while requests are open. Default: `queue`. Without open requests, the message precedes the next turn of this run,
+   * also with `fork`; with `answer`, it is refused then.
    */
   readonly whenHeld?: WhenHeld
-  /** The author of the message, recorded for denials and answers that it causes. Default: `user`. */
+  /**
+   * The author of the message, recorded for denials and answers that it causes. Default: `user`; for a handle of a `Fermata`, the `by` of
+   * the Fermata.
+   */
   readonly by?: string | Principal
   /**
    * Identifies the message, so that a repeated call sends it once. Default: a random id. Refused for an answer, and for a message that forks
@@ -134,7 +138,9 @@ export type HandleError =
   | ConductorClosed
   | ConductorBudgetExceeded
 
-/** The errors of {@link AgentHandle.send}. The message was not sent, except that a `supersede` has queued it if one of its denials fails. */
+/**
+ * The errors of {@link AgentHandle.send}. The message was not sent, except that a `supersede` has queued it if one of its denials fails.
+ */
 export type SendError =
   | EmptyPrompt
   | OptionsInvalid
@@ -163,7 +169,7 @@ export interface AgentHandle<Output = unknown, out E = never> {
   readonly status: Observed<HandleStatus>
   /**
    * Returns the state of the run as far as this process knows it; `undefined` before the run has started. For a stored run, it is the state
-   * that the handle has read last: when it was attached, at a hold, or at the end.
+   * that the handle has read last: when it was attached, at a hold, or at the end; `undefined` before the first of these.
    */
   readonly state: () => RunState | undefined
   /** Returns the open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */
@@ -174,11 +180,12 @@ export interface AgentHandle<Output = unknown, out E = never> {
    * **Details**
    *
    * A reader of a stored run receives every event, from the journal. For a run without a store, the latest 64 events (`keepEvents`) are
-   * kept for late readers. Parts of responses and progress reach only the current readers. A slow reader never delays the run: it receives
-   * a {@link Skipped} with the number of missed updates. Events of a stored run are never missed; they are read again from the journal.
+   * kept for late readers. Parts of responses, progress and output reach only the current readers; those of another process reach them only
+   * if the store has a broadcast. A slow reader never delays the run: it receives a {@link Skipped} with the number of missed updates.
+   * Events of a stored run are never missed; they are read again from the journal.
    */
   readonly events: Stream.Stream<HandleUpdate, E>
-  /** Waits until the run is held or has ended. */
+  /** Waits until the run is held or has ended. Interrupting the wait does not affect the run. */
   readonly wait: Effect.Effect<RunResult<Output>, HandleError | E>
   /** Waits until the run has ended, regardless of how often it is held before. Interrupting the wait does not affect the run. */
   readonly done: Effect.Effect<RunResult<Output>, HandleError | E>
@@ -188,7 +195,8 @@ export interface AgentHandle<Output = unknown, out E = never> {
    */
   readonly cancel: (reason?: string) => Effect.Effect<RunResult<Output>, HandleError | E>
   /**
-   * Takes the decision on a request of the run; the first one counts. The run then continues without a further call.
+   * Takes the decision on a request of the run; the first one counts. The run then continues, as far as its other open requests permit,
+   * without a further call.
    *
    * **Errors**
    *
@@ -196,12 +204,13 @@ export interface AgentHandle<Output = unknown, out E = never> {
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection | E>
   /**
-   * Sends a message to the run, which may be running or held. Returns the handle of the run that receives it: this one, or the fork.
+   * Sends a message to the run, which may be queued, running or held. Returns the handle of the run that receives it: this one, or the
+   * fork.
    *
    * **Errors**
    *
    * - `EmptyPrompt` — send a message with content.
-   * - `OptionsInvalid`, `PrincipalInvalid` — an option is unknown or does not apply, or `by` is not a valid author.
+   * - `OptionsInvalid`, `PrincipalInvalid` — an option is unknown, has a wrong value or does not apply, or `by` is not a valid author.
    * - `RunEnded` — start a new run in its session.
    * - `SubAgentNotForked` — fork the root.
    * - `NothingToAnswer`, `SeveralQuestions`, `AnswerNotText` — decide by id, or send the message with another `whenHeld`.

@@ -1,6 +1,6 @@
 /**
  * Runs many prompts under one concurrency limit and shared budgets, with one inbox and one stream of updates. The runs can be cancelled by
- * name. When the program ends, the stored ones are suspended together, and the others are cancelled.
+ * name. When the conductor's scope closes, the stored runs are suspended together, and the others are cancelled.
  *
  * A conductor owns the handles of its runs. The runs behave as with `dispatchPrompt` and `dispatchPromptStored`. A held run releases its
  * slot, and takes one again when it is decided.
@@ -48,8 +48,9 @@ export type { Restart } from "./internal/handle/restart.ts"
  */
 export interface Conductor {
   /**
-   * Runs a prompt in the background, without a store, as soon as there is a slot; see `dispatchPrompt`. `maxRuns` is checked at once, the
-   * other budgets when the run gets its slot; `wait` and `done` of a queued run fail with the later error.
+   * Runs a prompt, or continues a run from its state, in the background, without a store, as soon as there is a slot; see `dispatchPrompt`.
+   * `overflow` says what happens until then. `maxRuns` is checked at once, the other budgets when the run gets its slot; `wait` and `done`
+   * of a queued run fail with the later error.
    *
    * **Errors**
    *
@@ -73,8 +74,8 @@ export interface Conductor {
     options?: Omit<ConductOptions, "keepEvents">
   ) => Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault | ConductorFull, RunStore>
   /**
-   * Takes over a stored run by its id; see `attach`. The run counts towards `maxRuns`, and its spending from now on counts towards the
-   * budgets. The run keeps its own limits.
+   * Takes over a stored run by its id, which may not be that of a sub-agent's run; see `attach`. The run counts towards `maxRuns`, and its
+   * spending from now on counts towards the budgets. Nothing is reserved for the run, which keeps its own limits.
    */
   readonly attach: (
     runtimes: ReadonlyArray<Runtime>,
@@ -87,12 +88,12 @@ export interface Conductor {
   >
   /** Returns the handles of the runs that have not ended, in the order in which they were dispatched. */
   readonly handles: () => ReadonlyArray<AgentHandle<unknown, StoredFault>>
-  /** Emits the updates of all runs from now on, in order. A slow reader misses updates; a `skipped` update has their number. */
+  /** Emits the updates of all runs from the subscription on. A slow reader misses updates; a `skipped` update has their number. */
   readonly events: Stream.Stream<ConductorUpdate>
   /** The open requests of all runs, oldest first. */
   readonly inbox: Observed<ReadonlyArray<InboxEntry>>
   /**
-   * Takes the decision on a request of any of the runs.
+   * Takes the decision on a request of any of the runs that have not ended; the first one counts.
    *
    * **Errors**
    *
@@ -104,8 +105,9 @@ export interface Conductor {
   /** Returns what the runs that have ended consumed together, and what is reserved for those that have not. */
   readonly spending: () => Spending
   /**
-   * Takes no more runs and starts no more turns. Stored runs are suspended; their running operations may finish within half of
-   * `drainTimeout`. Other runs are cancelled. Returns the status of each run after at most `drainTimeout`. Closing the scope does the same.
+   * Takes no more runs and starts no further operation. Stored runs are suspended; their running operations may finish within half of
+   * `drainTimeout`. Other runs are cancelled, and queued ones that were never started end with `ConductorClosed`. Returns, after at most
+   * `drainTimeout`, the status of each run that had not ended. Closing the scope does the same.
    */
   readonly drain: Effect.Effect<ReadonlyArray<Drained>>
 }
@@ -135,7 +137,7 @@ export interface Conductor {
  *
  * **Errors**
  *
- * - `LimitsInvalid` — a limit is negative, not a number, or unknown.
+ * - `LimitsInvalid` — a limit is unknown, not a number, negative or, except `maxCostUsd`, a fraction.
  * - `OptionsInvalid` — an option's key or value is wrong; for a misspelt key, the error names the nearest one.
  *
  * @category constructors

@@ -34,8 +34,8 @@ export interface Drained {
   readonly runId: RunId
   readonly name: string | undefined
   /**
-   * The status after the drain. `suspended`: the run is in the store. `error`: it failed, or was not started. `running`: it did not stop in
-   * time.
+   * The status after the drain. `suspended`: the run is in the store. `completed`, `cancelled`: it ended. `error`: it failed, or was not
+   * started. Any other status: it did not stop in time.
    */
   readonly status: HandleStatus
   /**

@@ -46,7 +46,7 @@ export class SubAgentNotForked extends TaggedError<SubAgentNotForked>()("SubAgen
   }
 }
 
-/** All slots of the conductor are taken, and no further run may wait for one. */
+/** All slots of the conductor are taken, and no further run may wait for one: `overflow` is `reject`, or `maxQueued` runs wait already. */
 export class ConductorFull extends TaggedError<ConductorFull>()("ConductorFull", {
   running: Schema.Natural,
   queued: Schema.Natural
@@ -68,13 +68,16 @@ export class ConductorClosed extends TaggedError<ConductorClosed>()("ConductorCl
 export const SharedBudget = Schema.Literals(["tokens", "cost", "runs", "turns"])
 export type SharedBudget = typeof SharedBudget.Type
 
-/** A shared budget of the conductor is exhausted; or its cost budget is set, and the cost of a run is unknown. The run was not started. */
+/**
+ * A shared budget of the conductor is exhausted, or its rest is reserved for runs that have not ended; or the cost budget is set, and the
+ * cost of a run is unknown. The run was not started.
+ */
 export class ConductorBudgetExceeded extends TaggedError<ConductorBudgetExceeded>()(
   "ConductorBudgetExceeded",
   {
     budget: SharedBudget,
     limit: Schema.Finite,
-    /** The consumption of the runs that have ended, for `cost` a lower bound; for `runs`, the number of dispatched runs. */
+    /** The consumption of the runs that have ended, for `cost` a lower bound; for `runs`, the number of dispatched and attached runs. */
     spent: Schema.Finite,
     /** The amount that is reserved for runs that have not ended. */
     reserved: Schema.Finite

@@ -22,15 +22,16 @@ export interface DispatchOptions extends Pick<RunOptions, "onUpdate" | "cancella
 /** The options of `dispatchPromptStored`. */
 export interface StoredDispatchOptions extends Omit<DispatchOptions, "keepEvents"> {
   /**
-   * What happens to the run when the scope closes. `suspend` (the default; `letGo` is its deprecated name): another process can resume the
-   * run; its running operations may finish within 2 seconds. `cancel`: the run is cancelled.
+   * What happens to the run when the scope, or the `Fermata`, closes. `suspend` (the default; `letGo` is its deprecated name): another
+   * process can resume the run; its running operations may finish within 2 seconds, in a `Fermata` within its `drainTimeout`. `cancel`: the
+   * run is cancelled, also while it is held.
    */
   readonly onClose?: "suspend" | "cancel" | "letGo"
 }
 
 /** The options of `attach`. */
 export interface AttachOptions<Output = unknown> extends StoredDispatchOptions {
-  /** The agent with which the run was started, which types the output. */
+  /** The agent with which the run was started, which types the output. A run of another agent is refused with `AgentNotFound`. */
   readonly agent?: string | Agent.Agent<any, Output>
 }
 
@@ -43,13 +44,15 @@ export interface ConductorOptions {
    * slot. `reject`: it fails with `ConductorFull`.
    */
   readonly overflow?: "queue" | "block" | "reject"
-  /** With `queue`, how many runs may wait for their first slot; a further one fails with `ConductorFull`. Default: 10,000. */
+  /** With `queue`, how many runs may wait for their first slot; one more fails with `ConductorFull`. Default: 10,000. */
   readonly maxQueued?: number
   /** The budgets that the runs share. Default: unlimited. */
   readonly limits?: SharedLimits
   /** The `restart` of runs that are dispatched without their own. Default: never. */
   readonly restart?: Restart
-  /** How long a drain may take, at most 5 seconds. Default: 5 seconds; for a conductor of a `Fermata`, twice its own `drainTimeout`. */
+  /**
+   * How long a drain may take, at most 5 seconds. Default: 5 seconds; for a conductor of a `Fermata`, twice the Fermata's `drainTimeout`.
+   */
   readonly drainTimeout?: Duration.Input
 }
 

@@ -16,7 +16,7 @@ import { groupOfScope } from "./internal/HandleGroup.ts"
 import { dispatchShape } from "./internal/shapes.ts"
 
 /**
- * Runs a prompt in the background, and returns the run's handle as soon as the run has started.
+ * Runs a prompt in the background, or continues a run from its state, and returns the run's handle as soon as the run has started.
  *
  * **When to use**
  *

@@ -16,13 +16,13 @@ export interface Stage {
   readonly runtime: Runtime
   /** The name under which the run is dispatched. */
   readonly name?: string
-  /** Makes the prompt from the result of the previous stage. Default: the text of that result. */
+  /** Makes the prompt from the result of the previous stage. Default: the text of that result. Not used in the first stage. */
   readonly prompt?: (before: Completed<unknown>) => Prompt
 }
 
 /**
- * Runs agents in sequence: the result of each is the prompt of the next. Returns the result of the last one, or the first result that is
- * not `completed`.
+ * Runs agents in sequence, without a store, each in a session of its own: the text of each result is the prompt of the next, unless its
+ * stage makes another prompt. Returns the result of the last one, or the first result that is not `completed`.
  */
 export const pipeline = Effect.fnUntraced(function* (
   conductor: Conductor.Conductor,
@@ -43,8 +43,8 @@ export const pipeline = Effect.fnUntraced(function* (
 })
 
 /**
- * Runs one agent on many prompts concurrently, within the slots of the conductor, and then another agent on the results of these runs, in
- * the order of the prompts.
+ * Runs one agent on many prompts concurrently, without a store and within the slots of the conductor. When all these runs have ended, runs
+ * another agent on their results, which are in the order of the prompts. Fails if a run cannot be dispatched or has no result.
  */
 export const mapReduce = Effect.fnUntraced(function* <Item, Output>(
   conductor: Conductor.Conductor,

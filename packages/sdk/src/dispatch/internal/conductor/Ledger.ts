@@ -14,15 +14,20 @@ import { checkLimitsAndPolicy } from "../../../run/internal/staging.ts"
 import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
 import { ConductorBudgetExceeded, type SharedBudget } from "../../DispatchError.ts"
 
-/** The budgets that the runs of a conductor share. A budget that is left out is unlimited. */
+/**
+ * The budgets that the runs of a conductor share. A budget that is left out is unlimited.
+ *
+ * Of each budget except `maxRuns`, a part is reserved for a run when it starts, and limits that run: its own limit if it has one, otherwise
+ * the rest of the budget divided by the free slots; never more than the rest. What the run has not used is available again at its end.
+ */
 export interface SharedLimits {
-  /** The number of runs that may be dispatched. */
+  /** The number of runs that may be dispatched or attached. Runs that fail to start do not count. */
   readonly maxRuns?: number
   /** The number of turns of all runs and of their sub-agents. */
   readonly maxTurns?: number
-  /** The number of input and output tokens. */
+  /** The number of input and output tokens of all runs and of their sub-agents. */
   readonly maxTokens?: number
-  /** The cost in US dollars. While it is set, no run starts after a run of unknown cost has ended. */
+  /** The cost of all runs and of their sub-agents in US dollars. While it is set, no run starts after a run of unknown cost has ended. */
   readonly maxCostUsd?: number
 }
 
@@ -43,8 +48,9 @@ export const checkShared = (limits: SharedLimits): Effect.Effect<void, LimitsInv
 
 /** The consumption of the runs of a conductor that have ended, and the amounts that are reserved for those that have not. */
 export interface Spending {
-  /** `runs` counts the dispatched runs, also those that have not ended. */
+  /** `runs` counts the dispatched and attached runs, also those that have not ended. */
   readonly spent: { readonly [Budget in SharedBudget]: number }
+  /** `runs` is always 0. */
   readonly reserved: { readonly [Budget in SharedBudget]: number }
   /** Whether the cost of all ended runs is known; otherwise `spent.cost` is a lower bound. */
   readonly isCostKnown: boolean
@@ -155,7 +161,9 @@ export class Ledger {
     this.reserved.set(key, { amounts: {}, before })
   }
 
-  /** Books the consumption of a run, and releases what was reserved for it. If its final state is unknown, the whole reservation is booked. */
+  /**
+   * Books the consumption of a run, and releases what was reserved for it. If its final state is unknown, the whole reservation is booked.
+   */
   book(key: object, after: RunState | undefined): void {
     const claim = this.reserved.get(key)
     if (claim === undefined) return

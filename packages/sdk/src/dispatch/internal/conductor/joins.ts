@@ -40,7 +40,7 @@ export const asCompleted = <Output, E>(
   )
 
 /**
- * Waits for the first run that completes, cancels the others, and returns its result. Held runs are waited for.
+ * Waits for the first run that completes, cancels the others, and returns the result of the first. Held runs are waited for.
  *
  * **Errors**
  *

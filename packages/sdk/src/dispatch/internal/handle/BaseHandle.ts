@@ -215,7 +215,9 @@ export const newIds = (
   return { runId: given.runId ?? ids.runId(now), sessionId: given.sessionId ?? ids.sessionId(now) }
 }
 
-/** Fails if a run waits only for missing definitions, which no decision can supply. The handle fails with this error; the run stays held. */
+/**
+ * Fails if a run waits only for missing definitions, which no decision can supply. The handle fails with this error; the run stays held.
+ */
 export const failWhenStuck = <Output>(
   result: RunResult<Output>
 ): Effect.Effect<RunResult<Output>, AgentNotFound | ToolUnavailable> => {

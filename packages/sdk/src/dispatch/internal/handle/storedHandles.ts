@@ -36,7 +36,7 @@ interface Attachment extends StoredOptions {
   readonly agent?: string | Any | undefined
 }
 
-/** Loads a run and makes its handle, which drives the run if it needs a worker, and watches it otherwise. */
+/** Loads a run and makes its handle, which drives the run if it needs a worker, and otherwise watches it until it has ended. */
 export const attachTo = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime>,
   runId: RunId,

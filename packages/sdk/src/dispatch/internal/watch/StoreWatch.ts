@@ -1,6 +1,6 @@
 /**
- * Watches the stored runs that have a handle in this process and are not driven by it: held runs, and runs that another process drives. Also
- * wakes readers of events. Each store has one watching fiber, as long as it has watched runs or listeners.
+ * Watches the stored runs that have a handle in this process and are not driven by it: held runs, and runs that another process drives.
+ * Also wakes readers of events. Each store has one watching fiber, as long as it has watched runs or listeners.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
