@@ -107,8 +107,8 @@ export interface HandleSendOptions {
    */
   readonly by?: string | Principal
   /**
-   * Identifies the message, so that a repeated call sends it once. Default: a random id. Refused for an answer, and for a message that forks
-   * the run.
+   * Identifies the message, so that a repeated call sends it once. Default: a random id. Refused for an answer, and for a message that
+   * forks the run.
    */
   readonly messageId?: string
   /**

@@ -189,7 +189,8 @@ export interface Fermata extends AsyncDisposable {
   /**
    * Sends a message to a run or to a sub-agent's run, regardless of the process that drives it. Resolves when the message is stored. The
    * model receives it with the run's next turn, which begins when the open calls are settled. A handle, a worker or the next `resume`
-   * continues a held run for it. A repeated call with the same `messageId` sends it once. Rejects with `RunEnded` if the run has ended.
+   * continues a held run for it. A repeated call with the same `messageId` sends it once. Rejects with `RunEnded` if the run has ended, and
+   * with `MessageInvalid` if another message has the `messageId`.
    */
   readonly send: (runId: string, prompt: Prompt, options?: SendOptions) => Promise<Receipt>
   /**
