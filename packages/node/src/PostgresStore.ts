@@ -74,6 +74,11 @@ export interface Options {
 /**
  * Provides the run store in a Postgres database.
  *
+ * **Details**
+ *
+ * Opening creates the tables (all named `fermata_…`), or migrates those of an earlier Fermata; that version then refuses them. It logs a
+ * warning when the server has not answered for 2 seconds.
+ *
  * **Errors**
  *
  * - `RunStoreError` — `CannotOpen` for an invalid option, a server that cannot be reached until `busyDeadline`, a refused certificate or

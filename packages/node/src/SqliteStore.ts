@@ -44,7 +44,8 @@ export interface Options {
  * ({@link compact} clears the last trace). The store logs a warning when the log grows above 64 MB because a connection keeps reading
  * an old state. An open store does not keep the process alive.
  *
- * A new store is made in a missing file and, with a warning, in an empty one, unless the log (`-wal`) of a lost file is beside it.
+ * A new store is made in a missing file and in an empty one (with a warning, unless the file was just created), unless the log (`-wal`) of
+ * a lost file is beside it. Opening a store of an earlier Fermata migrates it; earlier versions then refuse it.
  *
  * **Gotchas**
  *
@@ -52,7 +53,8 @@ export interface Options {
  * {@link backup}, and never delete one of the files.
  * A process that has the store open must not open these files other than through SQLite, not even to read them (`fs.readFile`,
  * `fs.copyFile`): on POSIX, closing the file drops the locks of the whole process, and two processes then write at once.
- * Processes cannot share a file on a network file system; on Linux, the store logs a warning when it opens one there.
+ * Processes cannot share a file on a network file system; on Linux, the store logs a warning when it opens one there. Concurrent writes of
+ * several processes can, very rarely, damage a file with SQLite before 3.51.3: the store logs a warning when Node includes such a version.
  *
  * **Errors**
  *
