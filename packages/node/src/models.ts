@@ -4,7 +4,7 @@
  * Their code is loaded at the first call of the model, and their options are checked then: an unknown or invalid option fails the runs that
  * call the model, with `RunDefect`.
  *
- * Effect programs use the services `OpenAiResponses`, `OpenAiChat` and `AnthropicMessages` of `@fermata/sdk/model` instead.
+ * Effect programs use the modules `OpenAiResponses`, `OpenAiChat` and `AnthropicMessages` of `@fermata/sdk/model` instead.
  *
  * @since 0.1.0
  */

@@ -1,5 +1,5 @@
 /**
- * The run store in a Postgres database, as an entry of its own: a program without it loads no driver.
+ * The run store in a Postgres database, as an entry of its own: importing `@fermata/node` loads no driver.
  *
  * @since 0.1.0
  */

@@ -12,8 +12,8 @@ import { calcPrice, findProvider, type ModelPrice } from "@pydantic/genai-prices
 type Prices = ModelProfile.Prices
 
 /**
- * Returns the prices of a model in US dollars per million tokens, or `undefined` if the table does not have the provider, the model, or
- * both its input and its output price.
+ * Returns the prices of a model in US dollars per million tokens, or `undefined` if the table does not have the provider, the model, its
+ * input price or its output price.
  *
  * **Details**
  *
