@@ -16,7 +16,7 @@ const fields = {
   requestId: RequestId,
   /** Id of the party that decided. */
   by: Schema.String,
-  /** The same party with its kind. Absent if the program gave a plain string, which means an unverified person. */
+  /** The same party with its kind. Absent in decisions by `expiry`, and if the program gave a plain string, which means an unverified person. */
   principal: Schema.optionalKey(Principal),
   at: Timestamp,
   /** The digest that the approval request showed. A decision with another digest is refused; other requests have none, and ignore it. */

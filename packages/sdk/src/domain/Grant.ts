@@ -65,7 +65,7 @@ export const Grant = Schema.Struct({
   tool: Schema.String,
   /** Name of the tool's agent. A grant of an earlier version may lack `agent`, `schema` or `safety`; it covers no call. */
   agent: Schema.optionalKey(Schema.String),
-  /** Fingerprint of the tool's argument schema. */
+  /** Fingerprint of the tool's argument schema, with the identity that the tool declares; see `ToolIdentity`. */
   schema: Schema.optionalKey(Schema.String),
   safety: Schema.optionalKey(Safety),
   /** Names of the agent's other tools when the grant was given. A tool of one of these names is not covered through an alias. */

@@ -38,7 +38,10 @@ export const Limits = Schema.Struct({
   maxWallMs: Schema.optionalKey(Schema.Natural),
   /** Fraction of each budget except `context`, from 0 to 1, at which a warning is recorded. Default 0.8. */
   warnAt: Schema.optionalKey(Schema.Finite),
-  /** Whether an exhausted budget gives the model one more turn, without tools, to summarize its progress. Default: false. */
+  /**
+   * Whether an exhausted budget, except `context`, gives the model one more turn, without tools, to summarize its progress, before the run
+   * asks for more or fails. Default: false.
+   */
   wrapUp: Schema.optionalKey(Schema.Boolean),
   /** Tokens of the context of one model call, estimated before the call. The default context policy checks it; a custom one has to. */
   maxContextTokens: Schema.optionalKey(Schema.Natural),

@@ -32,9 +32,9 @@ export const version = 1
 /** The agent's definition as of the start of the run or of the last handoff. `checkResume` compares it with the current one. */
 export const AgentIdentity = Schema.Struct({
   name: Schema.String,
-  /** Fingerprint of the static instructions. */
+  /** Fingerprint of the static instructions; `computed` if a function computes them. */
   instructions: Schema.String,
-  /** Fingerprints of the tools' argument schemas, by name. */
+  /** Fingerprints of the tools' argument schemas, with the identities that the tools declare, by name; see `ToolIdentity`. */
   tools: Schema.Record(Schema.String, Schema.String),
   /**
    * Names of the agents beside this one, including those that it can hand over to. An agent of one of these names does not replace this
@@ -138,11 +138,11 @@ const stateFields = {
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
   history: History.History,
   limits: Limits,
-  /** The approval policy in force. */
+  /** The approval policy that binds the agent, or the first of several. */
   policy: ApprovalPolicy,
-  /** Further policies that bind the agent. The strictest verdict counts. */
+  /** Further policies that bind the agent. The strictest verdict of all counts. */
   otherPolicies: Schema.optionalKey(Schema.Array(ApprovalPolicy)),
-  /** The caller's and the profile's policies and limits. Absent in a run that an earlier version started. */
+  /** The caller's policy and limits, and the profile's policy. Absent in a run that an earlier version started. */
   startedWith: Schema.optionalKey(StartOptions),
   /** Whether an exhausted budget or a missing login opens a request instead of failing the run: stored, interactive runs do. */
   asks: Schema.Boolean,

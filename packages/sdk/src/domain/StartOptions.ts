@@ -1,9 +1,9 @@
 /**
- * The policy and limits that a run was started with, as its caller and the capability profile gave them.
+ * The policy and limits that the caller gave to a run, and the policy of its capability profile.
  *
  * The state keeps them beside the effective values. A handoff, a fork, and a prompt to an ended run read them from here instead of
- * inferring them from the effective values. A prompt that names only a session inherits none. `policiesFor` combines them with an agent's
- * policy.
+ * inferring them from the effective values. A prompt that names only a session inherits none. `policiesFor` combines the policies with an
+ * agent's own.
  *
  * @since 0.1.0
  */

@@ -492,9 +492,9 @@ export interface RunStorePort {
    *
    * **Details**
    *
-   * It needs no lease; the run's current or next owner appends the message to the journal, as `message.queued` with its id. `to` names the
-   * run of a sub-agent; the store does not check that it exists. A failed run accepts only messages with `ends`, which wait until it is
-   * resumed.
+   * It needs no lease; the run's current or next owner appends the message to the journal, as `message.queued` with its id. `to` must be the
+   * id of a sub-agent's run in this run; the store does not check that, or that the sub-agent exists. A failed run accepts only messages
+   * with `ends`, which wait until it is resumed.
    *
    * **Errors**
    *

@@ -31,7 +31,7 @@ export interface MessageInput {
   readonly messageId?: string
   /** At least one part. */
   readonly content: ReadonlyArray<UserPart>
-  /** The run of the sub-agent that receives the message. Default: the run itself. */
+  /** The run of the sub-agent that receives the message; it must be part of the run. Default: the run itself. */
   readonly to?: RunId
   /** Ends that sub-agent; the content is the reason. Without `to`, a run reads the message like any other. */
   readonly ends?: true

@@ -9,7 +9,8 @@
  * This module has its own entry point, `@fermata/sdk/mcp`. It uses Effect's MCP client, which connects to a process or over HTTP, and
  * supports neither login nor requests of the server to the user. If {@link fromProcess} or {@link fromUrl} lose a connection, the next call
  * starts the server again or reconnects, at most five times a minute, and fails if the server does not list the tool as before. Calls that
- * were in flight fail, and their error says that they may have taken effect.
+ * were in flight fail, and their error says that they may have taken effect. With these two functions, a call whose arguments or result are
+ * larger than 16 MiB fails, too.
  *
  * @since 0.1.0
  */
@@ -92,7 +93,8 @@ export interface ConnectOptions {
  *
  * A tool whose name a model would refuse is shown under a similar name, which does not depend on the order of the listing, and called under
  * its own. A tool whose name another tool of the agent has, or a function of the SDK such as `delegate`, is shown with its server's name in
- * front. A tool that cannot be shown to a model is omitted, and a warning in the log names it with the reason.
+ * front, and with a suffix if that is too long or taken. A tool that cannot be shown to a model, or that the server lists twice under one
+ * name, is omitted, and a warning in the log names it with the reason.
  *
  * An approval or a grant is bound to the server's name and to the server's name for the tool, not to the shown name. If a later listing
  * gives the shown name to another tool, the call needs a new approval.
@@ -209,7 +211,8 @@ export const fromProcess = (
   )
 
 /**
- * Connects to a server by its URL and makes tools from its tools. The session ends when the scope closes.
+ * Connects to a server by its URL and makes tools from its tools. The session ends when the scope closes. `headers` are sent with every
+ * request; redirects are refused.
  *
  * **Errors**
  *

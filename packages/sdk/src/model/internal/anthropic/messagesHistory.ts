@@ -2,8 +2,8 @@
  * Encodes the history of a run as the messages of `/v1/messages`.
  *
  * The roles alternate: consecutive user messages and tool results become one message, the results first. Thinking and the provider's other
- * blocks are sent back unchanged, at their place, and only to the provider that wrote them. Blank texts are omitted, since the provider
- * refuses them.
+ * blocks are sent back unchanged, at their place, and only to the provider that wrote them. Two things are omitted, since the provider
+ * refuses them: blank texts, and calls of the provider's own tools that have no result, once a user message follows.
  */
 import type * as Schema from "effect/Schema"
 import type { ToolCallId } from "../../../domain/Id.ts"

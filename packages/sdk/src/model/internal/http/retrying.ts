@@ -3,7 +3,7 @@
  * added to the response, or to the error, that the caller gets in the end.
  *
  * Each wait is random below a bound, which doubles up to a cap. If the provider asks for a wait up to the cap, the wait is that long, plus
- * up to 10 %; if it asks for a longer one, the call fails at once. `send` alone repeats a request elsewhere: once, with a renewed login.
+ * up to 10 %; if it asks for a longer one, the call fails at once. Within an attempt, `send` repeats a request once, with a renewed login.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
