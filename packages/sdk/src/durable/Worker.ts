@@ -33,11 +33,14 @@ export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
   readonly concurrency?: number
   /** Poll interval for expired leases and requests, which send no notification; at least 50 ms. Default: 2 seconds. */
   readonly pollInterval?: Duration.Input
-  /** Time in which running operations may finish when the worker is stopped, before they are interrupted. Default: 2 seconds. */
+  /**
+   * Time in which running operations may finish when the worker is stopped, before they are interrupted. Default: 2 seconds; for a worker
+   * of a `Fermata`, the Fermata's `drainTimeout`.
+   */
   readonly drainTimeout?: Duration.Input
-  /** Called before a run is driven, with a token that cancels the run. */
+  /** Called before a run is driven, with a token that cancels the run. If it throws, the run is driven all the same. */
   readonly onTakingUp?: (runId: RunId, cancellation: Cancellation.CancellationToken) => void
-  /** Called after a run was driven, with the outcome. */
+  /** Called after a run was driven, with the outcome. If it throws, the worker continues. */
   readonly onTakenUp?: (run: Recovered) => void
 }
 
@@ -51,7 +54,7 @@ const shape = shapeOf<WorkerOptions>({
 })
 
 /**
- * Drives ready runs until it is interrupted.
+ * Drives the ready runs of these runtimes' agents until it is interrupted.
  *
  * **Details**
  *

@@ -25,7 +25,7 @@ import { requestEnd } from "./internal/requestEnd.ts"
  *
  * - `RunNotFound` — check the id.
  * - `RunStoreError` — the cancellation was not stored: cancel again. If the cancellation is stored and cannot end the run at once, this
- *   function succeeds and logs a warning, and a worker or the next caller that continues the run ends the run.
+ *   function succeeds and logs a warning, and a worker, a handle or the next caller that continues the run ends the run.
  *
  * @category running
  * @since 0.1.0

@@ -27,13 +27,15 @@ import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { loadRun } from "./internal/loadRun.ts"
 
 /**
- * Records a decision, once per request, and returns the recorded one. With a `runId`, a request of another run is refused with
+ * Records a decision, once per request, and returns the recorded one. The run is not driven: its owner, a worker, a handle or the next
+ * caller that resumes the run acts on the decision. With the `runId` of a root, a request outside its tree is refused with
  * `RequestNotFound`.
  *
  * **Errors**
  *
  * - A `Rejection` — see `RunStore.decide`; also `ArgumentsChanged` if the request was changed in the store, and `EditedArgumentsInvalid` if
- *   edited arguments do not match the tool's schema. Edited arguments are checked only if one of `runtimes` has the run's agent.
+ *   edited arguments cannot be used: the tool's schema does not accept them, for example. Edited arguments are checked only if one of
+ *   `runtimes` has the agent with which the run was started.
  *
  * @category running
  * @since 0.1.0
@@ -52,8 +54,8 @@ export const decideStored: (
 }, turnOnFailure)
 
 /**
- * Records several decisions, all or none, and returns the recorded ones in the same order. With a `runId`, requests of other runs are
- * refused.
+ * Records several decisions as {@link decideStored} does, all or none, and returns the recorded ones in the same order. With the `runId` of
+ * a root, requests outside its tree are refused.
  *
  * **Errors**
  *

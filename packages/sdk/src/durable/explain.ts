@@ -39,7 +39,7 @@ export interface Wait {
   readonly askedBy: ReadonlyArray<string>
   readonly since: Timestamp
   readonly expiresAt?: Timestamp
-  /** What happens at `expiresAt`: the request is denied, or stays open. */
+  /** What happens at `expiresAt`. `deny`: the request is denied, or the call in doubt counts as failed. `stay`: the request stays open. */
   readonly onExpiry?: "deny" | "stay"
 }
 
@@ -49,7 +49,7 @@ export interface Explanation {
   readonly status: Status
   /** The owner of the lease in force, and the earliest time at which the lease can end. */
   readonly workedOnBy?: { readonly owner: string; readonly until: Timestamp }
-  /** Open requests, oldest first. */
+  /** Open requests of the run and its sub-agents that have no decision yet, oldest first; none if the run was stopped. */
   readonly waitsFor: ReadonlyArray<Wait>
   /** Decisions that the journal does not contain yet. */
   readonly decided: ReadonlyArray<Decision>
@@ -58,15 +58,15 @@ export interface Explanation {
    * continue. Absent if nothing is missing, or if `runtimes` does not have the run's agent.
    */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
-  /** What resuming the run now would do, in words and in order, up to the next model call. */
+  /** What resuming the run now would do, in words and in order, up to the next model call, hold or end. */
   readonly resuming: ReadonlyArray<string>
-  /** The whole description in a few sentences, with the messages that wait to be read. */
+  /** The whole description in a few sentences, with the number of messages that wait to be read. */
   readonly text: string
 }
 
 /** Options of `explain`. */
 export interface ExplainOptions {
-  /** The program's runtimes, so that `missing` can list the definitions that the run needs and the program lacks. */
+  /** The program's runtimes, so that `missing` can list the definitions that the run needs and the program lacks. Default: none. */
   readonly runtimes?: ReadonlyArray<Runtime>
 }
 
@@ -79,6 +79,7 @@ const explainShape = shapeOf<ExplainOptions>({ runtimes: list })
  *
  * - `OptionsInvalid` — an option's key or value is wrong; for a misspelt key, the error names the nearest one.
  * - `RunNotFound` — check the id.
+ * - `RunStoreError` — the store failed, or the journal is damaged; see its `reason`.
  *
  * @category running
  * @since 0.1.0

@@ -42,7 +42,7 @@ import type { ForkInput, StoredRunOptions } from "./storedInput.ts"
  * of the original stay, from before the revision and after it, and the fork's model does not see what came after. The original's
  * requests are not opened again: if the revision is in the middle of a turn, each call without a result gets a result that says so, and
  * sub-agents stay with the original. Grants with the scope of a session apply to the fork; grants with the scope of a run do not. The
- * fork inherits the limits and the policy that the original's caller gave; `input` can replace the policy, and each limit by its field.
+ * fork inherits the limits and the policy that the original's caller gave; `input` can replace the policy, and each limit on its own.
  *
  * The original may be running, held or ended, and may be a run of another agent. It does not change, and it cannot be removed while a
  * fork builds on it. A fork can be forked.
@@ -51,9 +51,9 @@ import type { ForkInput, StoredRunOptions } from "./storedInput.ts"
  *
  * - `RunNotFound`, `RevisionNotFound` — check the id; choose a revision of the run.
  * - `SessionTaken` — choose another `sessionId`, or omit it.
- * - `RunRemoved` — the original was removed before the fork was stored.
+ * - `RunRemoved` — the original was removed or replaced before the fork was stored.
  * - `RunExists` — a run has the id `newRunId`; if the call was repeated, that run is the fork.
- * - Those of `runPromptStored`.
+ * - Those of `runPromptStored`, except `SessionBusy`.
  *
  * @category running
  * @since 0.1.0
@@ -113,9 +113,12 @@ export const forkRun: <Output>(
 export interface RewindPoint {
   readonly revision: Revision
   readonly at: Timestamp
-  /** The number of turns up to this revision. */
+  /** The number of the run's turns up to this revision. */
   readonly turn: number
-  /** The start of the message that followed, on one line: a fork replaces it. Empty if no message followed. */
+  /**
+   * The message that followed, on one line of at most 120 characters, or the names of the tools that it calls: a fork replaces it. Empty if
+   * no message followed.
+   */
   readonly preview: string
 }
 

@@ -13,12 +13,13 @@ import { loadRun } from "./internal/loadRun.ts"
 import { findSubRun } from "./internal/subRun.ts"
 
 /**
- * Reads a run and returns the state that is folded from its journal; the id may be that of a sub-agent's run. Decisions that the
- * journal does not contain yet are not included. Revocations of the run's own grants are, even if the journal does not contain them.
+ * Reads a run and returns the state that is folded from its journal; the id may be that of a sub-agent's run. Decisions and messages that
+ * the journal does not contain yet are not included. Revocations of the run's own grants are, even if the journal does not contain them.
  *
  * **Errors**
  *
  * - `RunNotFound` — check the id.
+ * - `RunStoreError` — the store failed, or the journal is damaged; see its `reason`.
  */
 export const loadState = (runId: RunId): Effect.Effect<RunState, RunNotFound | RunStoreError, RunStore> =>
   Effect.flatMap(RunStore, (store) =>

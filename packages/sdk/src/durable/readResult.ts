@@ -28,7 +28,7 @@ import { loadRun } from "./internal/loadRun.ts"
 import { notAmong, requireAgent, startedAs } from "./internal/requireAgent.ts"
 import { findSubRun, type SubRun } from "./internal/subRun.ts"
 
-/** The run has not ended and waits for no decision: a process drives it, or the next free process will. */
+/** The run has not ended, and is not held: a process drives it, or the next worker, handle or caller that continues it will. */
 export interface Running extends Pick<Interrupted, "runId" | "sessionId" | "state" | "usage"> {
   readonly status: "running"
   /** The open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */
@@ -42,9 +42,12 @@ export type StoredResult<Output = unknown> = RunResult<Output> | Running
 
 /** Options of {@link readResult}. */
 export interface ReadResultOptions<Output = unknown> {
-  /** The program's runtimes, with whose definitions the output is decoded. Without the run's agent, `output` is the stored JSON value. */
+  /**
+   * The program's runtimes, with whose definitions the output is decoded and missing definitions are found. Without the run's agent,
+   * `output` is the stored JSON value. Default: none.
+   */
   readonly runtimes?: ReadonlyArray<Runtime>
-  /** The agent with which the run was started, which types the output. */
+  /** The agent with which the run was started, which types the output. A run of another agent is refused with `AgentNotFound`. */
   readonly agent?: string | Agent.Agent<any, Output>
 }
 
@@ -56,9 +59,10 @@ const readResultShape = shapeOf<ReadResultOptions>({ runtimes: list, agent: "any
  * **Details**
  *
  * The result of a run that has ended is the one that `runPromptStored` returned. A held run is `interrupted`, with the requests that have
- * no decision yet. A run is `running` if a process drives it, or if it can continue without a decision: it is orphaned, its requests are
- * decided, or its cancellation was requested. A sub-agent's run is also `interrupted` while its root is held, without requests if only
- * the root has some; if the root ended first, the sub-agent's run has the root's result.
+ * no decision yet; so is a run that no process drives and that needs a definition which `runtimes` lack. A run is `running` if a process
+ * drives it, or if it can continue without a decision: it is orphaned, its requests are decided, or its cancellation was requested. A
+ * sub-agent's run is also `interrupted` while its root is held, without requests if only the root has some; if the root ended first, the
+ * sub-agent's run has the root's result.
  *
  * **Errors**
  *

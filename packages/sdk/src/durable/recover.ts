@@ -1,6 +1,6 @@
 /**
- * Drives the runs that are ready: orphaned runs, and runs with a new decision, message or cancellation request, or with a request that has
- * expired or is about to expire.
+ * Drives the runs that are ready: orphaned runs, and held runs with a new decision, message or cancellation request, or with a request that
+ * has expired or is about to expire.
  *
  * A run that only waits is not read, so many held runs cost nothing. `recover` drives each ready run once; a `Worker` continues to do
  * so.
@@ -37,8 +37,8 @@ export interface Recovered {
   readonly agent: string
   readonly reason: ReadyRun["reason"]
   /**
-   * The run's status afterwards: `running` if the run was suspended, or waits for a definition that this program lacks. Absent if driving
-   * it failed.
+   * The run's status afterwards: `running` if the run was suspended, or waits for a definition that this program lacks; `error` if the run
+   * itself failed. Absent if driving it failed.
    */
   readonly status?: Status
   /**
@@ -50,8 +50,8 @@ export interface Recovered {
 }
 
 /**
- * Drives the ready runs of these agents once, up to `limit` (default: 100; runs with an error do not count), each until it is held, has
- * ended or is suspended, and returns the outcomes.
+ * Drives the ready runs of these runtimes' agents once, up to `limit` (default: 100; outcomes with an `error` do not count), each run until
+ * it is held, has ended or is suspended, and returns the outcomes.
  *
  * **When to use**
  *

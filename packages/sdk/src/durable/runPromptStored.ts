@@ -48,9 +48,9 @@ export type RunPromptStoredError = WorkError | RunSuspended
  * - Those of `runPrompt`.
  * - `RunNotFound`, `RunExists` — check the id.
  * - `RunBusy` — another process drives the run; the result will be in the store.
- * - `SessionBusy` — the session's last run has not ended.
- * - `RunRemoved` — the session's last run was removed before the new one was stored: start again.
- * - `RunConflict`, `LeaseLost` — another process has claimed the run; continue it later.
+ * - `SessionBusy` — the session's last run has not ended, or another run has continued the session meanwhile.
+ * - `RunRemoved` — the session's last run was removed or replaced before the new one was stored: start again.
+ * - `RunConflict`, `LeaseLost` — another process has changed or claimed the run, or the lease has expired; continue it later.
  * - `RunStoreError` — the store failed; see its `reason`.
  * - `RunSuspended` — `suspension` stopped the drive; the run is in the store as of its last commit, and can be continued.
  *

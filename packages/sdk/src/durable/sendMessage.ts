@@ -25,7 +25,10 @@ import { findSubRun } from "./internal/subRun.ts"
 
 /** Options of `sendMessage`. */
 export interface SendOptions {
-  /** Identifies the message, so that a repeated send stores it once. Default: a new id. */
+  /**
+   * Identifies the message, so that a repeated send stores it once: 1 to 256 visible ASCII characters. Refused with `MessageInvalid` if
+   * another message of the run has the id. Default: a new id.
+   */
   readonly messageId?: string
 }
 
@@ -33,22 +36,24 @@ const shape = shapeOf<SendOptions>({ messageId: "anything" })
 
 /**
  * Sends a message to a run and returns a receipt with the message's id. The message is in the store when this returns, and is not lost:
- * the process that drives the run delivers it with the next turn. A held run is continued for it by a worker, or by the next caller
- * that resumes the run.
+ * the process that drives the run delivers it with the next turn. A held run is continued for it by a worker or a handle, or by the next
+ * caller that resumes the run.
  *
  * **Details**
  *
  * With the id of a sub-agent's run, that sub-agent reads the message before its next turn, once the process that drives the root has
- * taken it. If the sub-agent has ended by then, its lead receives the message, with the name of the sub-agent.
+ * taken it. If the sub-agent's run has ended by then, the nearest run above it that has not ended receives the message, with the ended
+ * run's id.
  *
- * If it is not known whether a message was sent, send it again with the same `messageId`: the message is delivered once. A run that ends
- * before its next turn does not read the message, which then stays readable in the store.
+ * If it is not known whether a message was sent, send it again with the same `messageId`: the message is delivered once. A run does not
+ * complete before it has read its messages. A run that is cancelled or fails before its next turn does not read the message, which then
+ * stays readable in the store; a failed run that is resumed reads it.
  *
  * **Errors**
  *
  * - `RunNotFound` — check the id.
  * - `RunEnded` — start a new run in its session with a prompt; for a sub-agent's run, send the message to the root, which the error names.
- * - `OptionsInvalid` — an option is unknown; for a misspelt key, the error names the nearest one.
+ * - `OptionsInvalid` — an option is unknown, or the options are not an object; for a misspelt key, the error names the nearest one.
  * - `EmptyPrompt`, `MessageInvalid` — give the message content; choose another `messageId`, if another message has it.
  * - `RunStoreError` — send it again.
  *

@@ -17,11 +17,12 @@ import type { ContinueInput, RunOptions, StartInput } from "../run/runInput.ts"
  * and not the limits and the policy that callers gave to earlier runs; a `StoredContinueInput` with a `message` inherits these, too.
  */
 export interface StoredStartInput extends StartInput {
-  /** The run's id, so that a repeated start does not start it twice. Default: a new id. */
+  /** The run's id, so that a repeated start fails with `RunExists` instead of starting it twice. Default: a new id. */
   readonly runId?: RunId
   /**
    * The name of the agent that answers: the runtime's agent, or one that it hands over to, directly or through others. Default: the
-   * agent that has the conversation, if it is one of these; otherwise the runtime's agent.
+   * agent that has the conversation, if it is one of these. If it is not, the runtime's agent answers in a new session and in a session of
+   * another agent; in a session of the runtime's agent, the start fails with `AgentNotFound`.
    */
   readonly answeredBy?: string
   /**
@@ -46,7 +47,10 @@ export interface StoredContinueInput extends Omit<ContinueInput, "state" | "prom
 
 /** Option that suspends stored runs. */
 export interface SuspensionOptions {
-  /** Stops driving runs without ending them. `runPromptStored` and `forkRun` then fail with `RunSuspended`; `recover` returns. */
+  /**
+   * Stops driving runs without ending them, so that another process can resume them. `runPromptStored` and `forkRun` then fail with
+   * `RunSuspended`; `recover` returns.
+   */
   readonly suspension?: Suspension
   /** @deprecated Use `suspension`. */
   readonly leaving?: Suspension
@@ -65,24 +69,27 @@ export interface ForkInput extends Allotted {
   readonly revision?: number
   /** The message of the user that replaces what followed in the original. */
   readonly prompt: Prompt
-  /** The fork's id, so that a repeated call does not fork twice. Default: a new id. */
+  /** The fork's id, so that a repeated call fails with `RunExists` instead of forking twice. Default: a new id. */
   readonly newRunId?: RunId
   /** The fork's session, which must have no runs. Default: a new session. */
   readonly sessionId?: SessionId
   /**
-   * Changes to the agent's limits, which replace those of the original's caller field by field. The original's usage does not count against
-   * the fork's limits.
+   * Changes to the agent's limits, field by field. Each replaces the change that the original's caller gave for that field; the caller's
+   * other changes apply, too. The original's usage does not count against the fork's limits.
    */
   readonly limits?: Partial<Limits>
   /** The approval policy of the fork; see `StartInput`. Default: the policy that the original's caller gave, if any. */
   readonly policy?: ApprovalPolicy
-  /** The name of the agent that answers; see `StoredStartInput`. Default: the agent that had the conversation at that revision. */
+  /**
+   * The name of the agent that answers; see `StoredStartInput`. Default: the agent that had the conversation at that revision, if it is the
+   * runtime's agent or one that it hands over to; otherwise as for a start.
+   */
   readonly answeredBy?: string
 }
 
 /** Options of `recover`. */
 export interface RecoverOptions extends Pick<RunOptions, "onUpdate">, SuspensionOptions {
-  /** Maximum number of runs to drive. Runs with an error do not count. Default: 100. */
+  /** Maximum number of runs to drive. Outcomes with an `error` do not count. Default: 100. */
   readonly limit?: number
   /** Maximum number of runs to drive at the same time. Default: 10. */
   readonly concurrency?: number

@@ -11,12 +11,12 @@ import { runPromptStored, type RunPromptStoredError } from "./runPromptStored.ts
 import type { StoredContinueInput, StoredRunOptions, StoredStartInput } from "./storedInput.ts"
 
 /**
- * Runs a prompt, or continues a run by its id, with every step in the store, and emits its updates as they are published, then its result.
+ * Runs a prompt, or continues a run by its id, with every event in the store, and emits its updates as they are published, then its result.
  *
  * **Details**
  *
- * As `streamPrompt`: the last element is the `result`, the run does not wait for the reader, and a reader that ends the stream early cancels the
- * run. Use `dispatchPromptStored` for a run that continues without its reader.
+ * As `streamPrompt`: the last element is the `result`, the run does not wait for the reader, and a reader that ends the stream early
+ * cancels the run. Use `dispatchPromptStored` for a run that continues without its reader.
  *
  * **Errors**
  *

@@ -13,8 +13,8 @@ import { runPromptStored, type RunPromptStoredError } from "./runPromptStored.ts
 import type { StoredStartInput } from "./storedInput.ts"
 
 /**
- * Stores a run with a prompt and returns its head, without driving it. A worker with the agent takes the run up at once, and `recover` with
- * its next call.
+ * Stores a run with a prompt and returns the run's head, without driving the run. A worker with the agent takes the run up at once, and
+ * `recover` with its next call. `attach` and `runPromptStored` can drive it, too.
  *
  * **When to use**
  *

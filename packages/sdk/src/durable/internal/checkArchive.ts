@@ -25,7 +25,10 @@ const mail = {
   cancelReason: Schema.optionalKey(Schema.String)
 }
 
-/** A run and the runs that it builds on, oldest first. `decisions`, `messages` and `cancelReason` are those of the last run. */
+/**
+ * A run and the runs that it builds on, oldest first. `decisions`, `messages` and `cancelReason` at the top are those of the last run,
+ * which is the exported one.
+ */
 export const RunArchive = Schema.Struct({
   format: Schema.Literal("fermata.run"),
   /** The version of the events; see `RunEvent.version`. */
