@@ -33,8 +33,8 @@ import type { Mail, Prompt } from "./Mail.ts"
  */
 export interface Mailbox {
   /**
-   * Decides a request of the run, once. The decision is checked now, and the loop acts on it before its next step. If the same decision is
-   * repeated, the first one is returned.
+   * Decides a request of the run, once. The decision is checked now, and the loop acts on it before its next step. If the decision is
+   * repeated with its `idempotencyKey`, the first one is returned.
    *
    * **Errors**
    *
@@ -43,11 +43,11 @@ export interface Mailbox {
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection>
   /**
-   * Sends a message to the run, which reads it before its next turn.
+   * Sends a message to the run, which reads it before its next turn. The message may be sent before the run has started.
    *
    * **Errors**
    *
-   * - `EmptyPrompt` — send a text or parts that are not blank.
+   * - `EmptyPrompt` — send a text that is not blank, or parts.
    * - `RunEnded` — the run has ended: start a new run in its session.
    */
   readonly send: (prompt: Prompt) => Effect.Effect<void, EmptyPrompt | RunEnded>

@@ -24,14 +24,16 @@ interface Fields {
 /** The model answered without further calls, in the form of the output schema if the agent has one. */
 export interface Completed<Output> extends Fields {
   readonly status: "completed"
+  /** The text of the last answer. */
   readonly text: string
-  /** The answer, decoded with the agent's output schema; `undefined` if the agent has none. */
+  /** The answer, decoded with the output schema of the agent that answered; `undefined` if that agent has none. */
   readonly output: Output
 }
 
 /** The run waits: for decisions on `interruptions`, for definitions that are `missing`, or for both. Provide them, then continue it. */
 export interface Interrupted extends Fields {
   readonly status: "interrupted"
+  /** The open requests of the run and its sub-agents. */
   readonly interruptions: ReadonlyArray<Interruption>
   /**
    * Agents and tools that the run needs and that this program does not have, and tools whose schema no longer accepts an open call. The
@@ -40,7 +42,7 @@ export interface Interrupted extends Fields {
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
 
-/** The run was cancelled, or stopped by a denial with `then: "stop"`. */
+/** The run was cancelled, or stopped by a denial with `then: "stop"` or of a login. */
 export interface Cancelled extends Fields {
   readonly status: "cancelled"
   readonly reason: string

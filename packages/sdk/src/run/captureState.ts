@@ -29,7 +29,8 @@ const Capture = Schema.Struct({
 const decodeCapture = Schema.decodeUnknownResult(Capture)
 
 /**
- * Returns, as JSON text, a run's state and the runtime's capability profile, its mode, and the model profile if one was chosen by name.
+ * Returns, as JSON text, a run's state, the names of the runtime's capability profile and mode, and that of the model profile if one was
+ * chosen by name.
  *
  * **When to use**
  *
@@ -37,8 +38,9 @@ const decodeCapture = Schema.decodeUnknownResult(Capture)
  *
  * **Gotchas**
  *
- * The text does not contain tools or a model client that a reconfiguration has set: set them on the other runtime, too. The text is not
- * signed. A program that can change it can select another capability profile, so keep it where only trusted programs can write.
+ * The text does not contain the profile's definition, nor tools or a model client that a reconfiguration has set: give them to the other
+ * runtime, too. The text is not signed. A program that can change it can select another capability profile, so keep it where only trusted
+ * programs can write.
  *
  * @category states
  * @since 0.1.0

@@ -17,11 +17,14 @@ import type { Mailbox } from "./Mailbox.ts"
 /** Input that starts a run. */
 export interface StartInput extends Allotted {
   readonly prompt: Prompt
-  /** Default: a new id. */
+  /**
+   * The run's id: 1 to 128 letters, digits, `_`, `.`, `:` or `-`, and of no form that Fermata derives (`.t1.1` inside, `.r1` at the end).
+   * Default: a new id.
+   */
   readonly runId?: RunId
-  /** Default: a new session. */
+  /** The id of the run's session, of the same form. Default: a new session. */
   readonly sessionId?: SessionId
-  /** Changes to the agent's limits, field by field. */
+  /** Changes to the limits that the agent and the capability profile set, field by field. */
   readonly limits?: Partial<Limits>
   /**
    * Replaces the approval policies of the runtime's agent and of the capability profile. Other agents that act in the run are bound by it
@@ -35,6 +38,7 @@ export interface StartInput extends Allotted {
 /** Input that continues a run from its state, or starts the next run of its session. */
 export interface ContinueInput extends Allotted {
   readonly state: RunState
+  /** Decisions on the run's open requests. All are checked before any of them is taken. */
   readonly decisions?: ReadonlyArray<DecisionInput>
   /** For a run that has not ended: a message, queued until its open calls are settled. For an ended run: starts the session's next run. */
   readonly prompt?: Prompt
@@ -48,17 +52,20 @@ export interface ContinueInput extends Allotted {
    * `PolicyFixed` if no next run starts.
    */
   readonly policy?: ApprovalPolicy
-  /** The name of the agent that answers in the next run. Default: the agent that has the conversation. Refused if the run has not ended. */
+  /**
+   * The name of the agent that answers in the next run. Default: the agent that has the conversation. If no next run starts, only that
+   * agent's name is accepted.
+   */
   readonly answeredBy?: string
 }
 
 /** Options of driving a run. */
 export interface RunOptions {
-  /** Called synchronously with every update of the run. It must return quickly; if it throws, the run continues. */
+  /** Called synchronously with every update of the run and of its sub-agents. It must return quickly; if it throws, the run continues. */
   readonly onUpdate?: (update: RunUpdate) => void
-  /** Cancels the run. Default: the fiber's `CancellationToken`. */
+  /** Cancels the run while it is driven. Default: the fiber's `CancellationToken`. */
   readonly cancellation?: Cancellation.CancellationToken
-  /** Delivers decisions and messages to a run without a store while it is driven. */
+  /** Delivers decisions and messages to a run without a store while it is driven. A stored run ignores it: its mail is in the store. */
   readonly mailbox?: Mailbox
 }
 

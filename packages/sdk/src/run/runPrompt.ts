@@ -70,7 +70,7 @@ export type RunPromptError =
  * - `EmptyPrompt`, `IdInvalid`, `LimitsInvalid`, `PolicyInvalid` — correct the prompt, the id, the limits or the policy.
  * - `OptionsInvalid` — an option's key or value is wrong; for a misspelt key, the error names the nearest one.
  * - A `Rejection` — a decision's request does not exist, has been decided or has expired, or the decision does not fit it.
- * - `RunEnded` — pass a `prompt` to start the next run of the session.
+ * - `RunEnded` — the run is completed or cancelled: pass a `prompt` to start the next run of the session.
  * - `PolicyFixed` — a run that has not ended keeps its policy.
  * - `AgentNotFound`, `ToolUnavailable` — the program does not have an agent or a tool that the run needs. The state is still valid.
  * - `RuntimeClosed` — make another runtime.
