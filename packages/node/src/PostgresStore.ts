@@ -37,7 +37,7 @@ export interface Options {
    * tables are created in the first schema of the search path.
    */
   readonly url: string | Redacted.Redacted
-  /** The largest number of connections for queries. One more listens for notifications while a reader or a worker waits. Default: 10. */
+  /** The largest number of connections for queries. Unless `transactionPooler` is set, one more carries notifications. Default: 10. */
   readonly maxConnections?: number
   /**
    * How long an operation, including opening the store, is retried while others hold locks that it needs or the server is away. Covers all
