@@ -63,7 +63,7 @@ export interface AgentOptions<R, Output> {
   readonly profile?: string
   /** Settings of the agent's model calls, such as `temperature`. */
   readonly settings?: ModelSettings
-  /** Earlier names of the agent, by which stored runs find it after a rename. */
+  /** Earlier names of the agent, by which stored and held runs find it after a rename. */
   readonly aliases?: ReadonlyArray<string>
 }
 

@@ -51,7 +51,7 @@ export interface SubAgent {
 /** An agent whose definition was checked, with its tools and those of the agents that it can call or hand over to. */
 export interface BoundAgent {
   readonly agent: Agent.Any
-  /** Tools and sub-agents by name and by alias. */
+  /** The tools, including those by which the model calls other agents, by name and by alias. */
   readonly entries: ReadonlyMap<string, Entry>
   /** The tool definitions that the model receives, in the order of the agent's definition. */
   readonly definitions: ReadonlyArray<ToolDefinition>

@@ -51,7 +51,7 @@ export interface RuntimeContext {
   readonly mode: string
   /** The services that user code runs with, captured when the runtime was made. The context of a run takes precedence. */
   readonly services: AnyServices
-  /** Cancelled when the runtime is closed. */
+  /** Cancelled when the runtime is closed, and with the token in its option `cancellation`. */
   readonly cancellation: CancellationToken
   /**
    * Returns the runtime, to run or dispatch a prompt on it. Call it in a handler or in `onStart`; it throws while the tools of a new
@@ -133,7 +133,7 @@ export interface Runtime<Output = unknown> {
   readonly owner: string
   /** The runs that this runtime drives now. */
   readonly runs: Set<LiveRun>
-  /** Cancels the runs of this runtime. It is cancelled when the runtime is closed. */
+  /** Cancels the runs of this runtime. It is cancelled when the runtime is closed, and with the token in the option `cancellation`. */
   readonly cancellation: CancellationToken
   /** Starts the extensions, once; later calls wait for the same start. If an extension fails, the runtime is closed. */
   readonly start: Effect.Effect<void, RuntimeClosed | ExtensionFailed>

@@ -25,7 +25,10 @@ export const workedMs = (state: RunState, now: number): number =>
   (state.workedMs ?? 0) +
   (state.status !== "running" || state.workingSince === undefined ? 0 : Math.max(0, now - state.workingSince))
 
-/** The amount spent of a budget; for money, a lower bound. 0 for `context`, which applies to each call. Only `wallTime` uses `now`. */
+/**
+ * The amount spent of a budget; for money, a lower bound. 0 for `context`, which applies to each call. `turns` leaves out the run's
+ * `reportTurns`. Only `wallTime` uses `now`.
+ */
 export const spent = (state: RunState, budget: Limits.Budget, now: number): number => {
   switch (budget) {
     case "turns":

@@ -74,7 +74,10 @@ export type Answer = typeof Answer.Type
 export const Supply = Schema.TaggedStruct("supply", { ...fields, result: Schema.Json })
 export type Supply = typeof Supply.Type
 
-/** Runs a call in doubt again, with the same idempotency key; for a login request, repeats the model call after the login. */
+/**
+ * Runs a call in doubt again, with the same idempotency key; if its tool or its arguments have changed since, it is asked about again. For a
+ * login request, repeats the model call after the login.
+ */
 export const Retry = Schema.TaggedStruct("retry", fields)
 export type Retry = typeof Retry.Type
 

@@ -106,7 +106,10 @@ export interface Exceeded {
   readonly spent: number
 }
 
-/** The first of the budgets turns, tokens and cost that permits no further model call; `undefined` if all permit one. */
+/**
+ * The first of the budgets turns, tokens and cost that permits no further model call; `undefined` if all permit one. Counts every turn. For
+ * the budgets of a run, use `Budget.exceeded`.
+ */
 export const exceeded = (limits: Limits, usage: SessionUsage): Exceeded | undefined => {
   if (usage.turns >= limits.maxTurns) return { budget: "turns", limit: limits.maxTurns, spent: usage.turns }
   if (limits.maxTokens !== undefined && totalTokens(usage) >= limits.maxTokens) {

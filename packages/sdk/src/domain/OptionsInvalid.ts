@@ -27,7 +27,7 @@ export class OptionsInvalid extends TaggedError<OptionsInvalid>()("OptionsInvali
   }
 }
 
-/** Checks the options of the function `of` against a shape. Returns the error, or `undefined` if they are valid. */
+/** Checks the options of the function `of` against a shape. Returns the error, or `undefined` if they are valid or `undefined`. */
 export const problemOf = (of: string, given: unknown, shape: Shape): OptionsInvalid | undefined => {
   const found = optionMisfits(given, shape, `the options of ${of}`)
   return found.length === 0 ? undefined : new OptionsInvalid({ of, misfits: found })

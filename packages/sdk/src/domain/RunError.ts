@@ -93,7 +93,10 @@ export class EmptyPrompt extends TaggedError<EmptyPrompt>()("EmptyPrompt", {
   }
 }
 
-/** An id that the caller chose is invalid. */
+/**
+ * An id that the caller chose is invalid. It needs 1 to {@link maxChosenId} letters, digits, `_`, `.`, `:` or `-`, and no form that Fermata
+ * derives itself, such as `x.t1.1` or `x.r1`.
+ */
 export class IdInvalid extends TaggedError<IdInvalid>()("IdInvalid", {
   what: Schema.Literals(["runId", "sessionId"])
 }) {

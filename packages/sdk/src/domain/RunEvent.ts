@@ -37,7 +37,10 @@ export const RunStarted = Schema.TaggedStruct("run.started", {
   under: Schema.optionalKey(Schema.String),
   prompt: Schema.Array(UserPart),
   limits: Limits,
-  /** Set if `maxTurns` of `limits` is the default: turns that only take reports of sub-agents do not count against it. */
+  /**
+   * Set if `maxTurns` of `limits` is the default and the run can have sub-agents in the background: turns that only take their reports do
+   * not count against it.
+   */
   defaultTurns: Schema.optionalKey(Schema.Literal(true)),
   policy: ApprovalPolicy,
   otherPolicies: Schema.optionalKey(Schema.Array(ApprovalPolicy)),
@@ -217,7 +220,10 @@ export const LimitsChanged = Schema.TaggedStruct("limits.changed", {
   given: Schema.optionalKey(LimitChanges)
 })
 
-/** The run is held: it waits for decisions, and no process drives it. For a sub-agent, other runs of the tree may continue. */
+/**
+ * The run is held: it waits for decisions, and no process drives it. A sub-agent may also wait for a decision on a run above it, while other
+ * runs of the tree continue.
+ */
 export const RunHeld = Schema.TaggedStruct("run.held", at)
 
 /** A process took up a run with the status `running`, whose previous process died or suspended it. */

@@ -157,7 +157,7 @@ const stateFields = {
   below: Schema.optionalKey(Schema.Struct({ turns: Schema.Natural, toolCalls: Schema.Natural })),
   /**
    * Turns that only took reports of sub-agents in the background, which do not count against the default `maxTurns`. Absent if `maxTurns`
-   * was given.
+   * was given, or if no agent that may have the conversation can start sub-agents in the background.
    */
   reportTurns: Schema.optionalKey(Schema.Natural),
   /** Milliseconds of work before `workingSince`, without the time in which the run was held. */

@@ -41,7 +41,7 @@ import { ToolOutcome, UserPart } from "./Message.ts"
  * - `question`: the user.
  * - `agent`: a sub-agent, whose end the call waits for.
  * - `background`: a sub-agent that works in the background, while the call settles at once.
- * - `agents`: the runtime, about the sub-agents in the background: to wait for them, to stop one, or to send one a message.
+ * - `agents`: the runtime, about the sub-agents in the background: to list them, to wait for them, to stop one, or to send one a message.
  * - `handoff`: another agent, which takes over the conversation.
  */
 export const Target = Schema.Literals(["tool", "question", "agent", "background", "agents", "handoff"])

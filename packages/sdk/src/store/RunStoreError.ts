@@ -131,7 +131,10 @@ export class RunRemoved extends TaggedError<RunRemoved>()("RunRemoved", { runId:
   }
 }
 
-/** The value that was sent is not a valid message, or its id is that of a message to another agent of the run. Nothing was written. */
+/**
+ * The value that was sent is not a valid message, or another message of the run has its id: one with other content or to another agent.
+ * Nothing was written.
+ */
 export class MessageInvalid extends TaggedError<MessageInvalid>()("MessageInvalid", {
   issues: Schema.String
 }) {

@@ -27,7 +27,7 @@ export type SentMessage = typeof SentMessage.Type
 
 /** A message to send to a run. */
 export interface MessageInput {
-  /** Identifies the message, so that a repeated `send` stores it once. Default: a random id. */
+  /** Identifies the message, so that a repeated `send` stores it once. A different message with the same id is refused. Default: a random id. */
   readonly messageId?: string
   /** At least one part. */
   readonly content: ReadonlyArray<UserPart>
