@@ -76,8 +76,8 @@ export interface Options {
  *
  * **Details**
  *
- * Opening creates the tables (all named `fermata_…`), or migrates those of an earlier Fermata; that version then refuses them. It logs a
- * warning when the server has not answered for 2 seconds.
+ * Opening creates the tables (all named `fermata_…`), or migrates older ones; a Fermata that knows only the older tables then refuses the
+ * store. Opening logs a warning when the server has not answered for 2 seconds.
  *
  * **Errors**
  *

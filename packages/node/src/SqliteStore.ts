@@ -45,7 +45,8 @@ export interface Options {
  * an old state. An open store does not keep the process alive.
  *
  * A new store is made in a missing file and in an empty one (with a warning, unless the file was just created), unless the log (`-wal`) of
- * a lost file is beside it. Opening a store of an earlier Fermata migrates it; earlier versions then refuse it.
+ * a lost file is beside it. Opening a store with older tables migrates them; a Fermata that knows only the older tables then refuses the
+ * store.
  *
  * **Gotchas**
  *
