@@ -89,9 +89,12 @@ export type Invariant =
   | "foldable"
   /** The journal contains `tool.started` for each effect of a body. */
   | "attemptFirst"
-  /** A call that is neither read-only nor idempotent has at most one effect for each time that it was released. */
+  /**
+   * A call that is neither read-only nor idempotent has at most one effect, and one more for each `retry` decision and for each `reconcile`
+   * that found that it had not happened. It is started again only after one of these.
+   */
   | "atMostOnce"
-  /** A completed call of a tool that records its effects has an effect. */
+  /** A completed call of a tool in `effectTools` has an effect. */
   | "lostEffect"
   /** A call gets one result. */
   | "oneResult"
@@ -103,7 +106,9 @@ export type Invariant =
   | "oneDecision"
   /** The journal contains a message at most once. A message in the journal, or to a completed run, is not waiting. */
   | "oneMessage"
-  /** A run that has ended gets no further events, except revocations, and the resumption of a failed run. */
+  /**
+   * A run that has ended gets no further events, except revocations, and the resumption of a failed run. A reported end is the stored one.
+   */
   | "terminal"
   /** Each call has its result before the next model call. */
   | "validHistory"

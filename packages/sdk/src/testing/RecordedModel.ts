@@ -2,7 +2,8 @@
  * A model client that records the responses of a real model once and replays them offline, so that tests need no model.
  *
  * A recording is found by the content of its request: instructions, messages, tools, output schema, profile and settings. Run ids and
- * times do not matter. If a tool returns different results each time, the requests differ too: give such tools fixed results.
+ * times do not matter. Equal requests therefore have one recording, also while it is made. If a tool returns different results each time,
+ * the requests differ too: give such tools fixed results.
  *
  * Recordings contain the requests and responses as plain JSON. Read them before you share them.
  *
@@ -24,6 +25,7 @@ import { argumentsDigest } from "../run/calls/digest.ts"
 export interface Recordings {
   /** Reads the last written text; `undefined` if there is none. */
   readonly read: Effect.Effect<string | undefined>
+  /** Replaces the text. Called after each new recording, with all recordings. */
   readonly write: (text: string) => Effect.Effect<void>
 }
 

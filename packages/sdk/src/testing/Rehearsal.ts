@@ -145,12 +145,12 @@ export const rehearse = <R, E, R2>(
  *
  * **Details**
  *
- * Returns one report for each crash or pair of crashes. The scenario must pass the same points in each run: replace randomness and real
- * time by fakes.
+ * Returns one report for each crash or pair of crashes. If no point is selected, the list is empty, which the assertions refuse with a
+ * `TypeError`. The scenario must pass the same points in each run: replace randomness and real time by fakes.
  *
  * **Errors**
  *
- * - `ScenarioFailed` — the scenario failed; the error names the points of the crashes and the cause.
+ * - `ScenarioFailed` — the scenario or its setup failed; the error names the points of the crashes and the cause.
  * - `OptionsInvalid` — an option is unknown or of the wrong type; the error names the nearest known key.
  *
  * @category running

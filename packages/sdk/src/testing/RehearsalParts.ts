@@ -40,7 +40,7 @@ export interface Evidence {
 export interface Effects {
   /**
    * Records an effect, with a point before and after it. `key` identifies the effect for the external service. Default: the idempotency key
-   * of the call whose body is running.
+   * of the call whose body is running, or `name` if none is running.
    */
   readonly record: (name: string, key?: string) => Effect.Effect<void, Error>
   /** Like `record`, for a service that recognizes a key: a repeated key records nothing and returns `false`. */
@@ -115,24 +115,30 @@ export interface Rehearsal {
   readonly crashAt: (...points: ReadonlyArray<Point>) => Effect.Effect<void, PointInvalid>
   /** Plans one failure of the store, the model, a tool or an effect at a point. */
   readonly failAt: (point: Point, failure: Failure) => Effect.Effect<void, PointInvalid>
-  /** Runs a prompt until the run is held or has ended. After each crash, a new worker continues. */
+  /**
+   * Runs a prompt until the run is held or has ended. After each crash, a new worker continues. Calls in doubt are decided by `inDoubt`.
+   * Fails with `RehearsalStuck` after 200 workers.
+   */
   readonly run: (prompt: Prompt, options?: RehearsalRunOptions) => Effect.Effect<RunResult, RehearsalError>
-  /** Decides a request, and continues its run until it is held again or has ended. */
+  /** Decides a request, by `rehearsal` unless `by` is given, and continues its run until it is held again or has ended. */
   readonly decide: (
     request: Interruption,
     decision: DecisionBody,
     options?: { readonly by?: string }
   ) => Effect.Effect<RunResult, RehearsalError>
-  /** Starts one worker for each decision; all decide the same request and resume its run at the same time. */
+  /**
+   * Starts one worker for each decision; all decide the same request and resume its run at the same time. If every worker crashes before
+   * its decision is stored, the first decision is taken.
+   */
   readonly race: (
     request: Interruption,
     ...decisions: ReadonlyArray<DecisionBody>
   ) => Effect.Effect<RaceResult, RehearsalError>
   /** Cancels a run, and continues it until it has ended. */
   readonly cancel: (runId: string, reason: string) => Effect.Effect<RunResult, RehearsalError>
-  /** Advances the rehearsal's time. */
+  /** Advances the rehearsal's time, once all started work waits. */
   readonly adjust: (duration: Duration.Input) => Effect.Effect<void>
-  /** Drives every ready run, as a program does at its start. */
+  /** Drives every ready run, as a program does at its start. The leases of crashed workers expire first. */
   readonly recover: Effect.Effect<ReadonlyArray<RunResult>, RehearsalError>
   /** Recovers, and returns the report. Fails with `PointNotReached` if a planned crash or failure did not happen. */
   readonly finish: Effect.Effect<Report, RehearsalError | PointNotReached>

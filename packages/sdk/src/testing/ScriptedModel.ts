@@ -39,19 +39,22 @@ export interface ScriptedAnswer {
   readonly calls?: ReadonlyArray<ScriptedCall>
   /** Further parts, after the text and before the calls. */
   readonly content?: ReadonlyArray<AnsweredPart>
-  /** The usage. Default: 10 input and 5 output tokens. With an `error`, the usage in the error; default: none. */
+  /**
+   * The usage. Default of each field: 10 input tokens, 5 output tokens, a cost of 0. With an `error`, the usage in the error; default:
+   * none.
+   */
   readonly usage?: Partial<ModelUsage>
   /** Default: `toolCalls` for a response with calls, otherwise `stop`. */
   readonly finishReason?: FinishReason
   /** Number of characters in each streamed piece of the text. Default: all in one piece. */
   readonly chunkSize?: number
-  /** Time before the first part. */
+  /** Time before the first part, the complete response or the `error`. */
   readonly delay?: Duration.Input
-  /** Fails with this reason: in a stream after `failAfter` parts, otherwise at once. */
+  /** Fails with this reason: in a stream after `failAfter` parts, in a complete call at once. */
   readonly error?: Reason
   /** Number of parts before the `error`. Default: 0. */
   readonly failAfter?: number
-  /** Fails only the stream. The following complete call takes the same response and succeeds. */
+  /** Makes the `error` fail only the stream. The following complete call takes the same response and succeeds. */
   readonly errorOnlyStreaming?: boolean
   /** Ends the stream without its last part, `finish`. */
   readonly cut?: boolean
@@ -74,7 +77,7 @@ export interface ScriptedModel {
   readonly client: ModelClient["Service"]
   /** The requests so far, oldest first. */
   readonly requests: ReadonlyArray<ModelRequest>
-  /** The number of responses that were not taken yet. */
+  /** The number of responses of a list that were not taken yet; 0 if the script is a function. */
   readonly remaining: () => number
   /** Provides the model as the `ModelClient`. */
   readonly layer: Layer.Layer<ModelClient>

@@ -226,7 +226,8 @@ export const assertTranscriptsValid = (reports: Reports): void =>
  *
  * **Details**
  *
- * Effects are compared with those of the scenario without a fault, if the runs of both have the same statuses.
+ * Effects are compared only in a report of `everyCrash`, and only if its runs have the same statuses as those of the scenario without a
+ * fault: each effect must have happened under as many keys as there.
  *
  * **Errors**
  *
