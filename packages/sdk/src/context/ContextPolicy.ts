@@ -1,10 +1,10 @@
 /**
  * The context policy selects the messages of a session that a model call receives.
  *
- * It runs once in each turn, before the model call, on the whole history. The default, {@link everything}, sends all messages and fails if
- * they exceed the run's context budget. To compact or retrieve instead, provide another policy for the reference {@link ContextPolicy}. A
- * policy must check the context budget, must keep each tool call together with its result, and must keep the latest user message: the
- * runtime checks none of this.
+ * It runs before each model call of a run, on the whole history; the complete call after a failed stream uses the same context. The default,
+ * {@link everything}, sends all messages and fails if they exceed the run's context budget. To compact or retrieve instead, provide another
+ * policy for the reference {@link ContextPolicy}. A policy must check the context budget, must keep each tool call together with its
+ * result, and must keep the latest user message: the runtime checks none of this.
  *
  * @since 0.1.0
  */

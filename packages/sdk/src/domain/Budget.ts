@@ -20,7 +20,7 @@ export const shared = ["tokens", "cost", "treeTurns", "treeToolCalls", "wallTime
 /** The budgets of which a part can be reserved for a sub-agent. */
 export const parted = ["tokens", "cost"] as const
 
-/** Milliseconds of work up to `now`. */
+/** Milliseconds of work up to `now`, without the time in which the run was held. */
 export const workedMs = (state: RunState, now: number): number =>
   (state.workedMs ?? 0) +
   (state.status !== "running" || state.workingSince === undefined ? 0 : Math.max(0, now - state.workingSince))

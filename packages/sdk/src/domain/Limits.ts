@@ -24,7 +24,10 @@ export const Limits = Schema.Struct({
    * count against the default, and count against a given `maxTurns`.
    */
   maxTurns: Schema.Natural,
-  /** Tool calls of the run, over all turns, also those that did not run. If a response exceeds the budget, none of its calls runs. */
+  /**
+   * Tool calls of the run, over all turns, also those that did not run. If a response exceeds the budget, none of its calls runs unless the
+   * budget is raised.
+   */
   maxToolCalls: Schema.optionalKey(Schema.Natural),
   /** Turns of the run and of all sub-agents under it. */
   maxTreeTurns: Schema.optionalKey(Schema.Natural),

@@ -98,7 +98,7 @@ export class GrantRefused extends TaggedError<GrantRefused>()("GrantRefused", {
 
 /**
  * The edited arguments cannot be approved: the tool's schema refuses or would change them, the program has no such agent or tool, or the
- * call is one of another agent. The request stays open.
+ * call is one by which a model calls another agent. The request stays open.
  */
 export class EditedArgumentsInvalid extends TaggedError<EditedArgumentsInvalid>()("EditedArgumentsInvalid", {
   requestId: RequestId,

@@ -253,7 +253,7 @@ export const RunCancelled = Schema.TaggedStruct("run.cancelled", {
   said: Schema.optionalKey(Schema.Array(TextPart))
 })
 
-/** The run failed. A root run can be resumed; for a sub-agent's run, the call that started it fails. */
+/** The run failed. A root run can be resumed. A sub-agent's run cannot: its call fails, or its end is reported if it was in the background. */
 export const RunFailed = Schema.TaggedStruct("run.failed", { ...at, failure: RunFailure })
 
 /** An event of the sub-agent's run that a call started. */

@@ -94,7 +94,7 @@ export const fields = {
   requestId: Schema.optionalKey(RequestId),
   /** The grant that permitted the call. */
   grantId: Schema.optionalKey(GrantId),
-  /** The number of attempts: how often the body was started. */
+  /** The number of attempts: recorded starts of the body, also one that is presumed because a store was lost. */
   attempt: Schema.Natural,
   startedAt: Schema.optionalKey(Timestamp),
   result: Schema.optionalKey(ToolResult)

@@ -350,7 +350,8 @@ export interface RunStorePort {
    *
    * **Errors**
    *
-   * - `RunExists` — this store has the last run, or a different run with the id of another one; with `archive` and `revoked`.
+   * - `RunExists` — this store has the last run, or has another one of the runs in a form on which the next run cannot build; `archive` says
+   *   how the two relate, and `revoked` lists the grants.
    * - `SessionBusy` — another run has a position in a session that one of the runs needs; with `archived` and `revoked`.
    */
   readonly restore: (

@@ -12,7 +12,10 @@ export interface ToolContext {
   readonly callId: ToolCallId
   /** The names of the agents from the root to the agent that made the call. */
   readonly agentPath: ReadonlyArray<string>
-  /** The number of this attempt, from 1: above 1 after a crash or a `retry` decision. The tries of a `retry` schedule share one number. */
+  /**
+   * The number of this attempt, from 1: above 1 after a crash, after the loss of a store in which the call may have run, or by a `retry`
+   * decision. The tries of a `retry` schedule share one number.
+   */
   readonly attempt: number
   /** A key that all attempts of this call share and no other call has. Pass it to the external service. */
   readonly idempotencyKey: string

@@ -28,7 +28,7 @@ export interface Configured {
 /** The errors of {@link configure}. */
 export type ConfigureError = CapabilityProfileNotFound | ModelProfileNotFound | RegistryError
 
-/** The part of a runtime that never changes. */
+/** The part of a runtime that a choice does not change. */
 interface Fixed {
   readonly agent: Any
   readonly peers?: ReadonlyArray<string> | undefined

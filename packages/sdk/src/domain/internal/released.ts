@@ -37,5 +37,5 @@ export const isTurnReleased = (state: RunState): boolean => isInTurn(state, isRe
 /** Whether a run, or any sub-agent in it, has a released call that is ready or started. */
 export const isAnyReleased = (state: RunState): boolean => isAnywhere(state, isReadyOrStarted)
 
-/** Whether a run, or any sub-agent in it, has a released call that has not started. */
+/** Whether a run, or any sub-agent in it, has a released call that is ready: it has not started, or not again. */
 export const isAnyToRun = (state: RunState): boolean => isAnywhere(state, isReady)

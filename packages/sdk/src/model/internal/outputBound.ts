@@ -9,7 +9,7 @@ import { countRequest, type Tokenizer } from "../Tokenizer.ts"
  */
 const leastRoom = 1024
 
-/** The output tokens that fit into the model's context beside the request; `undefined` if the size of the context is unknown. */
+/** The output tokens that fit into the model's context beside the request, at least 1024; `undefined` if the size of the context is unknown. */
 export const roomFor = (
   request: ModelRequest,
   { contextTokens }: ModelProfile,

@@ -1,6 +1,6 @@
 /**
  * Converts a JSON Schema to the subset that `output_config.format` accepts: closed objects and a fixed set of keywords. Other keywords
- * move to the description. The final response is decoded with the whole schema anyway.
+ * move to the description, or are dropped if they restrict nothing. The final response is decoded with the whole schema anyway.
  *
  * See https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
  */
