@@ -108,7 +108,11 @@ export const login = (options: LoginTokens.Options): ModelProfile.Auth => {
     return Effect.runPromise(Effect.provide(LoginTokens.make(options), http.layer))
   }
   const auth = Effect.promise(() => (made ??= load()))
-  return { canRefresh: true, headers: (given) => Effect.flatMap(auth, (auth) => auth.headers(given)) }
+  return {
+    canRefresh: true,
+    ...(options?.guidance === undefined ? {} : { guidance: options.guidance }),
+    headers: (given) => Effect.flatMap(auth, (auth) => auth.headers(given))
+  }
 }
 
 const lazily = (

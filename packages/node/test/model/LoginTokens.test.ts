@@ -14,6 +14,7 @@ import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as FileTokenStore from "../../src/FileTokenStore.ts"
+import { login as loginOf } from "../../src/models.ts"
 import { ask, eventStream, json, refusal } from "./asking.ts"
 
 /** A path in a temporary directory. */
@@ -406,6 +407,34 @@ describe("A login", () => {
       assert.deepInclude(error.reason, { _tag: "ProviderFault" })
       assert.isTrue(error.isRetryable)
       assert.isFalse((yield* Effect.flip(over.access)).isRetryable)
+    })
+  )
+
+  it.live("fails with its guidance when the provider refuses the renewed token, too", () =>
+    Effect.gen(function* () {
+      const server = yield* issuer()
+      const backend = yield* ReplayServer.make(() => ({
+        status: 401,
+        headers: json,
+        body: '{"detail":"Unauthorized"}'
+      }))
+      const { auth, store } = yield* login(server, good())
+      const lazy = loginOf({
+        profile: "tested",
+        store,
+        tokenUrl: `${server.url}/oauth/token`,
+        clientId: "client-of-the-test",
+        guidance: "Run the login again."
+      })
+      for (const each of [auth, lazy]) {
+        const client = yield* OpenAiResponses.make({ model: "m", baseUrl: backend.url, auth: each }).pipe(
+          Effect.provide(FetchHttpClient.layer)
+        )
+        const { reason } = yield* Effect.flip(client.complete(ask()))
+        assert.strictEqual(reason._tag, "LoginRequired")
+        assert.include(reason.description, "Run the login again.")
+        assert.include(reason.description, "Unauthorized")
+      }
     })
   )
 

@@ -535,6 +535,7 @@ describe("A model client with secrets", () => {
       const tokens = ["old-token", "new-token"]
       const auth = (canRefresh: boolean) => ({
         canRefresh,
+        guidance: "Run `work login`.",
         headers: ({ forced }: { readonly forced: boolean }) =>
           Effect.succeed({ authorization: Redacted.make(`Bearer ${tokens[forced ? 1 : 0]}`) })
       })
@@ -549,6 +550,7 @@ describe("A model client with secrets", () => {
       })
       const error = yield* failure(again.client)
       assert.deepInclude(error.reason, { _tag: "LoginRequired", profile: "tested" })
+      assert.include(error.message, "just renewed. Run `work login`. It said: expired")
       assert.strictEqual(again.server.requests.length, 2)
       const fixed = yield* served([refusal(401, "wrong key"), hello], { auth: auth(false) })
       assert.strictEqual((yield* failure(fixed.client)).reason._tag, "NotAuthorized")

@@ -215,6 +215,7 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
 
     return {
       canRefresh: true,
+      guidance,
       headers: ({ forced, given }) =>
         Effect.map(tokens(forced ? accessIn(given) : undefined), (good) => {
           const id = accountOf(good, account?.claim)

@@ -116,7 +116,9 @@ export class ModelError extends TaggedError<ModelError>()("ModelError", {
   /**
    * The usage that the provider had reported when the call failed, over all attempts. It is a lower bound of what the provider bills.
    */
-  usage: Schema.optionalKey(ModelUsage)
+  usage: Schema.optionalKey(ModelUsage),
+  /** The number of attempts that the client made, if it retries by itself. A run then does not repeat the call. */
+  attempts: Schema.optionalKey(Schema.Natural)
 }) {
   get isRetryable(): boolean {
     return this.retryable ?? this.reason.isRetryable

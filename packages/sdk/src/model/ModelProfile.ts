@@ -24,6 +24,8 @@ export interface Auth {
   }) => Effect.Effect<Readonly<Record<string, Redacted.Redacted<string>>>, ModelError>
   /** If `true`, a request that fails with 401 is sent once more, with new headers; a second 401 fails with `LoginRequired`. */
   readonly canRefresh: boolean
+  /** A sentence for the user on how to log in, for the error after a second 401. Default: `Log in again.` */
+  readonly guidance?: string
 }
 
 /** Prices in US dollars per million tokens. */
@@ -81,7 +83,10 @@ export interface Compatibility {
 
 /** How a client retries a request: only after a retryable error, and only before it has emitted the first part of the response. */
 export interface RetryOptions {
-  /** Attempts after the first. Default: 4. */
+  /**
+   * Attempts after the first. Default: 4. In a run, the last attempt of a stream is a complete call if that may help: the first attempt
+   * and these are all requests of a call.
+   */
   readonly times?: number
   /**
    * The upper bound of the first wait, doubled for each further one. Each wait is random below its bound, unless the provider asks for a

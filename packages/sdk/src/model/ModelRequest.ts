@@ -52,6 +52,11 @@ export interface ModelRequest {
   readonly settings?: ModelSettings
   /** Called when the client is about to retry, before it waits. */
   readonly onRetry?: (retry: ModelRetry) => void
+  /**
+   * Called with the tag of the error's reason when the client is about to make a complete call as the last attempt of a stream. Without
+   * it, the last attempt is a stream, too.
+   */
+  readonly onFallback?: (reason: string) => void
 }
 
 /** A request that failed and that the client will retry. */

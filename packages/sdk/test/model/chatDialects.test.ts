@@ -204,6 +204,40 @@ describe("tool calls in chat completions", () => {
     assert.deepStrictEqual(callsOf(...chunks), calls)
   })
 
+  it("stay two when a finish reason follows each of them", () => {
+    const piece = (args: string) => entries({ index: 0, ...fn(undefined, args) })
+    for (const id of ["0", "", undefined]) {
+      const said = `${id ?? ""}:f`
+      const named = (args: string) => entries({ index: 0, id, ...fn("f", args) })
+      const end = finish("tool_calls")
+      const split = [named(""), piece('{"x":1}')]
+      assert.deepStrictEqual(callsOf(...split, end, named(""), piece('{"x":2}')), [
+        `${said}({"x":1})`,
+        `${said}({"x":2})`
+      ])
+      assert.deepStrictEqual(callsOf(...split, named(""), piece('{"x":1}')), [
+        `${said}({"x":1})`,
+        `${said}({"x":1})`
+      ])
+      assert.deepStrictEqual(callsOf(named('{"x":1}'), end, named('{"x":2}')), [
+        `${said}({"x":1})`,
+        `${said}({"x":2})`
+      ])
+    }
+    const empty = entries({ index: 0, ...fn("f", "") })
+    assert.deepStrictEqual(callsOf(empty, finish("tool_calls"), empty), [":f()", ":f()"])
+  })
+
+  it("stay one when the finish reason, or their name, is repeated", () => {
+    const first = entries({ index: 0, id: "a", ...fn("f", "") })
+    const piece = (args: string, name?: string) => entries({ index: 0, id: "a", ...fn(name, args) })
+    const end = finish("tool_calls")
+    assert.deepStrictEqual(callsOf(first, piece('{"x":1}'), end, end), ['a:f({"x":1})'])
+    assert.deepStrictEqual(callsOf(first, piece('{"x":1}'), end, piece('{"x":1}', "f")), ['a:f({"x":1})'])
+    assert.deepStrictEqual(callsOf(first, piece('{"x"'), end, piece(":1}")), ['a:f({"x":1})'])
+    assert.deepStrictEqual(callsOf(first, piece('{"x":1}'), piece("", "f"), piece(" ")), ['a:f({"x":1} )'])
+  })
+
   it("are parsed once when many pieces repeat id and name", () => {
     let reads = 0
     const parse = JSON.parse

@@ -188,6 +188,24 @@ describe("the reason of a provider's error", () => {
     ],
     ["a gateway's page", 502, "<html><body>Bad gateway</body></html>", "ProviderFault"],
     [
+      "a missing model with the type of a fault",
+      404,
+      { type: "error", error: { type: "api_error", message: "There is no such model" } },
+      "InvalidRequest"
+    ],
+    [
+      "a refused request with the type of a fault",
+      400,
+      { error: { type: "server_error", code: "internal_error", message: "Unknown field" } },
+      "InvalidRequest"
+    ],
+    [
+      "an overload, with 429, with the type of a fault",
+      429,
+      { error: { type: "server_error", message: "Overloaded" } },
+      "RateLimited"
+    ],
+    [
       "a method that the server does not implement",
       501,
       { error: { message: "Unsupported" } },

@@ -6,9 +6,10 @@ import * as Result from "effect/Result"
 import type { ModelError } from "../ModelError.ts"
 import { makeCollector, type ModelPart, type ModelResponse } from "../ModelPart.ts"
 import { type Fields, fieldsOf, parseJson, textOf } from "./fields.ts"
-import { changed, notJson, tooManyPieces } from "./modelError.ts"
+import { changed, modelError, notJson, tooManyPieces } from "./modelError.ts"
 import type { Piece, Pieces } from "./pieces.ts"
 import type { AnswerDecoder } from "./protocol.ts"
+import { bareTextOf, reasonOf } from "./providerErrors.ts"
 
 /** The events of a protocol, and the state of the decoder that reads them. */
 export interface TypedEvents {
@@ -31,10 +32,31 @@ export const readTypedEvents = ({ isDone, names, pieces, read }: TypedEvents): A
     if (body === undefined) broken = text.startsWith("{") || names.test(name)
     const data = fieldsOf(body)
     if (data === undefined) return
-    const type = textOf(data.type) ?? (fieldsOf(data.error) === undefined ? name : "error")
+    const type = textOf(data.type) ?? (isPresent(data.error) || isPresent(data.detail) ? "error" : name)
     return read(type, data, emit) ?? (pieces.areTooMany() ? tooManyPieces() : undefined)
   }
 }
+
+export const isPresent = (value: unknown): boolean =>
+  value !== undefined && value !== null && value !== false && value !== ""
+
+/** Texts of errors that may pass. */
+const passingWords =
+  /overload|unavailable|capacity|busy|loading|temporar|time(?:d )?[ -]?out|try again|too many requests|rate limit|reset|connection|internal/i
+
+/**
+ * The error that a server states in a successful response. An error in words alone, before anything else of the response (`hasBegun` is
+ * `false`), is one of the request, which would fail again, unless the words are about a fault that may pass.
+ */
+export const statedError = (body: unknown, hasBegun: boolean): ModelError => {
+  const text = bareTextOf(body)
+  const isFinal = text !== undefined && !hasBegun && !passingWords.test(text)
+  return modelError(reasonOf(body), isFinal ? { retryable: false } : {})
+}
+
+/** The error of a body that is not a response of the protocol: the one that the server states in it, else `none`. */
+export const notAnswered = (body: unknown, none: () => ModelError): ModelError =>
+  isPresent(fieldsOf(body)?.error) || bareTextOf(body) !== undefined ? statedError(body, false) : none()
 
 /** Returns the response that `read` passes to the decoder. `none` is the error if there is none. */
 export const wholeAnswer = (

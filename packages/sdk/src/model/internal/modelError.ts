@@ -5,7 +5,9 @@ import { defined } from "../../domain/internal/defined.ts"
 import { ConnectionLost, InvalidResponse, ModelError, type Reason } from "../ModelError.ts"
 
 /** Optional fields of a `ModelError`. */
-type Details = { readonly [Name in "requestId" | "retryable" | "usage"]?: ModelError[Name] | undefined }
+type Details = {
+  readonly [Name in "requestId" | "retryable" | "usage" | "attempts"]?: ModelError[Name] | undefined
+}
 
 /** Makes an error with this reason. */
 export const modelError = (reason: Reason, details: Details = {}): ModelError =>
@@ -13,15 +15,32 @@ export const modelError = (reason: Reason, details: Details = {}): ModelError =>
 
 /** Copies an error with some fields changed. */
 export const changed = (
-  { reason, requestId, retryable, usage }: ModelError,
+  { attempts, reason, requestId, retryable, usage }: ModelError,
   changes: Details & { readonly reason?: Reason }
-): ModelError => modelError(changes.reason ?? reason, { requestId, retryable, usage, ...changes })
+): ModelError => modelError(changes.reason ?? reason, { requestId, retryable, usage, attempts, ...changes })
 
 /** Copies a reason with another description. */
 export const described = (reason: Reason, description: string): Reason => {
   if (reason.description === description) return reason
   const Same = reason.constructor as new (fields: object) => Reason
   return new Same({ ...reason, description })
+}
+
+/**
+ * Whether a complete call may succeed after a failed stream. Overloads and rate limits affect both, and the client has waited for them
+ * already.
+ */
+export const mayCallComplete = (error: ModelError): boolean => {
+  switch (error.reason._tag) {
+    case "StreamUnsupported":
+      return true
+    case "ConnectionLost":
+    case "TimedOut":
+    case "InvalidResponse":
+      return error.isRetryable
+    default:
+      return false
+  }
 }
 
 /** A stream that ended before the response was complete. */

@@ -67,7 +67,9 @@ const meaningOf = (body: unknown, facts: ErrorFacts): Reason => {
   if (status === 429 || is(rateLimitCodes)) return new RateLimited({ description, ...advice })
   if (said.param === "stream" && status !== undefined && status < 500)
     return new StreamUnsupported({ description })
-  if (is(faultCodes) || (status !== undefined && isTransient(status))) {
+  // A status such as 404 states that the request is wrong, also beside a type such as `api_error`, which only names the API.
+  const isRefused = status !== undefined && status < 500 && !isTransient(status)
+  if ((is(faultCodes) && !isRefused) || (status !== undefined && isTransient(status))) {
     return new ProviderFault({ description, ...advice })
   }
   if (status !== undefined || is(requestCodes)) return new InvalidRequest({ description })
@@ -77,6 +79,12 @@ const meaningOf = (body: unknown, facts: ErrorFacts): Reason => {
 /** Returns `true` if the same request may succeed later. 501 is the only 5xx status for which it cannot. */
 const isTransient = (status: number): boolean =>
   status === 408 || status === 409 || status === 425 || status === 429 || (status >= 500 && status !== 501)
+
+/** The text of an error that states neither a code nor a type; `undefined` for another error, and without a text. */
+export const bareTextOf = (body: unknown): string | undefined => {
+  const { code, message, type } = read(body)
+  return code === undefined && (type === undefined || type === "error") ? textOf(message) : undefined
+}
 
 /** Returns `true` if the body of an error names the requested model, so that the address is right. */
 export const speaksOfModel = (body: unknown): boolean => {

@@ -52,6 +52,7 @@ export const requestOf = (
   // A summary may call no tools. They are sent all the same, since the history contains their calls.
   if (isWrappingUp(state)) request.settings = { ...settings, toolChoice: "none" }
   else if (settings !== undefined) request.settings = settings
+  request.onFallback = fallbackOf(drive, request)
   if (onUpdate !== undefined) request.onRetry = retryOf(drive, request)
   return request
 }
@@ -67,6 +68,14 @@ const retryOf =
   ): NonNullable<ModelRequest["onRetry"]> =>
   (retry) =>
     drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, agentRunId, agentPath, turn, ...retry })
+
+const fallbackOf =
+  (
+    drive: Drive,
+    { agentPath, runId: agentRunId, turn }: ModelRequest
+  ): NonNullable<ModelRequest["onFallback"]> =>
+  (reason) =>
+    drive.onUpdate?.({ _tag: "fallback", runId: drive.state.runId, agentRunId, agentPath, turn, reason })
 
 /** The model's context size and the tokens reserved for its answer, if they are known. */
 const roomOf = ({ bound, drive }: AgentRun): Pick<ContextInput, "contextTokens" | "reservedTokens"> => {

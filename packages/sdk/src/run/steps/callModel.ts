@@ -11,7 +11,7 @@ import type { ContextTooLarge } from "../../context/ContextPolicy.ts"
 import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
 import type { Exceeded } from "../../domain/Limits.ts"
 import { exhausted } from "../../domain/next.ts"
-import { streamCut } from "../../model/internal/modelError.ts"
+import { mayCallComplete, streamCut } from "../../model/internal/modelError.ts"
 import { reading } from "../../model/internal/streamOfIterable.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, type ModelPart, makeCollector } from "../../model/ModelPart.ts"
@@ -81,7 +81,7 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   const cause = Exit.isSuccess(streamed) ? Cause.fail(streamCut()) : streamed.cause
   if (isStopped(run, cause)) keepSaid(run, collector)
   const error: unknown = Cause.squash(cause)
-  const mayFallBack = isModelError(error) && !collector.hasContent() && mayCallComplete(error)
+  const mayFallBack = isModelError(error) && !collector.hasContent() && mayRepeat(error)
   if (!mayFallBack || isOutOfTime(run) || isHalted(run)) return yield* notAnswered(run, cause)
   return yield* callComplete(run, request, error)
 }
@@ -151,9 +151,7 @@ const begin = ({ drive, supervisor }: AgentRun, request: ModelRequest, sink: Pic
 const callComplete = Effect.fnUntraced(function* (run: AgentRun, request: ModelRequest, error: ModelError) {
   const { drive, supervisor } = run
   charge(run, error)
-  const { agentPath, runId: agentRunId, turn } = request
-  const { runId } = drive.state
-  drive.onUpdate?.({ _tag: "fallback", runId, agentRunId, agentPath, turn, reason: error.reason._tag })
+  request.onFallback?.(error.reason._tag)
   const whole = yield* supervisor.run(
     attemptEffect(() => drive.runtime.model.complete(request)),
     deadlineOf(run)
@@ -212,16 +210,6 @@ const overContext = (run: AgentRun, { tokens, limit }: ContextTooLarge): Effect.
     : failRun(run, { _tag: "BudgetExceeded", ...exceeded })
 }
 
-/** Whether a complete call may succeed after a failed stream. Overloads and rate limits affect both, and have been waited for already. */
-const mayCallComplete = (error: ModelError): boolean => {
-  switch (error.reason._tag) {
-    case "StreamUnsupported":
-      return true
-    case "ConnectionLost":
-    case "TimedOut":
-    case "InvalidResponse":
-      return error.isRetryable
-    default:
-      return false
-  }
-}
+/** Whether the run itself makes a complete call after a failed stream. A client that retries has made one as its last attempt. */
+const mayRepeat = (error: ModelError): boolean =>
+  mayCallComplete(error) && (error.attempts === undefined || error.reason._tag === "StreamUnsupported")

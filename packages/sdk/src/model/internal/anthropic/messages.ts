@@ -12,13 +12,12 @@ import type { ModelError } from "../../ModelError.ts"
 import type { ModelResponse } from "../../ModelPart.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import type { ModelRequest, ModelSettings } from "../../ModelRequest.ts"
-import { wholeAnswer } from "../decoding.ts"
+import { notAnswered, wholeAnswer } from "../decoding.ts"
 import { fieldsOf } from "../fields.ts"
 import { instructionsOf } from "../inWords.ts"
-import { modelError, notAnAnswer } from "../modelError.ts"
+import { notAnAnswer } from "../modelError.ts"
 import { outputBound } from "../outputBound.ts"
 import { type Protocol, providerOf } from "../protocol.ts"
-import { reasonOf } from "../providerErrors.ts"
 import { messagesDecoder } from "./messagesDecoder.ts"
 import { encodeHistory } from "./messagesHistory.ts"
 import { closedSchema } from "./messagesSchema.ts"
@@ -102,8 +101,7 @@ const choiceOf = (settings: ModelSettings, canSwitch: boolean): Schema.JsonObjec
 const decode = (body: unknown, profile: ModelProfile): Result.Result<ModelResponse, ModelError> => {
   const message = fieldsOf(body)
   if (message === undefined || !Array.isArray(message.content)) {
-    const failed = message?.type === "error" || fieldsOf(message?.error) !== undefined
-    return Result.fail(failed ? modelError(reasonOf(body)) : notAMessage())
+    return Result.fail(notAnswered(body, notAMessage))
   }
   const decoder = messagesDecoder(providerOf(profile))
   return wholeAnswer(decoder, (emit) => decoder.whole(message, emit), notAMessage)

@@ -12,12 +12,11 @@ import { isDeeperThan, maxGivenDepth } from "../../../domain/internal/json.ts"
 import type { FinishReason } from "../../../domain/RunEvent.ts"
 import type { ModelError } from "../../ModelError.ts"
 import type { ModelPart } from "../../ModelPart.ts"
-import { readTypedEvents } from "../decoding.ts"
+import { readTypedEvents, statedError } from "../decoding.ts"
 import { argumentsValue, type Fields, fieldsOf, textOf, wholeArguments, writtenArguments } from "../fields.ts"
-import { brokenCall, callCut, streamCut, invalid, modelError, tooManyPieces } from "../modelError.ts"
+import { brokenCall, callCut, changed, streamCut, invalid, tooManyPieces } from "../modelError.ts"
 import { type Ending, makePieces, type Piece, placeIn } from "../pieces.ts"
 import type { AnswerDecoder } from "../protocol.ts"
-import { reasonOf } from "../providerErrors.ts"
 import { addUsage, type MessagesUsage, usageOf } from "./messagesUsage.ts"
 
 type Emit = (part: ModelPart) => void
@@ -159,7 +158,7 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
         stopped = true
         return
       case "error": {
-        return modelError(reasonOf(data), { requestId: textOf(data.request_id) })
+        return changed(statedError(data, latest >= 0), { requestId: textOf(data.request_id) })
       }
     }
   }

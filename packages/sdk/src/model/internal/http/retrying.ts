@@ -4,6 +4,10 @@
  *
  * Each wait is random below a bound, which doubles up to a cap. If the provider asks for a wait up to the cap, the wait is that long, plus
  * up to 10 %; if it asks for a longer one, the call fails at once. Within an attempt, `send` repeats a request once, with a renewed login.
+ *
+ * If the caller allows it (`onFallback`), the last attempt of a stream is a complete call: servers and proxies that break streams may
+ * answer one. A run does the same after a failed stream, but not if the error states the attempts of its client, so that the number of
+ * requests stays the one of `RetryOptions`.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -13,11 +17,11 @@ import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import type { ModelClient } from "../../ModelClient.ts"
 import type { ModelError } from "../../ModelError.ts"
-import type { ModelPart, ModelResponse } from "../../ModelPart.ts"
+import { type ModelPart, type ModelResponse, partsOf } from "../../ModelPart.ts"
 import type { RetryOptions } from "../../ModelProfile.ts"
 import type { ModelRequest, ModelRetry } from "../../ModelRequest.ts"
 import { withSpent, failedAfterSpending, type Spent, addSpent } from "../cost.ts"
-import { changed, described } from "../modelError.ts"
+import { changed, described, mayCallComplete } from "../modelError.ts"
 
 type Client = ModelClient["Service"]
 
@@ -25,19 +29,36 @@ type Client = ModelClient["Service"]
 export const retrying = (client: Client, options?: RetryOptions): Client => {
   const attempt = <Answer>(
     request: ModelRequest,
-    ask: (request: ModelRequest) => Answer,
-    number = 1
+    ask: (failed?: ModelError) => Answer,
+    number = 1,
+    failed?: ModelError
   ): Next<Answer> => ({
-    ask: ask(request),
+    ask: ask(number > (options?.times ?? defaultTimes) ? failed : undefined),
     after: (error) =>
-      Effect.map(awaitRetry(error, number, options, request.onRetry), () => attempt(request, ask, number + 1))
+      awaitRetry(error, number, options, request.onRetry).pipe(
+        Effect.map(() => attempt(request, ask, number + 1, error)),
+        Effect.mapError((last) => changed(last, { attempts: number }))
+      )
   })
   return {
     ...client,
-    stream: (request) => streamFirst(attempt(request, (request) => client.stream(request))),
-    complete: (request) => completeFirst(attempt(request, (request) => client.complete(request)))
+    stream: (request) =>
+      streamFirst(
+        attempt(request, (failed) => {
+          if (failed === undefined || request.onFallback === undefined || !mayCallComplete(failed)) {
+            return client.stream(request)
+          }
+          request.onFallback(failed.reason._tag)
+          return Stream.unwrap(
+            Effect.map(client.complete(request), (response) => Stream.fromIterable(partsOf(response)))
+          )
+        })
+      ),
+    complete: (request) => completeFirst(attempt(request, () => client.complete(request)))
   }
 }
+
+const defaultTimes = 4
 
 /** One attempt, and the next one after an error. `after` fails if there is no further attempt. */
 export interface Next<Answer> {
@@ -94,7 +115,7 @@ export const awaitRetry = (
   onRetry?: (retry: ModelRetry) => void
 ): Effect.Effect<void, ModelError> =>
   Effect.suspend(() => {
-    const { base = "1 second", cap = "60 seconds", times = 4 } = options
+    const { base = "1 second", cap = "60 seconds", times = defaultTimes } = options
     if (!error.isRetryable || attempt > times) return Effect.fail(error)
     const capMs = Duration.toMillis(cap)
     const asked = adviceOf(error)

@@ -80,7 +80,8 @@ export const send = (
       const error = show(yield* responseError({ status, headers: said, body: read }, profile))
       if (status !== 401 || profile.auth?.canRefresh !== true) return yield* error
       if (refused === undefined) return yield* once(given)
-      const description = `The provider does not accept the login of ${profile.name}, although it was just renewed: log in again. It said: ${error.reason.description}`
+      const { guidance = "Log in again." } = profile.auth
+      const description = `The provider does not accept the login of ${profile.name}, although it was just renewed. ${guidance} It said: ${error.reason.description}`
       const reason = new LoginRequired({ profile: profile.name, description })
       return yield* changed(error, { reason, retryable: undefined })
     })

@@ -57,10 +57,9 @@ export const makeClient = (
           return reader.whole() ?? collected
         })
       )
-    const client = retrying({ stream, complete, contextTokens: () => profile.contextTokens }, profile.retry)
-    return profile.compatibility?.streamOnly === true
-      ? { ...client, complete: (request) => collect(client.stream(request)) }
-      : client
+    const streamOnly = profile.compatibility?.streamOnly === true
+    const whole = streamOnly ? (request: ModelRequest) => collect(stream(request)) : complete
+    return retrying({ stream, complete: whole, contextTokens: () => profile.contextTokens }, profile.retry)
   })
 
 const readerOf = ({ response }: Sent, protocol: Protocol, profile: ModelProfile): AnswerReader =>

@@ -3,7 +3,7 @@
  *
  * Servers disagree on what distinguishes one call from the next. Most number the calls; some give every call the index 0, some start at 1,
  * some omit the index. Ids may be empty, the same for all calls, or repeated with every piece. A new id together with a name starts a new
- * call. So does a name after a complete call, unless id, name and arguments are all repeated.
+ * call. So does a name after a complete call, or after a finish reason, unless id, name and arguments are all repeated.
  */
 import type * as Schema from "effect/Schema"
 import { isDeeperThan, maxGivenDepth } from "../../../domain/internal/json.ts"
@@ -19,6 +19,10 @@ interface ChatCall {
   name: string
   arguments: string
   readonly scan: Scan
+  /** The name was repeated after complete arguments: if further arguments follow, they are those of another call. */
+  isNamedAgain: boolean
+  /** A finish reason followed. */
+  isFinished: boolean
   /** Provider data that is sent back with the call. */
   extra: Schema.Json | undefined
 }
@@ -27,6 +31,8 @@ interface ChatCall {
 export interface ChatCalls {
   /** Adds an entry of `tool_calls`. If `whole`, the entry is a complete call, as in a response that was not streamed. */
   readonly add: (entry: unknown, whole: boolean, emit: (part: ModelPart) => void) => void
+  /** A finish reason was received. Some servers send one after each call. */
+  readonly finish: () => void
   /** The calls in the order in which they began. */
   readonly calls: ReadonlyArray<ChatCall>
   readonly areTooMany: () => boolean
@@ -50,12 +56,16 @@ export const makeChatCalls = (): ChatCalls => {
             : calls.at(-1)
     if (call === undefined || name === "") return call
     if (id !== "" && call.id !== "" && id !== call.id) return undefined
+    if (call.isFinished && (call.arguments === "" || isWhole(call))) return undefined
     return (more || name !== call.name) && isWhole(call) ? undefined : call
   }
 
   return {
     calls,
     areTooMany: () => calls.length > mostPieces,
+    finish: () => {
+      for (const call of calls) call.isFinished = true
+    },
     add: (entry, whole, emit) => {
       const fields = fieldsOf(entry)
       if (fields === undefined) return
@@ -73,15 +83,18 @@ export const makeChatCalls = (): ChatCalls => {
         if (extra !== undefined) same.extra = extra
         return
       }
-      let call = whole ? undefined : continued(index, id, name, piece !== "")
+      const before = whole ? undefined : continued(index, id, name, piece !== "")
+      const isNext = before?.isNamedAgain === true && name === "" && piece.trim() !== "" && isWhole(before)
+      let call = isNext ? undefined : before
       if (call === undefined) {
-        call = { ordinal: calls.length, index, id, name, arguments: "", scan: newScan(), extra: undefined }
+        call = newCall(calls.length, index, id || (before?.id ?? ""), name || (before?.name ?? ""))
         calls.push(call)
         if (index !== undefined) latestAt.set(index, call)
       } else {
         if (call.id === "") call.id = id
         // A name may arrive in pieces before the arguments. The same name again is a repetition.
         if (name !== "" && name !== call.name && call.arguments === "") call.name += name
+        if (name !== "" && isWhole(call)) call.isNamedAgain = true
       }
       if (id !== "" && call.id === id) latestOf.set(id, call)
       if (extra !== undefined) call.extra = extra
@@ -91,6 +104,18 @@ export const makeChatCalls = (): ChatCalls => {
     }
   }
 }
+
+const newCall = (ordinal: number, index: number | undefined, id: string, name: string): ChatCall => ({
+  ordinal,
+  index,
+  id,
+  name,
+  arguments: "",
+  scan: newScan(),
+  isNamedAgain: false,
+  isFinished: false,
+  extra: undefined
+})
 
 /** Arguments are JSON text; some servers send the object itself. A value nested too deeply becomes `[]`, which the loop refuses. */
 const argumentsOf = (value: unknown): string => {

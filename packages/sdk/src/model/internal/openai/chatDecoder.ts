@@ -11,7 +11,7 @@ import type { ModelUsage } from "../../../domain/Usage.ts"
 import { type ModelError, ProviderFault } from "../../ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../ModelPart.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
-import { wholeAnswer } from "../decoding.ts"
+import { isPresent, notAnswered, statedError, wholeAnswer } from "../decoding.ts"
 import { countOf, type Fields, fieldsOf, parseJson, textOf, writtenArguments } from "../fields.ts"
 import {
   callCut,
@@ -47,7 +47,7 @@ export const decoder = (profile: ModelProfile): AnswerDecoder => {
       // An event after an unreadable one: a piece of the response is missing.
       if (unread) return notJson()
       const body = parseJson(text)
-      if (name === "error") return modelError(reasonOf(body ?? readableText(text)))
+      if (name === "error") return statedError(body ?? readableText(text), reader.hasBegun())
       if (body === undefined) {
         // An unreadable event is an error only if another one follows: the last event may have been cut off.
         unread = name === "message" || text.startsWith("{")
@@ -149,13 +149,16 @@ const makeReader = (provider: string) => {
       const chunk = fieldsOf(body)
       if (chunk === undefined) {
         const isError = Array.isArray(body) && isPresent(fieldsOf(body[0])?.error)
-        return isError ? modelError(reasonOf(body)) : undefined
+        return isError ? statedError(body, choiceIndex !== undefined) : undefined
       }
       usage = usageIn(chunk.usage) ?? usageIn(fieldsOf(chunk.x_groq)?.usage) ?? usage
       if (isPresent(chunk.error) || chunk.type === "error" || chunk.object === "error") {
-        return modelError(reasonOf(body))
+        return statedError(body, choiceIndex !== undefined)
       }
-      if (!Array.isArray(chunk.choices)) return undefined
+      if (!Array.isArray(chunk.choices)) {
+        if (whole) return notAnswered(body, notACompletion)
+        return isPresent(chunk.detail) ? statedError(body, choiceIndex !== undefined) : undefined
+      }
       for (const item of chunk.choices) {
         const choice = fieldsOf(item)
         if (choice === undefined) continue
@@ -171,11 +174,15 @@ const makeReader = (provider: string) => {
           ? (fieldsOf(choice.message) ?? delta)
           : (delta ?? (deltas ? undefined : fieldsOf(choice.message)))
         if (message !== undefined) addMessage(message, whole, emit)
-        finish = textOf(choice.finish_reason) ?? finish
+        const reason = textOf(choice.finish_reason)
+        if (reason === undefined) continue
+        finish = reason
+        calls.finish()
       }
       return calls.areTooMany() ? tooManyPieces() : undefined
     },
     isFinished: () => finish !== undefined,
+    hasBegun: () => choiceIndex !== undefined,
     usage: () => usage,
     end: (emit: Emit): ModelError | undefined => {
       if (choiceIndex === undefined) return notACompletion()
@@ -209,9 +216,6 @@ const makeReader = (provider: string) => {
     }
   }
 }
-
-const isPresent = (value: unknown): boolean =>
-  value !== undefined && value !== null && value !== false && value !== ""
 
 /** The texts of Mistral's thinking, which is a list of parts. */
 const textsIn = (value: unknown): string =>

@@ -12,13 +12,12 @@ import type { ModelError } from "../../ModelError.ts"
 import type { ModelResponse } from "../../ModelPart.ts"
 import type { Compatibility, ModelProfile } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
-import { wholeAnswer } from "../decoding.ts"
+import { notAnswered, wholeAnswer } from "../decoding.ts"
 import { fieldsOf } from "../fields.ts"
 import { instructionsOf } from "../inWords.ts"
-import { modelError, notAnAnswer } from "../modelError.ts"
+import { notAnAnswer } from "../modelError.ts"
 import { outputBound } from "../outputBound.ts"
 import { type Protocol, providerOf } from "../protocol.ts"
-import { reasonOf } from "../providerErrors.ts"
 import { wireName } from "../wireNames.ts"
 import { isStrict, settingFields, toolFields } from "./fields.ts"
 import { responsesDecoder } from "./responsesDecoder.ts"
@@ -89,8 +88,7 @@ const schemaFormat = (
 const decode = (body: unknown, profile: ModelProfile): Result.Result<ModelResponse, ModelError> => {
   const response = fieldsOf(body)
   if (response === undefined || (!Array.isArray(response.output) && typeof response.status !== "string")) {
-    const failed = response?.type === "error" || fieldsOf(response?.error) !== undefined
-    return Result.fail(failed ? modelError(reasonOf(body)) : notAResponse())
+    return Result.fail(notAnswered(body, notAResponse))
   }
   const decoder = responsesDecoder(providerOf(profile))
   return wholeAnswer(decoder, () => decoder.last(response), notAResponse)

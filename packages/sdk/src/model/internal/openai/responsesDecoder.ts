@@ -14,7 +14,7 @@ import type { FinishReason } from "../../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../../domain/Usage.ts"
 import { InvalidRequest, type ModelError, ProviderFault } from "../../ModelError.ts"
 import type { ModelPart } from "../../ModelPart.ts"
-import { readTypedEvents } from "../decoding.ts"
+import { readTypedEvents, statedError } from "../decoding.ts"
 import { countOf, type Fields, fieldsOf, textOf } from "../fields.ts"
 import { brokenCall, callCut, streamCut, modelError, tooManyPieces } from "../modelError.ts"
 import { makePieces, placeIn } from "../pieces.ts"
@@ -227,7 +227,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
         )
       }
       case "error":
-        return modelError(reasonOf(data))
+        return statedError(data, latest >= 0)
     }
   }
 
