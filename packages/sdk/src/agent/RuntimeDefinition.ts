@@ -49,7 +49,10 @@ export interface RuntimeContext {
   readonly agent: Any
   readonly profile: CapabilityProfile
   readonly mode: string
-  /** The services that user code runs with, captured when the runtime was made. The context of a run takes precedence. */
+  /**
+   * The services that user code runs with, captured when the runtime is made or its tools are replaced. The context of a run takes
+   * precedence.
+   */
   readonly services: AnyServices
   /** Cancelled when the runtime is closed, and with the token in its option `cancellation`. */
   readonly cancellation: CancellationToken
@@ -69,11 +72,12 @@ export interface RuntimeExtension<R = never> {
   readonly name: string
   /** Returns the extension's tools. Called when the runtime is created and at each reconfiguration; it must have no other effect. */
   readonly tools?: (context: RuntimeContext) => ReadonlyArray<Tool<R>>
-  /** Acquires what the tools need. Called once, in the order of the extensions. If it fails, the runtime is closed. */
+  /** Acquires what the tools need. Called once, in the order of the extensions, without a timeout. If it fails, the runtime is closed. */
   readonly onStart?: (context: RuntimeContext) => Awaitable<void, R>
   /**
    * Releases what `onStart` acquired. Called once, in reverse order, and only if `onStart` succeeded: after the runs have ended, or have
-   * been waited for up to `closeTimeout`. A failure is logged; the other extensions are closed all the same.
+   * been waited for up to `closeTimeout`. It may itself take up to `closeTimeout`. A failure is logged; the other extensions are closed all
+   * the same.
    */
   readonly onClose?: (status: CloseStatus, context: RuntimeContext) => Awaitable<void, R>
 }
@@ -123,7 +127,10 @@ export interface Runtime<Output = unknown> {
   readonly choice: Choice
   /** All capability profiles, by name. */
   readonly profiles: ReadonlyMap<string, CapabilityProfile>
-  /** The services that user code runs with, captured when the runtime was made. The context of a run takes precedence. */
+  /**
+   * The services that user code runs with, captured when the runtime is made or its tools are replaced. The context of a run takes
+   * precedence.
+   */
   readonly services: AnyServices
   readonly contextPolicy: ContextPolicy
   readonly tokenizer: Tokenizer

@@ -59,7 +59,7 @@ const providerCounts = new WeakMap<Message, ProviderCount>()
 
 /**
  * Stores the input tokens that a provider reported for a request. {@link countRequest} then counts requests that begin with the same
- * messages, and have the same instructions and tools, from there.
+ * messages, and have the same instructions and tools, from there. Messages and tools are the same if they are the same objects.
  */
 export const remember = (request: Counted, { inputTokens }: ModelUsage): void => {
   const last = request.messages.at(-1)

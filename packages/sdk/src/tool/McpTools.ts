@@ -61,14 +61,20 @@ export interface Options {
    * same name.
    */
   readonly server?: string
-  /** The safety of all tools, or a function that returns it for each. Default: `sideEffecting`, or as {@link trustHints} determines. */
+  /**
+   * The safety of all tools, or a function that returns it for each tool when the tools are made. Default: `sideEffecting`, or as
+   * {@link trustHints} determines.
+   */
   readonly safety?: Safety | ((tool: McpSchema.Tool) => Safety)
   /**
    * Whether to trust what the server declares about its tools: a read-only tool then needs no approval, unless `safety` or `needsApproval`
    * says otherwise, and an idempotent one is repeated after a crash. Default: `false`.
    */
   readonly trustHints?: boolean
-  /** Whether a call needs approval. Default: only for tools that are not read-only. */
+  /**
+   * Whether calls need approval: for all tools, or a function that returns it for each tool when the tools are made. Default: only for tools
+   * that are not read-only.
+   */
   readonly needsApproval?: boolean | ((tool: McpSchema.Tool) => boolean)
   /** The longest result or error in characters, as the `maxResultLength` of each tool. Default: the runtime's, or 1,000,000. */
   readonly maxResultLength?: number
