@@ -201,6 +201,7 @@ export interface AgentHandle<Output = unknown, out E = never> {
    * **Errors**
    *
    * - A `Rejection` — the request does not exist or was already decided, or the decision does not apply to it.
+   * - For a stored run, the errors of its store.
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection | E>
   /**
@@ -217,6 +218,7 @@ export interface AgentHandle<Output = unknown, out E = never> {
    * - `MessageInvalid` — choose another `messageId`.
    * - A `Rejection` — the answer or a denial does not fit its request.
    * - With `fork`, those of starting a run, such as `LimitsInvalid` and `ConductorBudgetExceeded`.
+   * - For a stored run, the errors of its store; for a run without a result, the error of `done`.
    */
   readonly send: (
     prompt: Prompt,

@@ -98,6 +98,7 @@ export interface Conductor {
    * **Errors**
    *
    * - A `Rejection` — the request does not exist or was already decided, or the decision does not apply to it.
+   * - For a stored run, the errors of its store.
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection | StoredFault>
   /** Cancels the runs with this name and those with names under it, such as `a/b` under `a`. Returns their number when they have ended. */

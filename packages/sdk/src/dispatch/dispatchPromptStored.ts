@@ -80,7 +80,7 @@ export const dispatchPromptStored: <Output>(
  * - `OptionsInvalid` — an option is unknown or has a wrong value; for a misspelt key, the error names the nearest one.
  * - `AgentNotFound` — pass the runtime of the run's agent, or add that agent's name to the aliases of another. Also if the run was started
  *   with another agent than `agent`.
- * - `RunStoreError` — retry.
+ * - `RunStoreError` — the store failed, or the journal is damaged; see its `reason`.
  *
  * @category running
  * @since 0.1.0

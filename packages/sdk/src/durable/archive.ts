@@ -187,6 +187,7 @@ const cancelRequestOf = ({ cancelReason }: RunHead) => (cancelReason === undefin
  *   was written.
  * - `RunExists` — the store has the run, which has continued there, or has a different run with the id; `archive` says which.
  * - `SessionBusy` — another run has the position in the session.
+ * - `RunStoreError` — the store failed, or has damaged data of one of the runs; see its `reason`.
  *
  * @category running
  * @since 0.1.0

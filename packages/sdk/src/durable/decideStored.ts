@@ -36,6 +36,7 @@ import { loadRun } from "./internal/loadRun.ts"
  * - A `Rejection` — see `RunStore.decide`; also `ArgumentsChanged` if the request was changed in the store, and `EditedArgumentsInvalid` if
  *   edited arguments cannot be used: the tool's schema does not accept them, for example. Edited arguments are checked only if one of
  *   `runtimes` has the agent with which the run was started.
+ * - `RunStoreError` — the store failed; see its `reason`.
  *
  * @category running
  * @since 0.1.0
@@ -60,6 +61,7 @@ export const decideStored: (
  * **Errors**
  *
  * - A `Rejection` of one decision, which names its request; none was recorded.
+ * - `RunStoreError` — the store failed; see its `reason`.
  *
  * @category running
  * @since 0.1.0

@@ -128,6 +128,7 @@ export interface RewindPoint {
  * **Errors**
  *
  * - `RunNotFound` — check the id.
+ * - `RunStoreError` — the store failed, or the journal of the run is damaged; see its `reason`.
  *
  * @category running
  * @since 0.1.0

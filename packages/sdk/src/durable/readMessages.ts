@@ -42,8 +42,8 @@ const pageShape = shapeOf<MessagesPage>({ before: natural, after: natural, limit
  *
  * **Errors**
  *
- * - `OptionsInvalid` — an option is unknown or no natural number.
- * - `RunStoreError` — retry.
+ * - `OptionsInvalid` — an option is unknown, or is not a whole number of 0 or more.
+ * - `RunStoreError` — the store failed, or a journal of the session is damaged; see its `reason`.
  *
  * @category running
  * @since 0.1.0

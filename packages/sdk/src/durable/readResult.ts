@@ -69,7 +69,7 @@ const readResultShape = shapeOf<ReadResultOptions>({ runtimes: list, agent: "any
  * - `OptionsInvalid` — an option is unknown or has a wrong value; for a misspelt key, the error names the nearest one.
  * - `RunNotFound` — check the id.
  * - `AgentNotFound` — the run was started with another agent than `agent`, or `runtimes` do not have it.
- * - `RunStoreError` — retry.
+ * - `RunStoreError` — the store failed, or the journal is damaged; see its `reason`.
  *
  * @category running
  * @since 0.1.0

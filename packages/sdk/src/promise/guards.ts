@@ -68,7 +68,7 @@ export const isMessageInvalid = tagged<RunStoreError.MessageInvalid>("MessageInv
 export const isRevisionNotFound = tagged<RunError.RevisionNotFound>("RevisionNotFound")
 /** A fork needs a session of its own, and the given one already has runs. */
 export const isSessionTaken = tagged<RunError.SessionTaken>("SessionTaken")
-/** A policy was given to a run that has not ended. It keeps the policy with which it was started. */
+/** A policy was given without the start of a new run. A run that is continued keeps the policy with which it was started. */
 export const isPolicyFixed = tagged<RunError.PolicyFixed>("PolicyFixed")
 /** The options of a runtime, of a Fermata or of one of its methods, or a change of a configuration, are not valid; see `problems`. */
 export const isRuntimeOptionsInvalid = tagged<RuntimeError.RuntimeOptionsInvalid>("RuntimeOptionsInvalid")

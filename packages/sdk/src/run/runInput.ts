@@ -63,7 +63,7 @@ export interface ContinueInput extends Allotted {
 export interface RunOptions {
   /** Called synchronously with every update of the run and of its sub-agents. It must return quickly; if it throws, the run continues. */
   readonly onUpdate?: (update: RunUpdate) => void
-  /** Cancels the run while it is driven. Default: the fiber's `CancellationToken`. */
+  /** Cancels the run while it is driven; a dispatched run, also while it is held. Default: the fiber's `CancellationToken`. */
   readonly cancellation?: Cancellation.CancellationToken
   /** Delivers decisions and messages to a run without a store while it is driven. A stored run ignores it: its mail is in the store. */
   readonly mailbox?: Mailbox

@@ -71,7 +71,7 @@ export type RunPromptError =
  * - `OptionsInvalid` — an option's key or value is wrong; for a misspelt key, the error names the nearest one.
  * - A `Rejection` — a decision's request does not exist, has been decided or has expired, or the decision does not fit it.
  * - `RunEnded` — the run is completed or cancelled: pass a `prompt` to start the next run of the session.
- * - `PolicyFixed` — a run that has not ended keeps its policy.
+ * - `PolicyFixed` — only a new run takes a `policy`; a run that is continued keeps its own.
  * - `AgentNotFound`, `ToolUnavailable` — the program does not have an agent or a tool that the run needs. The state is still valid.
  * - `RuntimeClosed` — make another runtime.
  *
