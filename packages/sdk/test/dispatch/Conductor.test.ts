@@ -426,6 +426,49 @@ describe("Conductor.make's restart", () => {
   )
 })
 
+describe("Conductor.attach", () => {
+  it.effect("counts a run once, and has one handle of it, however often it is attached to", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* obedient()
+      const first = yield* Conductor.make()
+      const { runId } = yield* first.dispatchStored(runtime, { prompt: "write 1" })
+      yield* first.drain
+      const conductor = yield* Conductor.make({ limits: { maxRuns: 2 } })
+      const attached = yield* Effect.all(
+        Array.from({ length: 3 }, () => conductor.attach([runtime], runId)),
+        { concurrency: "unbounded" }
+      )
+      const dispatched = yield* conductor.dispatchStored(runtime, { prompt: "write 2" })
+      yield* dispatched.wait
+      const again = yield* conductor.attach([runtime], dispatched.runId)
+      assert.strictEqual(again, dispatched)
+      assert.strictEqual(new Set(attached).size, 1)
+      assert.deepStrictEqual(conductor.handles(), [attached[0]!, dispatched])
+      assert.strictEqual(conductor.spending().spent.runs, 2)
+    }).pipe(Effect.provide(layerMemory))
+  )
+
+  it.effect("does not count a run that has ended, and refuses none for maxRuns", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* obedient()
+      const first = yield* Conductor.make()
+      const [done, failed] = yield* Effect.forEach(["done", "fail"], (prompt) =>
+        Effect.flatMap(first.dispatchStored(runtime, { prompt }), ({ done }) => done)
+      )
+      const second = yield* Conductor.make({ concurrency: 1, limits: { maxRuns: 1 } })
+      const running = yield* second.dispatchStored(runtime, { prompt: "write 1" })
+      yield* running.wait
+      for (const { runId } of [done!, failed!, done!]) {
+        assert.isTrue(
+          ["completed", "error"].includes((yield* second.attach([runtime], runId)).status.current())
+        )
+      }
+      assert.strictEqual(second.spending().spent.runs, 1)
+      assert.deepStrictEqual(second.handles(), [running])
+    }).pipe(Effect.provide(layerMemory))
+  )
+})
+
 describe("Conductor's inbox", () => {
   it.effect("emits on changes of the inbox only, not on other changes of a run", () =>
     Effect.gen(function* () {

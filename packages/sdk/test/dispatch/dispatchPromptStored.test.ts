@@ -421,7 +421,8 @@ describe("attach", () => {
         assert.strictEqual(write.ran.length, 3)
         // Each run has had one turn before.
         assert.strictEqual(conductor.spending().spent.turns, 3)
-        const refused = yield* Effect.flip(conductor.attach([runtime], ids[0]!))
+        const { runId } = yield* runPromptStored(other, { prompt: "go" })
+        const refused = yield* Effect.flip(conductor.attach([runtime], runId))
         assert.strictEqual(refused._tag, "ConductorBudgetExceeded")
       })
     )

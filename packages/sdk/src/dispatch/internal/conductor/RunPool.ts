@@ -12,7 +12,8 @@ import type { RunId } from "../../../domain/Id.ts"
 import { type Rejection, RequestNotFound } from "../../../domain/Rejection.ts"
 import type { AgentNotFound } from "../../../domain/RunError.ts"
 import { unwrap } from "../../../domain/RunEvent.ts"
-import type { RunState } from "../../../domain/RunState.ts"
+import { isEnded, type RunState } from "../../../domain/RunState.ts"
+import { loadRun } from "../../../durable/internal/loadRun.ts"
 import type { StoredStartInput } from "../../../durable/storedInput.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { AgentHandle, HandleError, Observed, StoredFault } from "../../AgentHandle.ts"
@@ -22,7 +23,7 @@ import type { ConductorOptions } from "../../dispatchOptions.ts"
 import { Latest, readAll, Reader, reading } from "../events/Reader.ts"
 import type { AnyHandle, ConductorLink, BaseHandle, HandleOptions } from "../handle/BaseHandle.ts"
 import type { StoredOptions } from "../handle/StoredHandle.ts"
-import { attachTo, newStored } from "../handle/storedHandles.ts"
+import { follow, liveOf, newStored, runtimeOf } from "../handle/storedHandles.ts"
 import { type Input, UnstoredHandle } from "../handle/UnstoredHandle.ts"
 import { closeAll, makeGroup } from "../HandleGroup.ts"
 import { Gate } from "./Gate.ts"
@@ -80,13 +81,19 @@ export class RunPool implements ConductorLink {
     AgentHandle<unknown, StoredFault>,
     AgentNotFound | ConductorBudgetExceeded | ConductorClosed | StoredFault
   > {
-    const attaching = Effect.suspend(() => attachTo(runtimes, runId, this.withGroup(given))).pipe(
-      Effect.onError(() => Effect.sync(() => this.ledger.discount()))
-    )
     return Effect.gen({ self: this }, function* () {
-      const refused = this.refuse()
+      const stored = yield* loadRun(given.store, runId)
+      const runtime = yield* runtimeOf(runtimes, stored)
+      // From here to the new handle in one step, so that each run has one handle and is counted once.
+      const known = this.byId.get(runId)
+      if (known !== undefined) return known
+      const isCounted = !isEnded(stored.state)
+      const refused = isCounted ? this.refuse() : this.closed
       if (refused !== undefined) return yield* refused
-      const live = yield* attaching
+      const live = yield* Effect.onError(
+        follow(liveOf(runtime, runId, stored, this.withGroup(given)), stored),
+        () => Effect.sync(() => (isCounted ? this.ledger.discount() : undefined))
+      )
       if (!live.over) this.ledger.follow(live, live.state())
       return live
     })
@@ -168,7 +175,11 @@ export class RunPool implements ConductorLink {
   }
 
   refuse(): ConductorBudgetExceeded | ConductorClosed | undefined {
-    return this.isClosed ? new ConductorClosed() : this.ledger.refuse()
+    return this.closed ?? this.ledger.refuse()
+  }
+
+  private get closed(): ConductorClosed | undefined {
+    return this.isClosed ? new ConductorClosed() : undefined
   }
 
   private withGroup<Options extends CallerOptions>(

@@ -9,7 +9,7 @@ import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import { type AgentNotFound, RunSuspended } from "../../../domain/RunError.ts"
 import { isEnded } from "../../../domain/RunState.ts"
-import { loadRun } from "../../../durable/internal/loadRun.ts"
+import { type LoadedRun, loadRun } from "../../../durable/internal/loadRun.ts"
 import { notAmong, requireAgent, startedAs } from "../../../durable/internal/requireAgent.ts"
 import { findSubRun } from "../../../durable/internal/subRun.ts"
 import type { StoredStartInput } from "../../../durable/storedInput.ts"
@@ -44,10 +44,15 @@ export const attachTo = Effect.fnUntraced(function* (
 ): Effect.fn.Return<StoredHandle<unknown>, AgentNotFound | StoredFault> {
   const stored = yield* loadRun(options.store, runId)
   if (agent !== undefined) yield* requireAgent(agent, stored.head.agent)
-  const live = yield* liveOf(runtimes, runId, stored, options)
-  yield* Effect.onError(live.adopt(stored), () => live.close("It could not be attached to."))
-  return live
+  return yield* follow(liveOf(yield* runtimeOf(runtimes, stored), runId, stored, options), stored)
 })
+
+/** Lets a new handle take over its run. */
+export const follow = (live: StoredHandle<unknown>, stored: LoadedRun) =>
+  Effect.as(
+    Effect.onError(live.adopt(stored), () => live.close("It could not be attached to.")),
+    live
+  )
 
 /** Makes the handle of a sub-agent's run by its id. If that run has ended, its root is not driven. */
 export const attachToSubAgent = Effect.fnUntraced(function* (
@@ -59,7 +64,7 @@ export const attachToSubAgent = Effect.fnUntraced(function* (
   if (found === undefined) return yield* new RunNotFound({ runId })
   const { path, root, state, stored } = found
   if (agent !== undefined) yield* requireAgent(agent, startedAs(state))
-  const live = yield* liveOf(runtimes, root.runId, stored, options)
+  const live = liveOf(yield* runtimeOf(runtimes, stored), root.runId, stored, options)
   const handle = new SubAgentHandle(live, path, { state, revision: stored.head.revision })
   live.subAgent = handle
   if (isEnded(state)) {
@@ -74,13 +79,19 @@ export const attachToSubAgent = Effect.fnUntraced(function* (
   return handle
 })
 
-const liveOf = Effect.fnUntraced(function* (
+/** The runtime of the agent with which a run was started. */
+export const runtimeOf = (
   runtimes: ReadonlyArray<Runtime>,
-  runId: RunId,
-  { head: { agent, sessionId } }: Pick<StoredRun, "head">,
-  options: StoredOptions
-) {
+  { head: { agent } }: Pick<StoredRun, "head">
+): Effect.Effect<Runtime, AgentNotFound> => {
   const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, agent))
-  if (runtime === undefined) return yield* notAmong(runtimes, agent)
-  return new StoredHandle<unknown>(runtime, { runId, sessionId }, options)
-})
+  return runtime === undefined ? notAmong(runtimes, agent) : Effect.succeed(runtime)
+}
+
+/** Makes the handle of a stored run. */
+export const liveOf = (
+  runtime: Runtime,
+  runId: RunId,
+  { head: { sessionId } }: Pick<StoredRun, "head">,
+  options: StoredOptions
+) => new StoredHandle<unknown>(runtime, { runId, sessionId }, options)
