@@ -48,7 +48,7 @@ export interface ConductorOptions {
   readonly maxQueued?: number
   /** The budgets that the runs share. Default: unlimited. */
   readonly limits?: SharedLimits
-  /** The `restart` of runs that are dispatched without their own. Default: never. */
+  /** The `restart` of runs that are dispatched or attached without their own. Default: never. */
   readonly restart?: Restart
   /**
    * How long a drain may take, at most 5 seconds. Default: 5 seconds; for a conductor of a `Fermata`, twice the Fermata's `drainTimeout`.

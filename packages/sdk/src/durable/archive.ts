@@ -2,8 +2,9 @@
  * Copies a stored run as one JSON value: as evidence, for inspection elsewhere, or to move it to another store.
  *
  * An archive contains a run and the runs that it builds on, each with its journal and its mail: the decisions, the messages and the
- * cancellation request that the journal does not contain yet. These runs can be folded and continued without the store that they came
- * from. A held run that a fork builds on is copied with the fork, and is held in the other store, too.
+ * cancellation request that the journal does not contain yet. It also lists the grants of these runs that were revoked. The runs can be
+ * folded and continued without the store that they came from. A held run that a fork builds on is copied with the fork, and is held in the
+ * other store, too.
  *
  * An archive is a copy. If the original can still be resumed, the run exists twice after an import: both the original and the copy run the
  * calls that are left. To move runs, remove the originals before you resume the copies: the fork first, then the run that it builds on.

@@ -55,7 +55,7 @@ export interface Explanation {
   readonly decided: ReadonlyArray<Decision>
   /**
    * The agents and tools that the run needs and the program has no definition of. The parts of the run that need them wait; the others
-   * continue. Absent if nothing is missing, or if `runtimes` does not have the run's agent.
+   * continue. Absent if nothing is missing, if the run is completed, cancelled or stopped, or if `runtimes` does not have the run's agent.
    */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
   /** What resuming the run now would do, in words and in order, up to the next model call, hold or end. */

@@ -143,13 +143,15 @@ export interface RunConductor extends AsyncDisposable {
    * `NoneSucceeded` if no run completes.
    */
   readonly firstSuccess: <Output>(handles: ReadonlyArray<RunHandle<Output>>) => Promise<Completed<Output>>
-  /** Iterates over the results of the runs in the order in which they end. Throws the first error of a run that has no result. */
+  /**
+   * Iterates over the result of each run, once, in the order in which the runs end. Throws the first error of a run that has no result.
+   */
   readonly asCompleted: <Output>(
     handles: ReadonlyArray<RunHandle<Output>>
   ) => AsyncIterable<RunResult<Output>>
   /**
    * Resolves to the results of the first `n` runs that complete, in the order in which they end, after the others were cancelled. Rejects
-   * with `QuorumMissed` once `n` cannot complete; the others are cancelled then, too.
+   * with `QuorumMissed` once `n` cannot complete; the others are cancelled then, too. Several handles of one run count as one run.
    */
   readonly quorum: <Output>(
     handles: ReadonlyArray<RunHandle<Output>>,

@@ -1,5 +1,6 @@
 /**
- * Constructors of decisions: `approve()`, `deny("too late in the day")`. Pass the result to `decide` with a request.
+ * Constructors of decisions: `approve()`, `deny("too late in the day")`. Pass the result with a request to `decide`, `decideAll` or
+ * `resume`.
  *
  * @since 0.1.0
  */

@@ -1,5 +1,6 @@
 /**
- * The constructors of `Tool` and `Agent` under names for use without a namespace: `tool` and `agent`.
+ * The constructors of `Tool` and `Agent` under names for use without a namespace: `tool` and `agent`. Also `askUser` and `content` of
+ * `Tool`.
  *
  * @since 0.1.0
  */

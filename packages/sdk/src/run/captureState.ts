@@ -80,7 +80,8 @@ export type RestoreError =
  * **Details**
  *
  * The run is not continued: pass the state to `runPrompt`. `problems` lists what has changed in the agents and tools, and the missing ones
- * that keep parts of the run from continuing.
+ * that keep parts of the run from continuing. Tools and a model client that a reconfiguration has set on this runtime stay; a model profile
+ * that was chosen by name is dropped if the capture has none.
  *
  * **Errors**
  *

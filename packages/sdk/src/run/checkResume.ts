@@ -28,8 +28,8 @@ export type Change =
 export interface ResumeReport {
   readonly changes: ReadonlyArray<Change>
   /**
-   * Missing agents and tools, whose parts of the run stay held, and tools that no longer accept the arguments of an open call, which is
-   * asked about again.
+   * Missing agents and tools, whose parts of the run stay held, and tools that no longer accept the arguments of an open call. Such a call
+   * does not run with these arguments; if it was decided already, it is asked about again.
    */
   readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }

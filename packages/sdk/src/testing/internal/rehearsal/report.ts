@@ -172,8 +172,9 @@ const grouped = (report: Report): ReadonlyArray<Arr.NonEmptyReadonlyArray<Effect
  *
  * **Details**
  *
- * A tool's body that returned counts as one effect, unless the tool is read-only or records its effects itself. An idempotent tool whose
- * body ran again must record its effects, because the second execution alone does not show whether its effect happened again.
+ * A tool's body that returned counts as one effect, unless the tool is read-only or records its effects itself. An idempotent tool that is
+ * not read-only and whose body ran again must record its effects, because the second execution alone does not show whether its effect
+ * happened again.
  *
  * **Errors**
  *
@@ -281,7 +282,8 @@ export const assertPromisesKept = (reports: Reports): void =>
   })
 
 /**
- * Makes all four assertions: effects at most once, valid histories, nothing lost, invariants hold.
+ * Makes all four assertions: effects at most once, valid histories, nothing lost, invariants hold. Like each of them, throws a `TypeError`
+ * for an empty list of reports.
  *
  * @category assertions
  * @since 0.1.0
