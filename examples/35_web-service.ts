@@ -44,7 +44,7 @@ const routes = (fermata: Fermata.Fermata) =>
     .post("/runs", json, async (c) => {
       const { agent, prompt, session } = c.req.valid("json")
       const own = (id: string) => `${c.var.user.id}:${id}`
-      const runId = own(c.req.header("idempotency-key") ?? crypto.randomUUID())
+      const runId = own(c.req.header("idempotency-key") || crypto.randomUUID())
       const sessionId = session === undefined ? undefined : own(session)
       try {
         await fermata.submit(agent, prompt, { runId, sessionId })

@@ -56,7 +56,8 @@ export const closeOnSignal = (
     let code = 0
     for (const closable of closables) {
       try {
-        await ("close" in closable ? closable.close() : closable[Symbol.asyncDispose]())
+        // The `close` of a server of Node is no promise.
+        await (Symbol.asyncDispose in closable ? closable[Symbol.asyncDispose]() : closable.close())
       } catch (error) {
         code = 1
         onProblem(Display.sentence`Closing failed: ${Display.messageOf(error)}.`)

@@ -50,6 +50,12 @@ describe("closeOnSignal", () => {
     assert.include(broken.output, "Closing failed: no.")
   })
 
+  it("waits until the open responses of a server have ended", async () => {
+    const { code, output } = await ended(["serve"], "SIGTERM")
+    assert.strictEqual(code, 0)
+    assert.include(output, "the server has ended")
+  })
+
   it("refuses an unknown option and adds no signal listener", () => {
     const before = process.listenerCount("SIGTERM")
     assert.throws(() => closeOnSignal([], { timeout: 5 } as never), /did you mean "timeoutMs"\?/)

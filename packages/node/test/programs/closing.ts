@@ -1,7 +1,9 @@
 /**
  * A process that closes on a signal. Argument: `run` has a background run that hangs in its model; `stuck` never closes; `broken`
- * fails to close. Prints `ready`, and the tag of the run's error.
+ * fails to close; `serve` has a server with an open response, which ends later. Prints `ready`, and the tag of the run's error.
  */
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
 import { agent, closeOnSignal, createFermata } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
 
@@ -18,7 +20,18 @@ if (what === "run") {
   handle.done().catch((error: { readonly _tag: string }) => console.log(error._tag))
   closeOnSignal([fermata])
 } else if (what === "stuck") closeOnSignal([{ close: () => new Promise(() => {}) }], { timeoutMs: 300 })
-else closeOnSignal([{ close: () => Promise.reject(new Error("no")) }])
+else if (what === "serve") {
+  const server = createServer((_, response) => {
+    response.write("first")
+    process.once("SIGTERM", () => setImmediate(() => response.end("last")))
+  })
+  server.on("close", () => console.log("the server has ended"))
+  server.listen(0, async () => {
+    await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    closeOnSignal([server])
+    console.log("ready")
+  })
+} else closeOnSignal([{ close: () => Promise.reject(new Error("no")) }])
 
 setInterval(() => {}, 1000)
-console.log("ready")
+if (what !== "serve") console.log("ready")

@@ -1,5 +1,5 @@
 import type { Agent } from "@fermata/sdk/agent"
-import { type Fermata, type RunHandle } from "@fermata/sdk/promise"
+import { approve, type Fermata, type RunHandle } from "@fermata/sdk/promise"
 import type { RunResult } from "@fermata/sdk/run"
 import type { RunStorePort } from "@fermata/sdk/store"
 import { describe, expect, it } from "tstyche"
@@ -46,5 +46,14 @@ describe("submitting a prompt", () => {
     expect(fermata.submit(agent, "go", { runId: "run" })).type.toBe<Promise<RunStorePort.RunHead>>()
     expect(fermata.submit).type.not.toBeCallableWith("clerk", "go", { onUpdate: () => {} })
     expect(fermata.submit).type.not.toBeCallableWith("clerk", "go", { signal: AbortSignal.abort() })
+  })
+})
+
+describe("an option that may be undefined", () => {
+  it("is taken as absent, as with a value from a request", () => {
+    const given = undefined as string | undefined
+    expect(fermata.submit).type.toBeCallableWith("clerk", "go", { runId: given, sessionId: given })
+    expect(fermata.pending).type.toBeCallableWith({ runId: given, agent: given })
+    expect(fermata.decide).type.toBeCallableWith("run.r1", approve(), { note: given, idempotencyKey: given })
   })
 })

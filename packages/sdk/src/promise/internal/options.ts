@@ -147,13 +147,13 @@ export interface OfAgent<Output = unknown> {
 /** The options of a decision. A revocation takes only `by`. */
 export interface DecideOptions {
   /** The author of the decision: a principal, or an unverified name. Default: the `by` of the Fermata. */
-  readonly by?: string | Principal
+  readonly by?: string | Principal | undefined
   /** A note for the record, such as the reason. */
-  readonly note?: string
+  readonly note?: string | undefined
   /**
    * Makes a repetition safe: the same decision with the same key resolves to the recorded one, instead of a rejection (`AlreadyDecided`).
    */
-  readonly idempotencyKey?: string
+  readonly idempotencyKey?: string | undefined
 }
 
 /** The options of `work`. */
@@ -192,8 +192,8 @@ export interface EventsResponseOptions extends Omit<EventsOptions, "until"> {
   readonly heartbeat?: Duration.Input
 }
 
-/** A type whose ids are plain strings instead of brands. */
-export type PlainIds<Filter> = { readonly [Key in keyof Filter]: Unbranded<Filter[Key]> }
+/** A type whose ids are plain strings instead of brands. A key whose value is `undefined` counts as absent. */
+export type PlainIds<Filter> = { readonly [Key in keyof Filter]: Unbranded<Filter[Key]> | undefined }
 
 type Unbranded<Value> =
   Value extends Brand<string>
