@@ -100,6 +100,36 @@ describe("AiSdkModel over recorded answers", () => {
     })
   )
 
+  it.live("counts the provider's other models, and reports the context size of the last pass", () =>
+    Effect.gen(function* () {
+      const pass = { cache_creation_input_tokens: 0, cache_read_input_tokens: 0 }
+      const body = JSON.stringify({
+        type: "message",
+        id: "msg_1",
+        role: "assistant",
+        model: "claude-sonnet-4-5",
+        content: [{ type: "text", text: "Hello." }],
+        stop_reason: "end_turn",
+        usage: {
+          input_tokens: 181,
+          output_tokens: 8,
+          iterations: [
+            { type: "compaction", input_tokens: 150_000, output_tokens: 83, ...pass },
+            { type: "advisor_message", model: "wise", input_tokens: 1000, output_tokens: 500, ...pass },
+            { type: "message", input_tokens: 181, output_tokens: 8, ...pass }
+          ]
+        }
+      })
+      const server = yield* ReplayServer.make([{ headers: { "content-type": "application/json" }, body }])
+      const prices = { input: 1, output: 1, models: { wise: { input: 10, output: 10 } } }
+      const client = AiSdkModel.make(models.messages(server.url), { ...once, prices })
+      const { lastInputTokens, usage } = yield* client.complete(ask())
+      assert.strictEqual(lastInputTokens, 181)
+      assert.deepInclude(usage, { inputTokens: 151_181, outputTokens: 591 })
+      assert.closeTo(usage.costUsd! * 1e6, 150_181 + 91 + 15_000, 1e-6)
+    })
+  )
+
   it.live("gives errors of the provider their reasons, inside a stream as well", () =>
     Effect.gen(function* () {
       const reasons: Record<string, string> = {}

@@ -51,7 +51,7 @@ export const addPart =
         addFile(answer, part)
         break
       case "finish":
-        answer.finish(finishReasonOf(part.finishReason), usageOf(part.usage))
+        finish(answer, part)
     }
     return undefined
   }
@@ -76,7 +76,7 @@ export const addContent =
         addFile(answer, part)
         break
       case "finish":
-        answer.finish(finishReasonOf(part.finishReason), usageOf(part.usage))
+        finish(answer, part)
     }
   }
 
@@ -127,6 +127,48 @@ const finishReasonOf = (
   reason: LanguageModelV4GenerateResult["finishReason"] | LanguageModelV2FinishReason
 ): RunEvent.FinishReason | "error" =>
   finishReasons[typeof reason === "string" ? reason : reason.unified] ?? "other"
+
+/** Records the end of an answer: its usage, and that of the passes that Anthropic reports and the AI SDK does not. */
+const finish = (
+  answer: ModelBridge.Answer,
+  part: Pick<LanguageModelV4GenerateResult, "finishReason"> & { readonly usage: LanguageModelV4Usage }
+) => {
+  const usage = usageOf(part.usage)
+  const { iterations } = (part.usage.raw ?? {}) as { readonly iterations?: unknown }
+  const passes: ReadonlyArray<Pass> = Array.isArray(iterations) ? iterations : []
+  const others = passes.flatMap((pass) =>
+    pass.type === "advisor_message" && typeof pass.model === "string"
+      ? [{ model: pass.model, usage: usageOfPass(pass) }]
+      : []
+  )
+  const last = passes.findLast(({ type }) => type === "message" || type === "fallback_message")
+  answer.finish(finishReasonOf(part.finishReason), others.map(({ usage }) => usage).reduce(added, usage), {
+    ...(passes.length < 2 || last === undefined ? {} : { lastInputTokens: usageOfPass(last).inputTokens }),
+    others
+  })
+}
+
+/** An entry of `usage.iterations`, as Anthropic sends it. */
+type Pass = Readonly<Record<string, unknown>>
+
+const usageOfPass = (pass: Pass): Usage.ModelUsage => {
+  const cachedInputTokens = numberIn(pass.cache_read_input_tokens) ?? 0
+  const cacheWriteTokens = numberIn(pass.cache_creation_input_tokens) ?? 0
+  return {
+    inputTokens: (numberIn(pass.input_tokens) ?? 0) + cachedInputTokens + cacheWriteTokens,
+    cachedInputTokens,
+    cacheWriteTokens,
+    outputTokens: numberIn(pass.output_tokens) ?? 0
+  }
+}
+
+const added = (one: Usage.ModelUsage, other: Usage.ModelUsage): Usage.ModelUsage => ({
+  ...one,
+  inputTokens: one.inputTokens + other.inputTokens,
+  cachedInputTokens: sum(one.cachedInputTokens, other.cachedInputTokens),
+  cacheWriteTokens: sum(one.cacheWriteTokens, other.cacheWriteTokens),
+  outputTokens: one.outputTokens + other.outputTokens
+})
 
 const usageOf = (usage: LanguageModelV4Usage | LanguageModelV2Usage): Usage.ModelUsage => {
   if (typeof usage.inputTokens !== "object" || typeof usage.outputTokens !== "object") {

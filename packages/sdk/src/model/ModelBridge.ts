@@ -73,13 +73,21 @@ export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
   }) => void
   readonly file: (file: FilePart) => void
   /** Records how the response ended and what it used. */
-  readonly finish: (finishReason: FinishReason | "error", usage: ModelUsage) => void
+  readonly finish: (finishReason: FinishReason | "error", usage: ModelUsage, passes?: Passes) => void
   /** Ends the response: emits the tool calls and the `finish`, or returns an error; see {@link makeAnswer}. */
   readonly close: () => ModelError | undefined
   /** Returns the usage; `undefined` before {@link Answer.finish}. */
   readonly usage: () => ModelUsage | undefined
   /** Returns the parts that were emitted since the last call of `take`. */
   readonly take: () => ReadonlyArray<ModelPart>
+}
+
+/** Details of the usage of a response for which the provider ran several passes. */
+export interface Passes {
+  /** The input tokens of the last pass of the model: the size of the context. */
+  readonly lastInputTokens?: number
+  /** The parts of the usage that other models of the provider used. Their rates are in `Prices.models`. */
+  readonly others?: ReadonlyArray<{ readonly model: string; readonly usage: ModelUsage }>
 }
 
 /** Options of {@link makeAnswer}. */
@@ -111,7 +119,12 @@ export const makeAnswer = (options: AnswerOptions): Answer => {
   const blocks = makeBlocks(provider, emit)
   const writing = new Map<string, { readonly index: number; readonly name: string }>()
   const calls: Array<Extract<ModelPart, { readonly _tag: "tool-call" }>> = []
-  let ending: { readonly finishReason: FinishReason | "error"; readonly usage: ModelUsage } | undefined
+  let ending:
+    | (Pick<Passes, "lastInputTokens"> & {
+        readonly finishReason: FinishReason | "error"
+        readonly usage: ModelUsage
+      })
+    | undefined
 
   return {
     start: blocks.start,
@@ -130,27 +143,31 @@ export const makeAnswer = (options: AnswerOptions): Answer => {
       blocks.endAll()
       emit({ _tag: "file", file })
     },
-    finish: (finishReason, usage) => {
-      ending = { finishReason, usage: priced(options, validUsage(usage)) }
+    finish: (finishReason, usage, { lastInputTokens, others } = {}) => {
+      ending = {
+        finishReason,
+        usage: priced(options, validUsage(usage), others),
+        ...defined({ lastInputTokens })
+      }
     },
     usage: () => ending?.usage,
     close: () => {
       blocks.endAll()
       if (ending === undefined) return streamCut()
-      const { finishReason, usage } = ending
+      const { finishReason, ...used } = ending
       if (finishReason === "error") {
         return modelError(new ProviderFault({ description: "The provider ended the answer with an error." }))
       }
       const [first] = calls
       if (first === undefined || finishReason === "contentFilter") {
-        emit({ _tag: "finish", finishReason, usage, profile })
+        emit({ _tag: "finish", finishReason, ...used, profile })
         return undefined
       }
       if (finishReason === "length") return callCut(first.name)
       for (const call of calls) {
         emit({ ...call, arguments: writtenArguments(call.arguments) })
       }
-      emit({ _tag: "finish", finishReason: "toolCalls", usage, profile })
+      emit({ _tag: "finish", finishReason: "toolCalls", ...used, profile })
       return undefined
     },
     take: () => {

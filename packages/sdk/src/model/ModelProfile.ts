@@ -45,6 +45,11 @@ export interface Prices extends Rates {
    * last one applies.
    */
   readonly tiers?: ReadonlyArray<Rates & { readonly above: number }>
+  /**
+   * Rates of other models that the provider runs within a call, such as an advisor or a fallback, by the provider's names. Without the
+   * rates of such a model, the cost of the call is unknown.
+   */
+  readonly models?: Readonly<Record<string, Rates>>
 }
 
 /** Differences between servers that speak the same protocol. The defaults suit the protocol's own provider, OpenAI or Anthropic. */

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import { messages } from "../../src/model/internal/anthropic/messages.ts"
+import { makeAnswerReader } from "../../src/model/internal/http/sse.ts"
 import type { ModelProfile } from "../../src/model/ModelProfile.ts"
 import { eventsOf } from "./DecoderSuite.ts"
 import { assertExpected, bytesOf, fixture, read, summaryOf } from "./Fixtures.ts"
@@ -251,6 +252,50 @@ describe("an answer of /v1/messages", () => {
     assert.strictEqual(response?.usage.inputTokens, 331)
     assert.strictEqual(response?.usage.cachedInputTokens, 50)
     assert.strictEqual(response?.usage.outputTokens, 91)
+  })
+
+  it("reports the context size of its last message pass", () => {
+    const pass = (type: string, input_tokens: number, more = {}) => ({
+      type,
+      input_tokens,
+      output_tokens: 1,
+      ...more
+    })
+    const sizeAfter = (...iterations: ReadonlyArray<object>) =>
+      readEvents([start, ...end("end_turn", { input_tokens: 9, output_tokens: 9, iterations })]).response
+        ?.lastInputTokens
+    const compacted = pass("compaction", 150_000)
+    assert.strictEqual(sizeAfter(compacted, pass("message", 181, { cache_read_input_tokens: 20 })), 201)
+    assert.strictEqual(
+      sizeAfter(pass("message", 4000), pass("message", 5000), pass("advisor_message", 7)),
+      5000
+    )
+    assert.strictEqual(sizeAfter(pass("message", 180_000), compacted), 180_000)
+    assert.isUndefined(sizeAfter(pass("message", 9)))
+    assert.isUndefined(sizeAfter())
+  })
+
+  it("counts the tokens of the provider's other models, and prices them by their own rates", () => {
+    const usage = {
+      input_tokens: 100,
+      output_tokens: 10,
+      iterations: [
+        { type: "message", input_tokens: 40, output_tokens: 4 },
+        { type: "advisor_message", model: "wise", input_tokens: 1000, output_tokens: 500 },
+        { type: "message", input_tokens: 60, output_tokens: 6 }
+      ]
+    }
+    const cost = (models?: ModelProfile["prices"]) => {
+      const priced = { ...profile, prices: { input: 1, output: 2, ...models } }
+      const reader = makeAnswerReader(messages, priced, "application/json")
+      reader.feed(bytesOf(JSON.stringify({ content: [], stop_reason: "end_turn", usage })))
+      reader.end()
+      assert.deepInclude(reader.whole()?.usage, { inputTokens: 1100, outputTokens: 510 })
+      return reader.whole()?.usage.costUsd
+    }
+    assert.isUndefined(cost())
+    const rates = { wise: { input: 10, output: 20 } }
+    assert.closeTo(cost({ input: 1, output: 2, models: rates })! * 1e6, 100 + 20 + 10_000 + 10_000, 1e-6)
   })
 
   it("may repeat its start, but not after a block", () => {

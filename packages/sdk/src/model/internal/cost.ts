@@ -4,31 +4,60 @@
 import type { ModelUsage } from "../../domain/Usage.ts"
 import type { ModelError } from "../ModelError.ts"
 import type { Ending } from "../ModelPart.ts"
-import type { ModelProfile } from "../ModelProfile.ts"
+import type { ModelProfile, Rates } from "../ModelProfile.ts"
 import { changed } from "./modelError.ts"
 
 const perToken = 1 / 1_000_000
 
+/** The part of a usage that another model of the provider used, such as an advisor. */
+export interface OtherModel {
+  readonly model: string
+  readonly usage: ModelUsage
+}
+
+/** A usage as a provider reports it. */
+export interface ReportedUsage extends ModelUsage {
+  readonly others?: ReadonlyArray<OtherModel>
+}
+
 /**
  * Adds the cost to a usage: the provider's own, otherwise computed from the profile's prices. Without either, the cost stays
- * `undefined`, never 0.
+ * `undefined`, never 0. So it does if a part is of another model without a price.
  */
-export const priced = ({ prices }: Pick<ModelProfile, "prices">, usage: ModelUsage): ModelUsage => {
-  if (usage.costUsd !== undefined || prices === undefined) return usage
-  const { cacheWriteTokens = 0, cachedInputTokens = 0, inputTokens, outputTokens } = usage
+export const priced = (
+  { prices }: Pick<ModelProfile, "prices">,
+  usage: ModelUsage,
+  others: ReadonlyArray<OtherModel> = []
+): ModelUsage => {
   // Every call has input, so 0 means that the provider did not report it.
-  if (inputTokens === 0) return usage
-  const rates = prices.tiers?.findLast(({ above }) => inputTokens > above) ?? prices
-  const { cacheWrite = rates.input, cachedInput = rates.input, input, output } = rates
-  const fresh = Math.max(0, inputTokens - cachedInputTokens - cacheWriteTokens)
-  const costUsd =
-    (fresh * input +
-      cachedInputTokens * cachedInput +
-      cacheWriteTokens * cacheWrite +
-      outputTokens * output) *
-    perToken
+  if (usage.costUsd !== undefined || prices === undefined || usage.inputTokens === 0) return usage
+  let own = usage
+  let costUsd = 0
+  for (const { model, usage: part } of others) {
+    const rates = prices.models?.[model]
+    if (rates === undefined) return usage
+    costUsd += costOf(rates, part)
+    own = without(own, part)
+  }
+  costUsd += costOf(prices.tiers?.findLast(({ above }) => own.inputTokens > above) ?? prices, own)
   return { ...usage, costUsd }
 }
+
+const costOf = (
+  { input, output, cacheWrite = input, cachedInput = input }: Rates,
+  { cacheWriteTokens = 0, cachedInputTokens = 0, inputTokens, outputTokens }: ModelUsage
+): number => {
+  const fresh = Math.max(0, inputTokens - cachedInputTokens - cacheWriteTokens)
+  const cached = cachedInputTokens * cachedInput + cacheWriteTokens * cacheWrite
+  return (fresh * input + cached + outputTokens * output) * perToken
+}
+
+const without = (usage: ModelUsage, part: ModelUsage): ModelUsage => ({
+  inputTokens: usage.inputTokens - part.inputTokens,
+  cachedInputTokens: (usage.cachedInputTokens ?? 0) - (part.cachedInputTokens ?? 0),
+  cacheWriteTokens: (usage.cacheWriteTokens ?? 0) - (part.cacheWriteTokens ?? 0),
+  outputTokens: usage.outputTokens - part.outputTokens
+})
 
 const counts = [
   "inputTokens",

@@ -5,11 +5,11 @@
  */
 import type * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import type { ModelUsage } from "../../domain/Usage.ts"
 import type { ModelError } from "../ModelError.ts"
 import type { ModelPart, ModelResponse } from "../ModelPart.ts"
 import type { ModelProfile } from "../ModelProfile.ts"
 import type { ModelRequest } from "../ModelRequest.ts"
+import type { ReportedUsage } from "./cost.ts"
 import type { SettingFields } from "./warnings.ts"
 
 /** One provider protocol. */
@@ -51,7 +51,7 @@ export interface AnswerDecoder {
    */
   readonly isDone?: () => boolean
   /** Returns the usage that the provider has reported so far, if any. */
-  readonly usage: () => ModelUsage | undefined
+  readonly usage: () => ReportedUsage | undefined
 }
 
 /** Identifies the provider to which payloads may be sent back: the same protocol, server and model. */

@@ -17,7 +17,7 @@ import { fieldsOf } from "../fields.ts"
 import { instructionsOf } from "../inWords.ts"
 import { notAnAnswer } from "../modelError.ts"
 import { outputBound } from "../outputBound.ts"
-import { type Protocol, providerOf } from "../protocol.ts"
+import type { Protocol } from "../protocol.ts"
 import { messagesDecoder } from "./messagesDecoder.ts"
 import { encodeHistory } from "./messagesHistory.ts"
 import { closedSchema } from "./messagesSchema.ts"
@@ -103,7 +103,7 @@ const decode = (body: unknown, profile: ModelProfile): Result.Result<ModelRespon
   if (message === undefined || !Array.isArray(message.content)) {
     return Result.fail(notAnswered(body, notAMessage))
   }
-  const decoder = messagesDecoder(providerOf(profile))
+  const decoder = messagesDecoder(profile)
   return wholeAnswer(decoder, (emit) => decoder.whole(message, emit), notAMessage)
 }
 
@@ -123,6 +123,6 @@ export const messages: Protocol = {
     seed: ["seed"],
     reasoningEffort: ["thinking", "output_config"]
   },
-  decoder: (profile) => messagesDecoder(providerOf(profile)),
+  decoder: messagesDecoder,
   decode
 }

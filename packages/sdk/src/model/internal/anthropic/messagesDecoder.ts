@@ -12,12 +12,13 @@ import { isDeeperThan, maxGivenDepth } from "../../../domain/internal/json.ts"
 import type { FinishReason } from "../../../domain/RunEvent.ts"
 import type { ModelError } from "../../ModelError.ts"
 import type { ModelPart } from "../../ModelPart.ts"
+import type { ModelProfile } from "../../ModelProfile.ts"
 import { readTypedEvents, statedError } from "../decoding.ts"
 import { argumentsValue, type Fields, fieldsOf, textOf, wholeArguments, writtenArguments } from "../fields.ts"
 import { brokenCall, callCut, changed, streamCut, invalid, tooManyPieces } from "../modelError.ts"
 import { type Ending, makePieces, type Piece, placeIn } from "../pieces.ts"
-import type { AnswerDecoder } from "../protocol.ts"
-import { addUsage, type MessagesUsage, usageOf } from "./messagesUsage.ts"
+import { type AnswerDecoder, providerOf } from "../protocol.ts"
+import { addUsage, lastInputOf, type MessagesUsage, usageOf } from "./messagesUsage.ts"
 
 type Emit = (part: ModelPart) => void
 
@@ -46,8 +47,9 @@ export interface MessagesDecoder extends AnswerDecoder {
   readonly whole: (message: Fields, emit: Emit) => undefined
 }
 
-/** Makes a decoder for one response. Its blocks are sent back only to `provider`. */
-export const messagesDecoder = (provider: string): MessagesDecoder => {
+/** Makes a decoder for one response. Its blocks are sent back only to the same provider. */
+export const messagesDecoder = (profile: ModelProfile): MessagesDecoder => {
+  const provider = providerOf(profile)
   const blocks = makePieces<Block>(provider)
   let calls = 0
   let latest = -1
@@ -183,7 +185,8 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
     emit({
       _tag: "finish",
       finishReason: calls.length > 0 ? "toolCalls" : finish,
-      usage: usageOf(usage ?? {}),
+      usage: usageOf(usage ?? {}, profile.model),
+      ...lastInputOf(usage ?? {}),
       // A continued request needs the same container, in which the provider's tools keep their files.
       ...(stopReason === "pause_turn" && calls.length === 0
         ? { paused: container === undefined ? {} : { container } }
@@ -196,7 +199,7 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
     event: readTypedEvents({ names: ours, pieces: blocks, isDone, read: event }),
     end,
     isDone,
-    usage: () => (usage === undefined ? undefined : usageOf(usage)),
+    usage: () => (usage === undefined ? undefined : usageOf(usage, profile.model)),
     whole: (message, emit) => {
       for (const block of listOf(message.content)) open({ content_block: block }, emit)
       ending(message, message.usage)

@@ -6,11 +6,10 @@
  */
 import * as Sse from "effect/encoding/Sse"
 import * as Result from "effect/Result"
-import type { ModelUsage } from "../../../domain/Usage.ts"
 import type { ModelError } from "../../ModelError.ts"
 import { type ModelPart, type ModelResponse, partsOf } from "../../ModelPart.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
-import { priced, validUsage } from "../cost.ts"
+import { priced, type ReportedUsage, validUsage } from "../cost.ts"
 import { parseJson } from "../fields.ts"
 import { changed, invalid } from "../modelError.ts"
 import type { Protocol } from "../protocol.ts"
@@ -57,7 +56,7 @@ export const makeAnswerReader = (
     error = withUsage(failure)
     ended = true
   }
-  const billed = (usage: ModelUsage) => priced(profile, validUsage(usage))
+  const billed = (usage: ReportedUsage) => priced(profile, validUsage(usage), usage.others)
   const emit = (part: ModelPart) => {
     if (part._tag !== "finish") parts.push(part)
     else parts.push({ ...part, usage: billed(part.usage), profile: part.profile ?? profile.name })
