@@ -327,10 +327,10 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly prune: (options: { readonly endedBefore: number }) => Promise<number>
   /**
-   * Suspends the runs of this Fermata and closes the store; background runs with `onClose: "cancel"` are cancelled instead. No new
-   * operation starts; running ones may finish within `drainTimeout`, and, after they were interrupted, within the grace period
-   * (`cancelGrace`). Promises of runs that are neither held nor ended by then reject with `RunSuspended`; another process can resume these
-   * runs.
+   * Suspends the runs of this Fermata, then closes the extensions and the store; background runs with `onClose: "cancel"` are cancelled
+   * instead. No new operation starts; running ones may finish within `drainTimeout`, and, after they were interrupted, within the grace
+   * period (`cancelGrace`). Promises of runs that are neither held nor ended by then reject with `RunSuspended`; another process can resume
+   * these runs.
    */
   readonly close: () => Promise<void>
 }

@@ -71,7 +71,8 @@ export interface RunHandle<Output = unknown> {
   /**
    * Iterates over the updates of the run from its start until its end. A slow reader never delays the run: it receives a `skipped` update
    * with the number of the updates that it missed. Of a stored run, no event is missed; without a store, a late reader receives the latest
-   * 64 events. Live text of a run that another process drives is included only if the store has a broadcast, as Postgres has.
+   * 64 events. Live text of a run that another process drives is included only if the store has a broadcast, as Postgres has. When the
+   * Fermata is closed, the iteration ends or throws `FermataClosed`.
    */
   readonly events: (options?: ReadOptions) => AsyncIterable<HandleUpdate>
   /** Resolves to the result when the run is held or has ended. Rejects if the run has no result, such as with `RunSuspended`. */

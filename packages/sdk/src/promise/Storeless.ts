@@ -119,8 +119,8 @@ export interface Storeless extends AsyncDisposable {
   /** Changes the agents and their settings between turns; see `Fermata.reconfigure`. */
   readonly reconfigure: (change: FermataChange) => Promise<Readonly<Record<string, Configuration>>>
   /**
-   * Refuses further calls (`FermataClosed`), and cancels the runs: background runs at once, those of `runPrompt`, `stream` and `resume`
-   * after `drainTimeout` if they are neither held nor ended by then.
+   * Starts no further run (`FermataClosed`) and cancels the runs: background runs at once, those of `runPrompt`, `stream` and `resume`
+   * after `drainTimeout` if they are neither held nor ended by then. Then closes the extensions.
    */
   readonly close: () => Promise<void>
 }

@@ -62,7 +62,7 @@ export const isLeaseLost = tagged<RunStoreError.LeaseLost>("LeaseLost")
 export const isRunStoreError = tagged<RunStoreError.RunStoreError>("RunStoreError")
 /** The value is not an archive that can be imported. */
 export const isArchiveInvalid = tagged<Archive.ArchiveInvalid>("ArchiveInvalid")
-/** The message, or its `messageId`, is not valid; see `issues`. */
+/** The message, or its `messageId`, is not valid, or another message of the run has the `messageId`; see `issues`. */
 export const isMessageInvalid = tagged<RunStoreError.MessageInvalid>("MessageInvalid")
 /** The run has no such revision. */
 export const isRevisionNotFound = tagged<RunError.RevisionNotFound>("RevisionNotFound")
@@ -108,15 +108,18 @@ export const isLimitsInvalid = tagged<RunError.LimitsInvalid>("LimitsInvalid")
 export const isPolicyInvalid = tagged<RunError.PolicyInvalid>("PolicyInvalid")
 /** The options of a function have an unknown key or a wrong value, or lack a key; `misfits` names each, and the nearest known key. */
 export const isOptionsInvalid = tagged<OptionsInvalid>("OptionsInvalid")
-/** The `runId` or the `sessionId` that the caller chose is not valid. */
+/** The id of a run or of a session that the caller chose is not valid. */
 export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
 /** A budget is exhausted, or the cost of a run with a cost budget is unknown. */
 export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")
-/** The model call failed. */
+/** The model call failed; see `reason` and `isRetryable`. */
 export const isModelFailed = tagged<RunError.ModelFailed>("ModelFailed")
 /** More processes in a row than `maxRecoveries` permits left the run without progress: they died, suspended it, or met a defect. */
 export const isWorkersLost = tagged<RunError.WorkersLost>("WorkersLost")
-/** Code of the program threw where a run cannot continue, or the drive of the run met an unexpected exception. */
+/**
+ * Code of the program, such as a context policy, threw or returned a wrong value; the drive of the run met an unexpected exception; or the
+ * stored output of the run no longer fits the output schema.
+ */
 export const isRunDefect = tagged<RunError.RunDefect>("RunDefect")
 /** The key for seals is not valid: its secret is too short, or its id has the wrong form. */
 export const isSealKeyInvalid = tagged<Seal.SealKeyInvalid>("SealKeyInvalid")
