@@ -49,8 +49,8 @@ export const Limits = Schema.Struct({
   /** Tokens of the context of one model call, estimated before the call. The default context policy checks it; a custom one has to. */
   maxContextTokens: Schema.optionalKey(Schema.Natural),
   /**
-   * Timeout of one model call in milliseconds, with the client's retries; the complete call after a failed stream has its own. Default
-   * 600,000.
+   * Timeout of one model call in milliseconds, with the client's retries; a complete call that the run itself makes after a failed stream
+   * has its own. Default 600,000.
    */
   modelTimeoutMs: Schema.Natural,
   /**

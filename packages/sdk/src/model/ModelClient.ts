@@ -2,8 +2,8 @@
  * The port to a model.
  *
  * A client turns one {@link ModelRequest} into one response, streamed or complete. It retries by itself, but only before it has emitted
- * the first part: a run does not retry, except by a complete call after a failed stream. Interrupting a call closes the connection. A
- * client never runs a tool.
+ * the first part: a run does not retry, except by one complete call after a stream that failed before its first content, if the error
+ * states no `attempts` or is a `StreamUnsupported`. Interrupting a call closes the connection. A client never runs a tool.
  *
  * @since 0.1.0
  */

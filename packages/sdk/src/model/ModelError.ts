@@ -117,7 +117,10 @@ export class ModelError extends TaggedError<ModelError>()("ModelError", {
    * The usage that the provider had reported when the call failed, over all attempts. It is a lower bound of what the provider bills.
    */
   usage: Schema.optionalKey(ModelUsage),
-  /** The number of attempts that the client made, if it retries by itself. A run then does not repeat the call. */
+  /**
+   * The number of attempts that the client made, if it retries by itself; left out if it had emitted a part. After a stream with such an
+   * error, a run makes no complete call, unless the reason is `StreamUnsupported`.
+   */
   attempts: Schema.optionalKey(Schema.Natural)
 }) {
   get isRetryable(): boolean {

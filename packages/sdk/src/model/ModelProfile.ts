@@ -89,8 +89,8 @@ export interface Compatibility {
 /** How a client retries a request: only after a retryable error, and only before it has emitted the first part of the response. */
 export interface RetryOptions {
   /**
-   * Attempts after the first. Default: 4. In a run, the last attempt of a stream is a complete call if that may help: the first attempt
-   * and these are all requests of a call.
+   * Attempts after the first. Default: 4. In a run, the last of them, after a failed stream, is a complete call if that may help. Not
+   * counted are a request that is repeated with a renewed login, and the complete call, with its own attempts, if the model cannot stream.
    */
   readonly times?: number
   /**

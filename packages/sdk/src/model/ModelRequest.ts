@@ -53,8 +53,8 @@ export interface ModelRequest {
   /** Called when the client is about to retry, before it waits. */
   readonly onRetry?: (retry: ModelRetry) => void
   /**
-   * Called with the tag of the error's reason when the client is about to make a complete call as the last attempt of a stream. Without
-   * it, the last attempt is a stream, too.
+   * Called with the tag of the error's reason when the client is about to make a complete call as the last attempt of a stream, because
+   * the connection, a timeout or an invalid response failed the attempt before. Without it, the last attempt is a stream, too.
    */
   readonly onFallback?: (reason: string) => void
 }
