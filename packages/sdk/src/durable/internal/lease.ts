@@ -4,9 +4,12 @@
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import type { RunStore } from "../../store/RunStore.ts"
+import { RunStoreError } from "../../store/RunStoreError.ts"
 import type { Lease } from "../../store/RunStorePort.ts"
 
 type Store = RunStore["Service"]
@@ -85,7 +88,15 @@ export const underLease = <A, E>(
     Effect.ensuring(
       Effect.suspend(() => (owned.watcher === undefined ? Effect.void : Fiber.interrupt(owned.watcher)))
     ),
-    Effect.ensuring(
-      Effect.suspend(() => (owned.isParked ? Effect.void : Effect.ignore(store.release(owned.lease))))
-    )
+    Effect.onExit((exit) => {
+      if (owned.isParked) return Effect.void
+      const release = Effect.ignore(store.release(owned.lease))
+      // The release would wait for the same locks once more. If it fails, the lease ends by its time.
+      return isStoreBusy(exit) ? Effect.asVoid(Effect.forkDetach(release)) : release
+    })
   )
+
+const isStoreBusy = (exit: Exit.Exit<unknown, unknown>): boolean => {
+  const error = Option.getOrUndefined(Exit.findErrorOption(exit))
+  return error instanceof RunStoreError && error.reason._tag === "StoreBusy"
+}

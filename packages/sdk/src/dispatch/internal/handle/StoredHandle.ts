@@ -24,7 +24,7 @@ import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Prompt } from "../../../run/Mail.ts"
 import { RunStore } from "../../../store/RunStore.ts"
-import { RunNotFound } from "../../../store/RunStoreError.ts"
+import { RunNotFound, type RunStoreError } from "../../../store/RunStoreError.ts"
 import type { RunHead } from "../../../store/RunStorePort.ts"
 import { Scrubber } from "../../../tool/Scrubber.ts"
 import type { HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
@@ -72,6 +72,8 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   /** The number of events of the run that this handle knows. */
   revision = 0
   private unwatch: (() => void) | undefined
+  /** Called when a drive is retried because the store failed. Allocated with the first cancellation. */
+  private retryListeners: Set<(error: RunStoreError) => void> | undefined
   private readonly backoff = new ReadyBackoff()
   /** The handle of the sub-agent's run for which this one was made, if any. */
   subAgent: { readonly follow: (update: Extract<RunUpdate, { readonly _tag: "event" }>) => void } | undefined
@@ -134,10 +136,27 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
 
   override get cancel() {
     return (reason = "It was cancelled.") =>
-      Effect.tap(super.cancel(reason), ({ status }) =>
-        // A failed run may be resumed, so the cancellation is stored.
-        status === "error" ? this.inStore(cancelRun(this.runId, reason)) : Effect.void
+      Effect.raceFirst(
+        this.failingStore,
+        Effect.tap(super.cancel(reason), ({ status }) =>
+          // A failed run may be resumed, so the cancellation is stored.
+          status === "error" ? this.inStore(cancelRun(this.runId, reason)) : Effect.void
+        )
       )
+  }
+
+  /** Fails with the next failure of the store with which a drive is retried. */
+  private get failingStore(): Effect.Effect<never, RunStoreError> {
+    return Effect.callback((resume) => {
+      const listener = (error: RunStoreError) => resume(Effect.fail(error))
+      const listeners = (this.retryListeners ??= new Set())
+      listeners.add(listener)
+      return Effect.sync(() => listeners.delete(listener))
+    })
+  }
+
+  onRetry(error: RunStoreError): void {
+    this.retryListeners?.forEach((listener) => listener(error))
   }
 
   get explain(): Effect.Effect<Explanation, StoredFault> {

@@ -19,6 +19,7 @@ import type { ForkInput, StoredStartInput } from "../../../durable/storedInput.t
 import { toResult } from "../../../run/internal/result.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
+import type { RunStoreError } from "../../../store/RunStoreError.ts"
 import type { HandleError, StoredFault } from "../../AgentHandle.ts"
 import { failWhenRemoved } from "../events/readEvents.ts"
 import { failWhenStuck } from "./BaseHandle.ts"
@@ -46,6 +47,8 @@ export interface DrivenRun<Output> {
   readonly missed: (revision?: number) => Effect.Effect<void, StoredFault>
   /** Takes over the state and the open requests of the run. */
   readonly knows: (state: RunState, open: ReadonlyArray<Interruption>) => void
+  /** Called with a failure of the store before the drive is retried. */
+  readonly onRetry: (error: RunStoreError) => void
   readonly inStore: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Effect.Effect<A, E>
 }
 
@@ -80,6 +83,7 @@ export const driveStored = <Output>(
     // A retryable store error is retried without end when the run is stored. Before, the caller receives it.
     Effect.catchTag("RunStoreError", (error) => {
       if (!error.isRetryable || !run.begun) return Effect.fail(error)
+      run.onRetry(error)
       return Effect.logWarning(`The drive of the run ${runId} is retried: ${error.message}`).pipe(
         Effect.andThen(pause(run, token)),
         Effect.andThen(driveStored(run, token))
