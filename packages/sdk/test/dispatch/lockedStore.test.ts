@@ -3,6 +3,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts"
@@ -20,6 +21,7 @@ const working = Effect.gen(function* () {
   const begun = yield* Deferred.make<void>()
   const unlocked = yield* Deferred.make<void>()
   const locked = yield* Deferred.make<void>()
+  const attempts: Array<string> = []
   const isLocked = () => Deferred.isDoneUnsafe(locked) && !Deferred.isDoneUnsafe(unlocked)
   const slow = safe("slow", {
     handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
@@ -28,9 +30,16 @@ const working = Effect.gen(function* () {
   const lockable = RunStore.of({
     ...store,
     append: (options) =>
-      Effect.suspend(() => (isLocked() ? Effect.fail(busy("append")) : store.append(options))),
-    claim: (options) =>
-      Effect.suspend(() => (isLocked() ? Effect.fail(busy("claim")) : store.claim(options))),
+      Effect.suspend(() => {
+        if (!isLocked()) return store.append(options)
+        return Effect.fail(busy("append"))
+      }),
+    requestCancel: (runId, reason) =>
+      Effect.suspend(() => {
+        if (!isLocked()) return store.requestCancel(runId, reason)
+        attempts.push(reason)
+        return Effect.fail(busy("requestCancel"))
+      }),
     release: (lease) =>
       Effect.suspend(() =>
         isLocked() ? Effect.andThen(Deferred.await(unlocked), store.release(lease)) : store.release(lease)
@@ -39,6 +48,7 @@ const working = Effect.gen(function* () {
   return {
     runtime,
     lockable,
+    attempts,
     begun: Deferred.await(begun),
     lock: Deferred.succeed(locked, undefined),
     unlock: Deferred.succeed(unlocked, undefined)
@@ -70,14 +80,18 @@ describe("a run whose store is locked", () => {
     "refuses a cancellation through its handle with StoreBusy, and is cancelled once the lock is gone",
     () =>
       Effect.gen(function* () {
-        const { begun, lock, lockable, runtime, unlock } = yield* working
+        const { attempts, begun, lock, lockable, runtime, unlock } = yield* working
         const dispatching = dispatchPromptStored(runtime, { prompt: "go" })
         const handle = yield* Effect.provideService(dispatching, RunStore, lockable)
         yield* begun
         yield* lock
         const error = yield* Effect.flip(handle.cancel("enough"))
         assert.strictEqual((error as RunStoreError).reason._tag, "StoreBusy")
+        // The next attempt follows after a pause.
+        for (let turn = 0; turn < 100; turn += 1) yield* Effect.yieldNow
+        assert.isAtMost(attempts.length, 1)
         yield* unlock
+        yield* TestClock.adjust("1 second")
         assert.strictEqual(expect(yield* handle.done, "cancelled").reason, "enough")
       }).pipe(Effect.scoped, Effect.provide(Layer.fresh(layerMemory)))
   )

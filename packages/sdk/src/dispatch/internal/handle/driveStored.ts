@@ -176,14 +176,16 @@ const end = <Output>(run: DrivenRun<Output>, reason: string): Effect.Effect<Driv
 const look = <Output>(run: DrivenRun<Output>): Effect.Effect<Driven<Output> | undefined, StoredFault> =>
   Effect.flatMap(loadRun(run.options.store, run.runId), (stored) => restingStatus(run, stored))
 
-/** Waits for a second, or until the run is cancelled. Fails if it is suspended. */
+/** Waits for a second, or until the run is cancelled meanwhile. Fails if it is suspended. */
 const pause = (
   { options, runId }: DrivenRun<unknown>,
   token: Cancellation.CancellationToken
 ): Effect.Effect<void, RunSuspended> => {
   const { soon } = options.group.suspension
   const cancelled = Effect.callback<void>((resume) => {
-    const unlink = [token, soon].map((token) => token.onCancel(() => resume(Effect.void)))
+    // A token that is cancelled already would end every pause at once.
+    const waking = [token, soon].filter((one) => one === soon || one.reason() === undefined)
+    const unlink = waking.map((one) => one.onCancel(() => resume(Effect.void)))
     return Effect.sync(() => unlink.forEach((unlink) => unlink()))
   })
   return Effect.andThen(
