@@ -170,9 +170,9 @@ export interface Fermata extends AsyncDisposable {
   readonly reconfigure: (change: FermataChange) => Promise<Readonly<Record<string, Configuration>>>
   /**
    * Resumes a held, failed or orphaned run by its id, and drives it until it is held again or has ended. A completed or cancelled run is
-   * not driven, and its result is returned. A held run that still waits for decisions stays held, after the approval callback, if there is
-   * one, was called. With a `prompt`, a run that has ended is followed by the session's next run. Rejects with `RunBusy` while another
-   * process drives the run. An `agent` types the output.
+   * not driven, and its result is returned. A held run that still waits for decisions stays held, unless the approval callback decides.
+   * With a `prompt`, a run that has ended is followed by the session's next run. Rejects with `RunBusy` while another process drives the
+   * run. An `agent` types the output.
    */
   readonly resume: <Output = unknown>(
     runId: string,

@@ -135,5 +135,5 @@ export const isToolNameTaken = tagged<ToolError.ToolNameTaken>("ToolNameTaken")
 export const isToolDefinitionError = tagged<ToolError.ToolDefinitionError>("ToolDefinitionError")
 /** The definition of an agent is not valid. */
 export const isAgentDefinitionError = tagged<ToolError.AgentDefinitionError>("AgentDefinitionError")
-/** An MCP server does not start, cannot be reached or cannot be used; see `reason`. */
+/** An MCP server does not start, cannot be reached or cannot be used, or an option for its tools is invalid; see `reason`. */
 export const isMcpServerError = tagged<McpServerError>("McpServerError")
