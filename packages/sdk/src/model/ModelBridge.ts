@@ -72,7 +72,7 @@ export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
     readonly payload?: Schema.JsonObject
   }) => void
   readonly file: (file: FilePart) => void
-  /** Records how the response ended and what it used. */
+  /** Records how the response ended and what it used, all `passes` included. */
   readonly finish: (finishReason: FinishReason | "error", usage: ModelUsage, passes?: Passes) => void
   /** Ends the response: emits the tool calls and the `finish`, or returns an error; see {@link makeAnswer}. */
   readonly close: () => ModelError | undefined
@@ -82,11 +82,14 @@ export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
   readonly take: () => ReadonlyArray<ModelPart>
 }
 
-/** Details of the usage of a response for which the provider ran several passes. */
+/** Details of the usage of a response for which the provider ran several passes. The usage itself is the sum of all passes. */
 export interface Passes {
   /** The input tokens of the last pass of the model: the size of the context. */
   readonly lastInputTokens?: number
-  /** The parts of the usage that other models of the provider used. Their rates are in `Prices.models`. */
+  /**
+   * The parts of the usage that other models of the provider used, by the provider's names. Their rates are those of `Prices.models`;
+   * without them, the cost is unknown unless the provider reports it.
+   */
   readonly others?: ReadonlyArray<{ readonly model: string; readonly usage: ModelUsage }>
 }
 

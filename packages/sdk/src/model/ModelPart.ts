@@ -52,7 +52,7 @@ export interface Ending {
   readonly finishReason: FinishReason
   /** The usage of all requests that the response took. */
   readonly usage: ModelUsage
-  /** The input tokens of the last request alone, if `usage` covers several requests. */
+  /** The input tokens of the last request alone, or of the model's last pass within it, if `usage` covers several. */
   readonly lastInputTokens?: number
   /** The name of the model profile that responded. */
   readonly profile?: string

@@ -38,16 +38,19 @@ export interface Rates {
   readonly output: number
 }
 
-/** The prices of a model. A cost that the provider reports counts instead. Without both, the cost of a call is unknown. */
+/**
+ * The prices of a model. A cost that the provider reports counts instead. Without both, or if the provider reports no input tokens, the
+ * cost of a call is unknown.
+ */
 export interface Prices extends Rates {
   /**
    * Rates for all tokens of a call whose input has more than `above` tokens, sorted by `above`, lowest first. Of several that match, the
-   * last one applies.
+   * last one applies. Tokens of the other `models` do not count.
    */
   readonly tiers?: ReadonlyArray<Rates & { readonly above: number }>
   /**
-   * Rates of other models that the provider runs within a call, such as an advisor or a fallback, by the provider's names. Without the
-   * rates of such a model, the cost of the call is unknown.
+   * Rates of other models that the provider runs within a call, such as an advisor or a fallback, by the provider's names. If a call used
+   * a model without such rates, its whole cost is unknown.
    */
   readonly models?: Readonly<Record<string, Rates>>
 }

@@ -22,7 +22,7 @@ export interface ReportedUsage extends ModelUsage {
 
 /**
  * Adds the cost to a usage: the provider's own, otherwise computed from the profile's prices. Without either, the cost stays
- * `undefined`, never 0. So it does if a part is of another model without a price.
+ * `undefined`, never 0. So it does if no input tokens are reported, or if a part is of another model without a price.
  */
 export const priced = (
   { prices }: Pick<ModelProfile, "prices">,
