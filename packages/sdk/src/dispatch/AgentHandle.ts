@@ -112,7 +112,8 @@ export interface HandleSendOptions {
    */
   readonly messageId?: string
   /**
-   * Changes to the limits of a fork, which replace those of this run's caller field by field. Refused unless the message forks the run.
+   * Changes to the agent's limits for a fork, field by field. Each replaces the change that the caller of this run gave for that field; the
+   * caller's other changes apply, too. Refused unless the message forks the run.
    */
   readonly limits?: Partial<Limits>
   /**
@@ -191,8 +192,8 @@ export interface AgentHandle<Output = unknown, out E = never> {
   readonly done: Effect.Effect<RunResult<Output>, HandleError | E>
   /**
    * Cancels the run and the runs under it, and waits until the run has ended. A run that has already ended does not change, and its result
-   * is returned. If a stored run has failed, the cancellation is stored, and ends the run if it is resumed. Fails with `RunStoreError` if the
-   * store is locked or cannot be reached; the handle then continues to cancel the run, and `done` waits for its end.
+   * is returned. If a stored run has failed, the cancellation is stored, and ends the run if it is resumed. Fails with `RunStoreError` if
+   * the store is locked or cannot be reached; the handle then continues to cancel the run, and `done` waits for its end.
    */
   readonly cancel: (reason?: string) => Effect.Effect<RunResult<Output>, HandleError | E>
   /**

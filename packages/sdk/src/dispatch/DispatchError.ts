@@ -113,7 +113,7 @@ export class QuorumMissed extends TaggedError<QuorumMissed>()("QuorumMissed", {
   wanted: Schema.Number,
   completed: Schema.Natural,
   of: Schema.Natural,
-  /** The runs that did not complete. */
+  /** The runs that had ended without completing when the quorum was missed. The others were cancelled then. */
   runs: Schema.Array(Unsuccessful)
 }) {
   override get message() {

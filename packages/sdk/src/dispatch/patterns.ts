@@ -22,7 +22,8 @@ export interface Stage {
 
 /**
  * Runs agents in sequence, without a store, each in a session of its own: the text of each result is the prompt of the next, unless its
- * stage makes another prompt. Returns the result of the last one, or the first result that is not `completed`.
+ * stage makes another prompt. Returns the result of the last one, or the first result that is not `completed`. Fails if a run cannot be
+ * dispatched or has no result.
  */
 export const pipeline = Effect.fnUntraced(function* (
   conductor: Conductor.Conductor,

@@ -1,5 +1,5 @@
 /**
- * Checks whether the program can still resume a stored run after its definitions changed.
+ * Checks whether a program can still resume a stored run after the program's definitions have changed.
  *
  * @since 0.1.0
  */

@@ -60,8 +60,8 @@ export interface Recovered {
  * **Details**
  *
  * If a process died in the middle of a run, the calls that it had started and that are read-only or idempotent are repeated. For any other
- * started call, the tool's `reconcile` determines the outcome; without one, an `inDoubt` request is opened. A run that another process
- * claims meanwhile is left to that process.
+ * started call, the tool's `reconcile` determines the outcome; if there is none, or it does not know, an `inDoubt` request is opened. A run
+ * that another process claims meanwhile is left to that process.
  *
  * **Errors**
  *

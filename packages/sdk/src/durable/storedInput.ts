@@ -36,7 +36,7 @@ export interface StoredStartInput extends StartInput {
 /** Input that continues a stored run. */
 export interface StoredContinueInput extends Omit<ContinueInput, "state" | "prompt"> {
   readonly runId: RunId
-  /** Decisions to record first. Decisions that are already recorded are read from the store. */
+  /** Decisions to record first; if one is refused, none is recorded. Decisions that are already recorded are read from the store. */
   readonly decisions?: ReadonlyArray<DecisionInput>
   /**
    * A message of the user. For a run that has not ended: queued until its open calls are settled. For an ended run: starts the

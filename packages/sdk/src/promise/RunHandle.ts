@@ -81,8 +81,8 @@ export interface RunHandle<Output = unknown> {
   readonly done: () => Promise<RunResult<Output>>
   /**
    * Cancels the run and the runs under it, and resolves to its result when it has ended. A run that has already ended does not change. If a
-   * stored run has failed, the cancellation is stored, and ends the run if it is resumed. Rejects with `RunStoreError` if the store is locked
-   * or cannot be reached; the handle then continues to cancel the run, and `done` resolves at its end.
+   * stored run has failed, the cancellation is stored, and ends the run if it is resumed. Rejects with `RunStoreError` if the store is
+   * locked or cannot be reached; the handle then continues to cancel the run, and `done` resolves at its end.
    */
   readonly cancel: (reason?: string) => Promise<RunResult<Output>>
   /**

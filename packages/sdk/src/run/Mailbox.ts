@@ -39,7 +39,7 @@ export interface Mailbox {
    * **Errors**
    *
    * - A `Rejection` — the request does not exist (no request does before the start), has another decision or has expired, or the decision
-   *   does not fit it. Nothing changes.
+   *   does not fit it. Nothing changes, except that an expired request is decided by its expiry.
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection>
   /**
