@@ -1,6 +1,6 @@
 /**
  * Runs the documentation. Every fence marked `ts run` in README.md, the packages' READMEs, docs/ and the doc comments of the packages is
- * type-checked and executed under Node 24 in an empty directory of its own; `ts run continue` continues the fence before it. A `ts` fence
+ * type-checked and executed under Node 24 in an empty directory of its own; `ts run continue` continues the one before it. A `ts` fence
  * that does not run must give a reason: `ts no-run <reason>`; it is type-checked all the same. Relative links and their anchors have to
  * resolve, and Mermaid has to read the diagrams. `npm run docs -- README` checks the files whose path contains the word.
  */
@@ -60,11 +60,12 @@ const programsOf = (source: string): ReadonlyArray<Program> => {
     else if (mode !== "run" && mode !== "no-run")
       fail(`${source}:${line}`, `\`${info}\` is not executed: make it \`ts run\`, or \`ts no-run <reason>\``)
     else if (mode === "run" && rest[0] === "continue") {
-      const before = programs.pop()
-      if (before?.isRun !== true) fail(`${source}:${line}`, "`continue` has no fence before it that runs")
+      const index = programs.findLastIndex(({ isRun }) => isRun)
+      const before = programs[index]
+      if (before === undefined) fail(`${source}:${line}`, "`continue` has no fence before it that runs")
       else {
         const gap = "\n".repeat(line - before.code.split("\n").length + 1)
-        programs.push({ ...before, code: before.code + gap + lines.join("\n") })
+        programs[index] = { ...before, code: before.code + gap + lines.join("\n") }
       }
     } else {
       const file = `${source.replace(/\.(md|ts)$/, "").replace(/[^A-Za-z0-9]+/g, "_")}_L${line}.ts`
