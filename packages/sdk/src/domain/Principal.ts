@@ -50,7 +50,7 @@ export class PrincipalInvalid extends TaggedError<PrincipalInvalid>()("Principal
   }
 }
 
-/** Converts a caller's `by`, a string or a principal, to the fields of a record. Copies what it was given. */
+/** Converts a caller's `by`, a string or a principal, to the fields of a record. Copies what it was given, and refuses anything else. */
 export const attribute = (given: unknown): Result.Result<Attributed, PrincipalInvalid> => {
   const own = readOnce(given, 1)
   const fields = attributeUnknown({ by: own })

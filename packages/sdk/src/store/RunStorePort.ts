@@ -249,7 +249,7 @@ export interface RunBroadcast {
   readonly watch: (runId: RunId, listener: (signal: RunSignal) => void) => () => void
 }
 
-/** The operations of a run store. */
+/** The operations of a run store. Each can also fail with `RunStoreError`, which their lists of errors do not repeat. */
 export interface RunStorePort {
   /**
    * Stores a new run with its first events and returns its lease.
@@ -589,6 +589,7 @@ export interface RunStorePort {
    *
    * **Errors**
    *
+   * - `RunNotFound` — check the id.
    * - `RunBusy` — a process owns the run; wait, or cancel it.
    * - `RunContinued` — a later run builds on the run; remove that one first, or let `prune` delete both.
    */
