@@ -72,6 +72,11 @@ export interface Compatibility {
    * `chat` and `responses` also request JSON. With `jsonSchema`, the instructions contain a schema that `messages` cannot express.
    */
   readonly structuredOutput?: "jsonSchema" | "jsonObject" | "none"
+  /**
+   * Which of the settings `temperature` and `topP` are sent: both, the temperature rather than `topP`, or none. Default: by the model's
+   * name, `either` for Claude 4.1 to 4.6, `none` for newer ones and for OpenAI's reasoning models while they reason, else `both`.
+   */
+  readonly sampling?: "both" | "either" | "none"
   /** If `false`, the setting `reasoningEffort` is not sent. Default: `true`. */
   readonly reasoningEffort?: boolean
   /** `chat`: the field in which reasoning is sent back, or `none`. Default: the field in which it arrived. */

@@ -62,7 +62,7 @@ describe("a request to /v1/messages", () => {
     {
       says: "settings",
       more: { settings: { temperature: 0.5, topP: 0.9, maxOutputTokens: 100, stop: ["x"], seed: 1 } },
-      fields: { temperature: 0.5, top_p: 0.9, max_tokens: 100, stop_sequences: ["x"], seed: undefined }
+      fields: { temperature: 0.5, top_p: undefined, max_tokens: 100, stop_sequences: ["x"], seed: undefined }
     },
     {
       says: "the chosen tool",

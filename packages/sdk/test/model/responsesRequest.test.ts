@@ -67,8 +67,8 @@ describe("a request to /responses", () => {
     },
     {
       says: "settings",
-      more: { settings: { temperature: 0.5, topP: 0.9, maxOutputTokens: 100, reasoningEffort: "low" } },
-      fields: { temperature: 0.5, top_p: 0.9, max_output_tokens: 100, reasoning: { effort: "low" } }
+      more: { settings: { temperature: 0.5, topP: 0.9, maxOutputTokens: 100, reasoningEffort: "none" } },
+      fields: { temperature: 0.5, top_p: 0.9, max_output_tokens: 100, reasoning: { effort: "none" } }
     },
     {
       says: "no unsupported settings",

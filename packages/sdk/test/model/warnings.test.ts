@@ -42,7 +42,7 @@ const missing = (
     name: "m",
     protocol: "chat",
     baseUrl: "https://models.example/v1",
-    model: "claude-sonnet-4-5",
+    model: "claude-sonnet-4-0",
     ...profile
   }
   return omittedSettings(request, protocol.encode(request, entire, true), protocol.settingFields).map(

@@ -2,8 +2,8 @@
  * The protocol of Anthropic's `/v1/messages`, which other servers support, too. `baseUrl` ends in `/v1`.
  *
  * The protocol requires a limit on the output tokens: the request's, else the profile's, else 8192, which every current model supports.
- * `seed` does not exist and is omitted with a warning. So are `temperature` and `topP` if the model thinks, since the provider refuses
- * them. Structured output uses `output_config.format`. If a schema cannot be expressed that way, the instructions contain it.
+ * `seed` does not exist and is omitted with a warning. So are `temperature` and `topP` if the model thinks or does not accept them, since
+ * the provider refuses them. Structured output uses `output_config.format`. If a schema cannot be expressed that way, the instructions contain it.
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
@@ -18,6 +18,7 @@ import { instructionsOf } from "../inWords.ts"
 import { notAnAnswer } from "../modelError.ts"
 import { outputBound } from "../outputBound.ts"
 import type { Protocol } from "../protocol.ts"
+import { samplingFields } from "../sampling.ts"
 import { messagesDecoder } from "./messagesDecoder.ts"
 import { encodeHistory } from "./messagesHistory.ts"
 import { closedSchema } from "./messagesSchema.ts"
@@ -50,7 +51,7 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
     ...toolsOf(request, history),
     ...(request.tools.length === 0 ? {} : choiceOf(settings, compatibility.parallelToolCalls !== false)),
     ...(effort === undefined && format === undefined ? {} : { output_config: defined({ effort, format }) }),
-    ...(thinks ? {} : defined({ temperature: settings.temperature, top_p: settings.topP })),
+    ...(thinks ? {} : samplingFields(profile, settings)),
     ...defined({ thinking, stop_sequences: settings.stop }),
     ...profile.settings?.extra,
     ...request.settings?.extra

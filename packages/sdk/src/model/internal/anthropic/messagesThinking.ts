@@ -9,6 +9,7 @@
  */
 import type * as Schema from "effect/Schema"
 import type { ModelSettings } from "../../ModelRequest.ts"
+import { claudeVersionOf } from "../sampling.ts"
 
 type Effort = NonNullable<ModelSettings["reasoningEffort"]>
 
@@ -30,7 +31,7 @@ export const thinkingOf = (
 ): Thinking => {
   if (asked === undefined) return noThinking
   const forced = toolChoice === "required" || typeof toolChoice === "object"
-  const version = versionOf(model)
+  const version = claudeVersionOf(model)
   if (version >= 4.6) {
     if (asked === "none") return { thinking: { type: "disabled" }, effort: undefined }
     return { thinking: forced ? undefined : { type: "adaptive" }, effort: effortOf(asked, version) }
@@ -38,12 +39,6 @@ export const thinkingOf = (
   const budget = Math.max(1024, Math.min(128_000, Math.floor(maxTokens * shares[asked])))
   if (asked === "none" || forced || budget >= maxTokens || isBegunWithout(history)) return noThinking
   return { thinking: { type: "enabled", budget_tokens: budget }, effort: undefined }
-}
-
-/** Returns the version in a model's name, such as 4.6 for `claude-opus-4-6`; 0 if it has none. A date is not a version. */
-const versionOf = (model: string): number => {
-  const [, major, minor] = /claude-(?:[a-z]+-)*(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)/.exec(model) ?? []
-  return major === undefined ? 0 : Number(major) + Number(minor ?? 0) / 10
 }
 
 const effortOf = (asked: Effort, version: number): string =>

@@ -9,6 +9,7 @@ import type { ModelRequest } from "../../ModelRequest.ts"
 import { instructionsOf } from "../inWords.ts"
 import { outputBound } from "../outputBound.ts"
 import type { Protocol } from "../protocol.ts"
+import { samplingFields } from "../sampling.ts"
 import { wireName } from "../wireNames.ts"
 import { decode, decoder } from "./chatDecoder.ts"
 import { encodeMessages } from "./chatMessages.ts"
@@ -45,12 +46,11 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
         profile,
         room
       ),
-      temperature: settings.temperature,
-      top_p: settings.topP,
       stop: settings.stop,
       seed: settings.seed,
       reasoning_effort: compatibility.reasoningEffort === false ? undefined : settings.reasoningEffort
     }),
+    ...samplingFields(profile, settings),
     ...profile.settings?.extra,
     ...request.settings?.extra
   }

@@ -18,6 +18,7 @@ import { instructionsOf } from "../inWords.ts"
 import { notAnAnswer } from "../modelError.ts"
 import { outputBound } from "../outputBound.ts"
 import { type Protocol, providerOf } from "../protocol.ts"
+import { samplingFields } from "../sampling.ts"
 import { wireName } from "../wireNames.ts"
 import { isStrict, settingFields, toolFields } from "./fields.ts"
 import { responsesDecoder } from "./responsesDecoder.ts"
@@ -61,10 +62,9 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
         compatibility.maxOutputTokens === false
           ? undefined
           : outputBound(settings.maxOutputTokens, profile, room),
-      temperature: settings.temperature,
-      top_p: settings.topP,
       reasoning: effort === undefined ? undefined : { effort }
     }),
+    ...samplingFields(profile, settings),
     ...profile.settings?.extra,
     ...request.settings?.extra
   }
