@@ -36,8 +36,8 @@ export interface Interrupted extends Fields {
   /** The open requests of the run and its sub-agents. */
   readonly interruptions: ReadonlyArray<Interruption>
   /**
-   * Agents and tools that the run needs and that this program does not have, and tools whose schema no longer accepts an open call. The
-   * parts of the run that need them wait.
+   * Agents and tools that the run needs and that this program does not have. The parts of the run that need them wait. Absent if nothing is
+   * missing.
    */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }

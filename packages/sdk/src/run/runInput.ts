@@ -43,8 +43,8 @@ export interface ContinueInput extends Allotted {
   /** For a run that has not ended: a message, queued until its open calls are settled. For an ended run: starts the session's next run. */
   readonly prompt?: Prompt
   /**
-   * Changes to the run's limits, field by field, such as a larger budget. If a next run starts: changes to its agent's limits, which
-   * replace those of the ended run's caller field by field.
+   * Changes to the run's limits, field by field, such as a larger budget. If a next run starts: changes to its agent's limits. Each
+   * replaces the change that the ended run's caller gave for that field; the caller's other changes apply, too.
    */
   readonly limits?: Partial<Limits>
   /**
