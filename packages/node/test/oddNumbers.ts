@@ -79,12 +79,15 @@ export const oddNumbers = (
         for (const [name, list] of Object.entries(listing)) {
           const { _tag, message } = await outcome(list({ limit: given }))
           assert.strictEqual(_tag, "RunStoreError", name)
-          assert.include(message, `the filter's limit is ${called}, and has to be a number`)
+          assert.include(message, `"limit" of the filter takes a number, and ${called} was given`)
         }
         for (const time of ["askedBefore", "expiresBefore"]) {
           const { _tag, message } = await outcome(fermata.pending({ [time]: given }))
           assert.strictEqual(_tag, "RunStoreError", time)
-          assert.include(message, `the filter's ${time} is ${called}, and has to be a finite number`)
+          assert.include(
+            message,
+            `"${time}" of the filter takes a finite number of milliseconds, such as Date.now() returns, and ${called} was given`
+          )
         }
         const read = await outcome(
           fermata
@@ -93,13 +96,16 @@ export const oddNumbers = (
             .next()
         )
         assert.strictEqual(read._tag, "RunStoreError")
-        assert.include(read.message, `from is ${called}, and has to be a number`)
+        assert.include(
+          read.message,
+          `"from" of the options of events takes a number, and ${called} was given`
+        )
       }
       for (const nothing of [null, 5, "run-1"]) {
         for (const [name, list] of Object.entries(listing)) {
           const { _tag, message } = await outcome(list(nothing))
           assert.strictEqual(_tag, "RunStoreError", name)
-          assert.include(message, "and has to be an object")
+          assert.include(message, "was given as the filter, which has to be a plain object")
         }
       }
       // Every number works, however large.

@@ -6,6 +6,7 @@
 import * as Schema from "effect/Schema"
 import { instant, lines, sentence } from "../domain/Display.ts"
 import { GrantId, lineOf, Revision, RunId, Timestamp } from "../domain/Id.ts"
+import { Misfit } from "../domain/Misfit.ts"
 import { revokedText } from "../domain/RunError.ts"
 import { TaggedError } from "../domain/TaggedError.ts"
 
@@ -185,7 +186,18 @@ export class OutcomeUnknown extends TaggedError<OutcomeUnknown>()("OutcomeUnknow
   }
 }
 
-/** Any other failure of the database, or an argument that the store refuses. */
+/** An argument of the operation, such as a filter, has an unknown key or a value of the wrong type. Nothing was read or written. */
+export class InputInvalid extends TaggedError<InputInvalid>()("InputInvalid", {
+  misfits: Schema.Array(Misfit)
+}) {
+  readonly isRetryable = false
+  override get message() {
+    const problems = this.misfits.map(({ problem }) => problem).join("; ")
+    return sentence`The store was called with an invalid argument, and did nothing: ${problems}.`
+  }
+}
+
+/** Any other failure of the database. */
 export class StoreFault extends TaggedError<StoreFault>()("StoreFault", {
   detail: Schema.String,
   retryable: Schema.Boolean
@@ -209,7 +221,15 @@ export class StoreFault extends TaggedError<StoreFault>()("StoreFault", {
  */
 export class RunStoreError extends TaggedError<RunStoreError>()("RunStoreError", {
   operation: Schema.String,
-  reason: Schema.Union([CannotOpen, StorageFull, StoreBusy, StoreUnreadable, OutcomeUnknown, StoreFault]),
+  reason: Schema.Union([
+    CannotOpen,
+    StorageFull,
+    StoreBusy,
+    StoreUnreadable,
+    OutcomeUnknown,
+    InputInvalid,
+    StoreFault
+  ]),
   cause: Schema.optionalKey(Schema.Defect())
 }) {
   get isRetryable(): boolean {

@@ -140,15 +140,21 @@ describe("an argument of the wrong type", () => {
     for (const [ask, words] of [
       [
         () => fermata.runs({ status: "interrupted" as never }),
-        `the filter's status is another text, and has to be "running" or "held"`
+        `"status" of the filter takes "running" or "held"`
       ],
+      [() => fermata.pending({ kind: "aproval" as never }), `"kind" of the filter takes "approval"`],
       [
-        () => fermata.pending({ kind: "aproval" as never }),
-        `the filter's kind is another text, and has to be "approval"`
-      ],
-      [() => fermata.grants({ tool: 5 as never }), "the filter's tool is a number"]
+        () => fermata.grants({ tool: 5 as never }),
+        `"tool" of the filter takes a string, and a number was given`
+      ]
     ] as const) {
-      assert.include((await refusal(ask)).message, words)
+      const error = await refusal(ask)
+      assert.strictEqual(error.reason._tag, "InputInvalid")
+      assert.include(
+        error.message,
+        `The store was called with an invalid argument, and did nothing: ${words}`
+      )
+      assert.include(words, error.reason.misfits[0].place)
     }
     assert.lengthOf(await fermata.runs({ status: "held" }), 1)
     assert.strictEqual((await fermata.pending({ kind: "approval" }))[0]?.runId, runId)

@@ -9,12 +9,13 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { GrantNotFound } from "../../domain/Grant.ts"
 import type { RunId } from "../../domain/Id.ts"
-import { keysOf, type Kind, misfits, oneOf, string, strings } from "../../domain/internal/misfits.ts"
+import { type Kind, oneOf, optionMisfits, string, strings } from "../../domain/internal/misfits.ts"
 import { kindOf } from "../../domain/internal/untyped.ts"
 import { Kind as RequestKind } from "../../domain/Interruption.ts"
+import type { Misfit } from "../../domain/Misfit.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
 import { Status } from "../../domain/RunState.ts"
-import { RunNotFound, RunStoreError, StoreFault } from "../RunStoreError.ts"
+import { InputInvalid, RunNotFound, RunStoreError } from "../RunStoreError.ts"
 import type { RunStorePort } from "../RunStorePort.ts"
 import { latestTime } from "./bounds.ts"
 
@@ -141,37 +142,21 @@ export const withSoundInput = (store: RunStorePort): RunStorePort => {
 
 /** The error for an invalid filter, or invalid options of `events`; `undefined` if they are valid. */
 const unsound = (operation: keyof typeof filters, given: object): RunStoreError | undefined => {
-  const isFilter = operation !== "events"
-  const place = isFilter ? "the filter" : "the options object"
-  if (typeof given !== "object" || given === null) return refusal(operation, place, given, "an object")
-  const kinds: Readonly<Record<string, Kind>> = filters[operation]
+  const place = operation === "events" ? "the options of events" : "the filter"
   // A misspelt condition would be ignored, and the list would contain more than the caller wants.
-  const [misfit] = misfits(given, keysOf(Object.keys(kinds)), place)
-  if (misfit !== undefined) return fault(operation, `${misfit.problem}.`)
-  for (const [name, { among, is, takes }] of Object.entries(kinds)) {
-    const value = (given as Fields)[name]
-    if (value === undefined || is(value)) continue
-    return refusal(operation, isFilter ? `the filter's ${name}` : name, value, takes, among)
-  }
-  return undefined
+  const found = optionMisfits(given, { keys: filters[operation] }, place)
+  return found.length === 0 ? undefined : invalid(operation, found)
 }
 
-const fault = (operation: string, detail: string): RunStoreError =>
-  new RunStoreError({ operation, reason: new StoreFault({ detail, retryable: false }) })
+const invalid = (operation: string, misfits: ReadonlyArray<Misfit>): RunStoreError =>
+  new RunStoreError({ operation, reason: new InputInvalid({ misfits }) })
 
-const refusal = (
-  operation: string,
-  what: string,
-  given: unknown,
-  expected: string,
-  among?: Kind["among"]
-): RunStoreError => fault(operation, `${what} is ${wordFor(given, among)}, and has to be ${expected}.`)
+const refusal = (operation: string, place: string, given: unknown, expected: string): RunStoreError =>
+  invalid(operation, [{ place, problem: `${place} is ${wordFor(given)}, and has to be ${expected}` }])
 
 /** A word for the kind of a value. `NaN` and the infinities are named. */
-const wordFor = (given: unknown, among: Kind["among"] = []): string => {
-  if (typeof given === "string" && among.includes("string")) return "another text"
-  return typeof given === "number" && !Number.isFinite(given) ? String(given) : kindOf(given)
-}
+const wordFor = (given: unknown): string =>
+  typeof given === "number" && !Number.isFinite(given) ? String(given) : kindOf(given)
 
 /** The error for an id that is not a string. */
 export const notARun = (given: unknown): RunNotFound => new RunNotFound({ runId: "", given: kindOf(given) })
