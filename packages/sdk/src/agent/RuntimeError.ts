@@ -10,7 +10,7 @@ import { TaggedError } from "../domain/TaggedError.ts"
 
 /**
  * The options of a runtime, a change of its configuration, or the options of a function of the Promise API are invalid. `problems` lists
- * the invalid options, with what each takes. A problem inside `profiles` hides those of the other settings until it is corrected.
+ * the invalid options, with what each takes.
  */
 export class RuntimeOptionsInvalid extends TaggedError<RuntimeOptionsInvalid>()("RuntimeOptionsInvalid", {
   /** Each invalid option by its key (`knob`), once for each problem. */

@@ -64,10 +64,21 @@ const invalidInside = (knob: string, path: ReadonlyArray<string>, message: strin
   {
     knob,
     problem: `"${[knob, ...path].join(".")}" cannot be used: ${
-      message === "Expected no excess property" ? "there is no such field" : message
+      message === unknownField ? "there is no such field" : message
     }`
   }
 ]
+
+const unknownField = "Expected no excess property"
+
+/** Whether `invalidIn` reports what the schema reports about a field of a profile. */
+const isReported = (inside: Problems, [index, field]: ReadonlyArray<string>, message: string): boolean =>
+  message === unknownField ||
+  inside.some(
+    ({ problem }) =>
+      problem.includes(`"profiles.${index}.${field}"`) ||
+      (problem.includes(`"profiles.${index}"`) && problem.includes(`"${field}`))
+  )
 
 /** The problem of two profiles with one name. */
 const invalidTwice = (profiles: ReadonlyArray<CapabilityProfile> = []): Problems => {
@@ -151,7 +162,7 @@ const values: Readonly<Record<string, (value: unknown) => boolean>> = {
  *
  * **Errors**
  *
- * - `RuntimeOptionsInvalid` — names the invalid and unknown options. A problem inside `profiles` hides those of the other options.
+ * - `RuntimeOptionsInvalid` — names the invalid and unknown options.
  */
 export const decode = (given: unknown): Result.Result<RuntimeSettings, RuntimeOptionsInvalid> => {
   if (!isObject(given)) {
@@ -161,19 +172,21 @@ export const decode = (given: unknown): Result.Result<RuntimeSettings, RuntimeOp
   }
   const own = readOnce(given)
   const inside = invalidIn(own["profiles"])
-  if (inside.length > 0) return Result.fail(new RuntimeOptionsInvalid({ problems: inside }))
   const decoded = decodeKnobs(own)
-  if (Result.isFailure(decoded)) {
-    const problems = formatIssues(decoded.failure.issue).issues.flatMap(({ message, path = [] }) => {
-      const [knob = "", ...rest] = path.map(String)
-      return rest.length === 0 ? invalid(knob) : invalidInside(knob, rest, message)
-    })
-    return Result.fail(new RuntimeOptionsInvalid({ problems }))
-  }
-  const problems = invalidTwice(decoded.success.profiles)
-  return problems.length > 0
-    ? Result.fail(new RuntimeOptionsInvalid({ problems }))
-    : Result.succeed(decoded.success)
+  const issues = Result.isFailure(decoded) ? formatIssues(decoded.failure.issue).issues : []
+  const outside = issues.flatMap(({ message, path = [] }) => {
+    const [knob = "", ...rest] = path.map(String)
+    if (rest.length === 0) return invalid(knob)
+    return knob === "profiles" && isReported(inside, rest, message) ? [] : invalidInside(knob, rest, message)
+  })
+  const problems = [
+    ...inside,
+    ...outside,
+    ...(Result.isSuccess(decoded) ? invalidTwice(decoded.success.profiles) : [])
+  ]
+  return problems.length === 0 && Result.isSuccess(decoded)
+    ? Result.succeed(decoded.success)
+    : Result.fail(new RuntimeOptionsInvalid({ problems }))
 }
 
 /** Checks options. Returns them without the keys whose value is `undefined`. */

@@ -152,6 +152,29 @@ describe("RuntimeOptions", () => {
     })
   )
 
+  it.effect("report the problems in profiles and those of the other options together, each once", () =>
+    Effect.gen(function* () {
+      const plan = { name: "plan", tols: 1, limits: { maxTurns: -1 }, policy: { mode: "al" } }
+      const act = { name: "act!", tools: { safety: ["harmless"], names: [""] } }
+      const { problems } = yield* refused({ agent, profiles: [plan, act], leaseTtl: "3 secs", ownr: "me" })
+      assert.deepStrictEqual(
+        problems.map(({ knob }) => knob).toSorted(),
+        ["leaseTtl", "ownr", ...Array.from({ length: 6 }, () => "profiles")]
+      )
+      const said = problems.map(({ problem }) => problem).join("; ")
+      for (const place of [
+        "tols",
+        "limits.maxTurns",
+        "policy",
+        "1.name",
+        "1.tools.safety.0",
+        "1.tools.names.0"
+      ]) {
+        assert.strictEqual(said.split(`${place}"`).length, 2, `${place} in ${said}`)
+      }
+    })
+  )
+
   it.effect("refuse two capability profiles with one name", () =>
     Effect.gen(function* () {
       const { message } = yield* refused({ agent, profiles: [{ name: "plan" }, { name: "plan" }] })
