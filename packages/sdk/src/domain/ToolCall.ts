@@ -105,8 +105,9 @@ export const CallReport = Schema.Struct({
   callId: ToolCallId,
   tool: Schema.String,
   /**
-   * - `notStarted`: the body did not start; or the call was denied, or got its result by `supply`.
-   * - `finished`: the call has any other result, such as that of its body, of a failure before it, or of its superseded turn.
+   * - `notStarted`: the body did not start. The call may have been denied, or have got its result by `supply`.
+   * - `finished`: the call has any other result, such as that of its body, of a failure before it, or of its superseded turn, or one that
+   *   was supplied while the call was in doubt.
    * - `aborted`: the call was started and has no result. It is read-only or idempotent, or a sub-agent's without a call in doubt.
    * - `inDoubt`: the call was started, and its outcome is unknown.
    */

@@ -2,7 +2,7 @@
  * The events that cancel a run and the runs under it: one end for each run, innermost first.
  */
 import * as History from "../../domain/History.ts"
-import type { RunId, Timestamp } from "../../domain/Id.ts"
+import type { RunId, Timestamp, ToolCallId } from "../../domain/Id.ts"
 import { recordOf } from "../../domain/internal/released.ts"
 import type { TextPart, ToolOutcome } from "../../domain/Message.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
@@ -55,7 +55,13 @@ const closedTurn = (state: RunState): ReadonlyArray<CallReport> => {
     .slice(last + 1)
     .flatMap((message) =>
       message.role === "tool"
-        ? [{ callId: message.callId, tool: message.name, state: endOf(message.outcome) }]
+        ? [
+            {
+              callId: message.callId,
+              tool: message.name,
+              state: endOf(state, message.callId, message.outcome)
+            }
+          ]
         : []
     )
 }
@@ -64,7 +70,7 @@ const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
   state.calls.flatMap((call): ReadonlyArray<CallReport> => {
     const inside = call.child === undefined ? [] : reportCalls(call.child)
     const own = { callId: call.id, tool: call.name, ...releasedBy(state, call) }
-    if (call.result !== undefined) return [{ ...own, state: endOf(call.result.outcome) }]
+    if (call.result !== undefined) return [{ ...own, state: endOf(state, call.id, call.result.outcome) }]
     if (call.status === "inDoubt") return [{ ...own, state: "inDoubt" }]
     // A call with an earlier attempt may have taken effect.
     if (call.status !== "started" && call.attempt === 0) return [{ ...own, state: "notStarted" }]
@@ -83,6 +89,11 @@ export const releasedBy = (state: RunState, call: ToolCall): Pick<CallReport, "d
     : {}
 }
 
-/** Denied and supplied calls have a result although their bodies never ran. */
-const endOf = (outcome: ToolOutcome): CallReport["state"] =>
-  outcome === "denied" || outcome === "supplied" ? "notStarted" : "finished"
+/** The body of a denied call never ran, and neither did that of a supplied one, unless the call was in doubt. */
+const endOf = (state: RunState, callId: ToolCallId, outcome: ToolOutcome): CallReport["state"] => {
+  if (outcome === "denied") return "notStarted"
+  return outcome === "supplied" && !wasInDoubt(state, callId) ? "notStarted" : "finished"
+}
+
+const wasInDoubt = ({ requests }: RunState, callId: ToolCallId): boolean =>
+  requests.some(({ request }) => request._tag === "inDoubt" && request.callId === callId)
