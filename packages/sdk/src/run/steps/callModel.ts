@@ -43,7 +43,6 @@ export const callModel = Effect.fnUntraced(function* (
   const late = isWrappingUp(before) ? undefined : exceeded(before, budgetTime(run))
   if (late !== undefined) return yield* outOfBudget(run, late)
   if (before.queued.length > 0) emit(run, { _tag: "messages.read", at: now(drive) })
-  drive.said?.delete(before.runId)
   drive.modelCalls += 1
   yield* askModel(run, turn)
   drive.modelCalls -= 1
