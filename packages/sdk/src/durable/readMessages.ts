@@ -23,7 +23,7 @@ export interface MessagesPage {
   readonly before?: number
   /** Selects messages with a higher sequence number, and then the first ones of these: pass that of the last known message. */
   readonly after?: number
-  /** Page size. Default: 100; maximum: 1,000. */
+  /** Page size. Default: 100. Above 1,000 counts as 1,000. */
   readonly limit?: number
 }
 

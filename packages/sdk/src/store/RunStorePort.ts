@@ -162,7 +162,7 @@ export interface RestoredRun extends Pick<
 export interface ReadyFilter {
   /** Names of root agents. Default: all agents. */
   readonly agents?: ReadonlyArray<string>
-  /** Page size. Default: 100; maximum: 1,000. */
+  /** Page size. Default: 100. Above 1,000 counts as 1,000. */
   readonly limit?: number
   /** Cursor: the last run of the previous page. If it was deleted, the list starts from the beginning. */
   readonly after?: RunId
@@ -183,7 +183,7 @@ export interface PendingFilter {
    * Without this condition, expired requests are not listed.
    */
   readonly expiresBefore?: Timestamp
-  /** Page size. Default: 100; maximum: 1,000. */
+  /** Page size. Default: 100. Above 1,000 counts as 1,000. */
   readonly limit?: number
   /** Cursor: the last request of the previous page, open or not. If it was deleted, the list starts from the beginning. */
   readonly after?: RequestId
@@ -196,7 +196,7 @@ export interface ListFilter {
   readonly sessionId?: SessionId
   readonly agent?: string
   readonly status?: Status
-  /** Page size. Default: 100; maximum: 1,000. */
+  /** Page size. Default: 100. Above 1,000 counts as 1,000. */
   readonly limit?: number
   /** Cursor: the last run of the previous page. If it was deleted, the list starts from the beginning. */
   readonly after?: RunId
@@ -217,7 +217,7 @@ export interface SessionFilter {
   readonly agent?: string
   /** Status of the last run. */
   readonly status?: Status
-  /** Page size. Default: 100; maximum: 1,000. */
+  /** Page size. Default: 100. Above 1,000 counts as 1,000. */
   readonly limit?: number
   /** Cursor: the last run of the last session of the previous page. If it was deleted, the list starts from the beginning. */
   readonly after?: RunId
@@ -308,7 +308,8 @@ export interface RunStorePort {
    * **Details**
    *
    * If there is a decision or a message that the events and the journal do not contain, an expired request, or a cancellation request,
-   * nothing is written and `parked` is false. One transaction checks and releases, so none of these can be missed in between.
+   * nothing is written, the lease stays, and `parked` is false. One transaction checks and releases, so none of these can be missed in
+   * between.
    *
    * **Errors**
    *

@@ -20,7 +20,7 @@ export interface GrantFilter {
   readonly grantId?: GrantId
   readonly tool?: string
   readonly agent?: string
-  /** Page size. Default: 100; maximum: 1,000. */
+  /** Page size. Default: 100. Above 1,000 counts as 1,000. */
   readonly limit?: number
   /** Cursor: the last grant of the previous page. If it was deleted, the list starts from the beginning. */
   readonly after?: GrantId
