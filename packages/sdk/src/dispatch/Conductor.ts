@@ -87,7 +87,7 @@ export interface Conductor {
     AgentNotFound | ConductorBudgetExceeded | ConductorClosed | OptionsInvalid | StoredFault,
     RunStore
   >
-  /** Returns the handles of the runs that have not ended, in the order in which they were dispatched. */
+  /** Returns the handles of the runs that have not ended, in the order in which the runs were dispatched, attached to or forked. */
   readonly handles: () => ReadonlyArray<AgentHandle<unknown, StoredFault>>
   /** Emits the updates of all runs from the subscription on. A slow reader misses updates; a `skipped` update has their number. */
   readonly events: Stream.Stream<ConductorUpdate>

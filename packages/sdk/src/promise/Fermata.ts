@@ -317,8 +317,8 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly importRun: (archive: unknown) => Promise<string>
   /**
-   * Deletes a run and what belongs to it; only the ids of its revoked grants stay. Rejects with `RunBusy` while a process owns the run's
-   * lease, and with `RunContinued` if a later run or a fork builds on the run.
+   * Deletes a run and what belongs to it; only the ids and the revocation times of its revoked grants stay. Rejects with `RunBusy` while a
+   * process owns the run's lease, and with `RunContinued` if a later run or a fork builds on the run.
    */
   readonly remove: (runId: string) => Promise<void>
   /**

@@ -116,7 +116,7 @@ export interface RunConductor extends AsyncDisposable {
     prompt: Prompt,
     options?: ConductorDispatchOptions
   ) => Promise<RunHandle<Output>>
-  /** Returns the handles of the runs that have not ended, in the order in which they were dispatched. */
+  /** Returns the handles of the runs that have not ended, in the order in which the runs were dispatched; forks count as dispatched. */
   readonly handles: () => ReadonlyArray<RunHandle>
   /** Iterates over the updates of all runs from the first `next` on. A slow reader misses updates; a `skipped` update has their number. */
   readonly events: (options?: ReadOptions) => AsyncIterable<Conductor_.ConductorUpdate>

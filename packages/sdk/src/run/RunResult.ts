@@ -46,7 +46,7 @@ export interface Interrupted extends Fields {
 export interface Cancelled extends Fields {
   readonly status: "cancelled"
   readonly reason: string
-  /** A report on each call of the last turn, including the calls of sub-agents inside it. */
+  /** A report on each call of the last turn, and on those of the sub-agents that the turn was waiting for. */
   readonly calls: ReadonlyArray<CallReport>
 }
 
