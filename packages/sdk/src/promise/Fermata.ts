@@ -253,8 +253,9 @@ export interface Fermata extends AsyncDisposable {
   readonly explain: (runId: string) => Promise<Explanation>
   /**
    * Cancels a run, regardless of the process that drives it. A sub-agent's run is cancelled with the runs under it, and not its root.
-   * Resolves when the cancellation is stored. A run that no process drives has usually ended then; a process that drives the run ends it at
-   * its next write or renewal of the lease. A failed run is cancelled if it is resumed. A completed or cancelled run does not change.
+   * Resolves when the cancellation is stored. A root that no process drives has usually ended then. Otherwise the run ends at the next
+   * write or renewal of the lease by the process that drives it, and a sub-agent's run when its root continues. A failed run is cancelled
+   * if it is resumed. A completed or cancelled run does not change.
    */
   readonly cancel: (runId: string, reason?: string) => Promise<void>
   /**

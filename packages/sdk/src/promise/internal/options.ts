@@ -75,8 +75,9 @@ export interface FermataOptions extends Pick<
 /** A change of a running Fermata. What is left out stays as it is, unless a field says otherwise. */
 export interface FermataChange {
   /**
-   * The agents from now on. An agent with the same definition as before keeps its configuration; any other begins with the profile, mode
-   * and model that were last given for all agents. Runs that this process drives, and handles, keep the definition with which they began.
+   * The agents from now on, instead of the earlier ones. An agent with the same definition as before keeps its configuration; any other
+   * begins with the profile, mode and model that were last given for all agents. Runs that this process drives, and handles, keep the
+   * definition with which they began.
    */
   readonly agents?: ReadonlyArray<Agent<never, unknown>>
   /** The agent to which the following options apply, or its name or alias. Default: all agents. */
@@ -139,7 +140,7 @@ export interface OfAgent<Output = unknown> {
   /**
    * The agent with which the run was started, which types the output, or its name or alias. With the id of a sub-agent's run, the
    * sub-agent; one that is not an agent of the Fermata is given as the agent itself. If the run was started with another agent, the call
-   * rejects with `AgentNotFound`. Default: no check, and an untyped output.
+   * rejects with `AgentNotFound`. Default: the run's own agent, with an untyped output.
    */
   readonly agent?: string | Agent<never, Output>
 }
