@@ -14,6 +14,7 @@ import type { StandardJSONSchemaV1, StandardSchemaV1 } from "effect/StandardSche
 import { messageOf } from "../domain/Display.ts"
 import { dataSchemaKind, isJsonSchema, isStandardSchema } from "./internal/dataSchemaKind.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
+import { lastingSchema } from "./internal/lastingSchema.ts"
 
 /** An Effect Schema that needs no services, or a Standard Schema that implements Standard JSON Schema. */
 export type DataSchema<A> = Schema.Codec<A, unknown> | StandardSchemaV1<unknown, A>
@@ -105,7 +106,7 @@ const fromStandard = <A>(schema: StandardSchemaV1<unknown, A>): Result.Result<De
   }
   return Result.try({
     try: () => ({
-      jsonSchema: jsonSchema.input({ target: "draft-2020-12" }) as Schema.JsonObject,
+      jsonSchema: lastingSchema(() => jsonSchema.input({ target: "draft-2020-12" }) as Schema.JsonObject),
       decode: (json: unknown) =>
         Effect.suspend(() => {
           const validated = validate(json)

@@ -356,6 +356,21 @@ describe("reconcile of a tool that a deploy changed", () => {
   }
 })
 
+describe("a default that a function of the schema makes", () => {
+  it.effect("leaves an approved call as it was shown, in a process that makes another one", () =>
+    Effect.gen(function* () {
+      const parameters = () =>
+        z.object({ euros: z.number(), key: z.string().default(() => crypto.randomUUID()) })
+      const { ran, request, runtime, state } = yield* approvedThen(
+        { parameters: parameters() },
+        { parameters: parameters() }
+      )
+      expect(yield* runPrompt(runtime, { state, decisions: [approve(request)] }), "completed")
+      assert.deepStrictEqual(ran, [request.arguments])
+    })
+  )
+})
+
 describe("a schema that a deploy changed in a way that its fingerprint does not show", () => {
   const euros = z.number()
   const text = z.string().default(" a ")

@@ -129,6 +129,29 @@ describe("a zod schema", () => {
     })
   )
 
+  it("is shown without the defaults that a function makes, which differ between processes", () => {
+    let made = 0
+    const random = () => `id ${(made += 1)}`
+    const inner = z.object({ at: z.number().default(() => Date.now()), zone: z.string().default("utc") })
+    const schema = z.object({
+      id: z.string().default(random),
+      default: z.object({ key: z.string().default(random) }).optional(),
+      tags: z.array(inner).default([]),
+      extra: z.record(z.string(), z.unknown()).default(() => ({ made: random() }))
+    })
+    const { jsonSchema } = make(schema as DataSchema<unknown>)
+    assert.deepStrictEqual(make(schema as DataSchema<unknown>).jsonSchema, jsonSchema)
+    const { default: named, extra, id, tags } = jsonSchema["properties"] as Record<string, any>
+    assert.deepStrictEqual(id, { type: "string" })
+    assert.deepStrictEqual(named.properties, { key: { type: "string" } })
+    assert.notProperty(extra, "default")
+    assert.deepStrictEqual(tags.default, [])
+    assert.deepStrictEqual(tags.items.properties, {
+      at: { type: "number" },
+      zone: { default: "utc", type: "string" }
+    })
+  })
+
   it.effect("names every wrong field in its error", () =>
     Effect.gen(function* () {
       const { decode } = make(Deploy as DataSchema<unknown>)
