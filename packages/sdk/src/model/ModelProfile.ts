@@ -73,8 +73,9 @@ export interface Compatibility {
    */
   readonly structuredOutput?: "jsonSchema" | "jsonObject" | "none"
   /**
-   * Which of the settings `temperature` and `topP` are sent: both, the temperature rather than `topP`, or none. Default: by the model's
-   * name, `either` for Claude 4.1 to 4.6, `none` for newer ones and for OpenAI's reasoning models while they reason, else `both`.
+   * Which of the settings `temperature` and `topP` are sent: `both`, `either` (`topP` only without a `temperature`) or `none`. Default, by
+   * the model's name: `either` for Claude 4.1 to 4.6, `none` for later ones and for OpenAI's reasoning models while they reason, else
+   * `both`. While the model thinks, `messages` sends none in any case.
    */
   readonly sampling?: "both" | "either" | "none"
   /** If `false`, the setting `reasoningEffort` is not sent. Default: `true`. */

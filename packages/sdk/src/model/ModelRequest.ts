@@ -16,8 +16,8 @@ export interface ToolDefinition {
 }
 
 /**
- * Settings of a model call that most providers support; `extra` is for all others. A setting that the request cannot express is omitted,
- * and each client logs one warning about it.
+ * Settings of a model call that most providers support; `extra` is for all others. A setting that the request cannot express, or that the
+ * model does not accept as far as the client knows, is omitted, and each client logs one warning about it.
  */
 export interface ModelSettings {
   readonly temperature?: number

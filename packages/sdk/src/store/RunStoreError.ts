@@ -186,7 +186,7 @@ export class OutcomeUnknown extends TaggedError<OutcomeUnknown>()("OutcomeUnknow
   }
 }
 
-/** An argument of the operation, such as a filter, has an unknown key or a value of the wrong type. Nothing was read or written. */
+/** An argument of the operation, such as a filter, has an unknown key or a value that it does not take. Nothing was read or written. */
 export class InputInvalid extends TaggedError<InputInvalid>()("InputInvalid", {
   misfits: Schema.Array(Misfit)
 }) {
@@ -197,7 +197,7 @@ export class InputInvalid extends TaggedError<InputInvalid>()("InputInvalid", {
   }
 }
 
-/** Any other failure of the database. */
+/** Any other failure of the database, or data of a caller or a model that could not be read again and was therefore not written. */
 export class StoreFault extends TaggedError<StoreFault>()("StoreFault", {
   detail: Schema.String,
   retryable: Schema.Boolean

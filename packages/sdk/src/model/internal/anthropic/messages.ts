@@ -3,7 +3,8 @@
  *
  * The protocol requires a limit on the output tokens: the request's, else the profile's, else 8192, which every current model supports.
  * `seed` does not exist and is omitted with a warning. So are `temperature` and `topP` if the model thinks or does not accept them, since
- * the provider refuses them. Structured output uses `output_config.format`. If a schema cannot be expressed that way, the instructions contain it.
+ * the provider refuses them. Structured output uses `output_config.format`. If a schema cannot be expressed that way, the instructions
+ * contain it.
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
