@@ -59,7 +59,7 @@ export interface Acknowledged {
     readonly runId: RunId
     /** The decision that the store returned. */
     readonly decision: Decision
-    /** The decision that the caller sent. If set, it must equal the returned decision. */
+    /** The decision that the caller sent. If set, it must equal the returned decision, apart from the time and the digest. */
     readonly asked?: DecisionToRecord
   }>
   readonly messages?: ReadonlyArray<{ readonly runId: RunId; readonly message: Receipt }>
@@ -67,15 +67,19 @@ export interface Acknowledged {
   readonly ended?: ReadonlyArray<{ readonly runId: RunId; readonly status: Status }>
 }
 
-/** The facts to check. An absent field is not checked. */
+/** The facts to check. What an absent field would show is not checked, unless the field says otherwise. */
 export interface Evidence {
   readonly journals: ReadonlyArray<Journal>
   /** The effects of the tools, in the order in which they happened. */
   readonly effects?: ReadonlyArray<Effect>
   /** Names of tools that record every effect. For these, a result without an effect is a violation. */
   readonly effectTools?: ReadonlyArray<string>
+  /** All results of `reconcile`. Without them, a call that was started again because it had not happened violates `atMostOnce`. */
   readonly reconciled?: ReadonlyArray<Reconciliation>
   readonly inbox?: Inbox
+  /**
+   * What the store acknowledged. Give the `inbox` with it: decisions and messages that are neither there nor in a journal count as lost.
+   */
   readonly acknowledged?: Acknowledged
   /** Secrets, and texts that must not contain them: a database file, logs, data for front ends. */
   readonly secrets?: { readonly values: ReadonlyArray<string>; readonly texts: ReadonlyArray<string> }

@@ -115,7 +115,7 @@ export class ScenarioFailed extends TaggedError<ScenarioFailed>()("ScenarioFaile
  *
  * - The errors of {@link make} and of the scenario.
  * - `PointNotReached` — a planned crash or failure did not happen.
- * - `RehearsalStuck` — nothing happened for the time `patience`.
+ * - `RehearsalStuck` — nothing happened for the time `patience`, or an operation did not complete within 200 workers.
  *
  * @category running
  * @since 0.1.0

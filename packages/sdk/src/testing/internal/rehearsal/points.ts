@@ -49,7 +49,7 @@ export class PointNotReached extends TaggedError<PointNotReached>()("PointNotRea
   }
 }
 
-/** Nothing happened in a rehearsal for the time `patience`. */
+/** Nothing happened in a rehearsal for the time `patience`, or an operation did not complete within 200 workers. */
 export class RehearsalStuck extends TaggedError<RehearsalStuck>()("RehearsalStuck", {
   after: Schema.optionalKey(Schema.String)
 }) {
