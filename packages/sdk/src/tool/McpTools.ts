@@ -99,8 +99,8 @@ export interface ConnectOptions {
  *
  * A tool whose name a model would refuse is shown under a similar name, which does not depend on the order of the listing, and called under
  * its own. A tool whose name another tool of the agent has, or a function of the SDK such as `delegate`, is shown with its server's name in
- * front, and with a suffix if that is too long or taken. A tool that cannot be shown to a model, or that the server lists twice under one
- * name, is omitted, and a warning in the log names it with the reason.
+ * front, and with a suffix if that is too long or taken. A tool that cannot be shown to a model is omitted, as is one with the name of a
+ * tool that the server lists before it; a warning in the log names it with the reason.
  *
  * An approval or a grant is bound to the server's name and to the server's name for the tool, not to the shown name. If a later listing
  * gives the shown name to another tool, the call needs a new approval.

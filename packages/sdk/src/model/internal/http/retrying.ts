@@ -66,7 +66,7 @@ export interface Next<Answer> {
   readonly after: (error: ModelError) => Effect.Effect<Next<Answer>, ModelError>
 }
 
-/** Runs the attempts until one emits a part. */
+/** Runs the attempts until one emits a part or there is no further one. */
 export const streamFirst = (
   { after, ask }: Next<Stream.Stream<ModelPart, ModelError>>,
   spent?: Spent
@@ -93,7 +93,7 @@ export const streamFirst = (
     )
   })
 
-/** Runs the attempts until one succeeds. */
+/** Runs the attempts until one succeeds or there is no further one. */
 export const completeFirst = (
   { after, ask }: Next<Effect.Effect<ModelResponse, ModelError>>,
   spent?: Spent
