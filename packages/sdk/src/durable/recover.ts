@@ -120,7 +120,7 @@ export const readyPage = (
 const namesOf = (runtimes: ReadonlyArray<Runtime>): ReadonlyArray<string> =>
   runtimes.flatMap(({ bound }) => [bound.agent.name, ...(bound.agent.options.aliases ?? [])])
 
-/** Drives a ready run until it is held or has ended. Never fails: the error is in the result. */
+/** Drives a ready run until it is held, has ended or is suspended. Never fails: the error is in the result. */
 export const takeUp = (
   runtimes: ReadonlyArray<Runtime>,
   store: RunStore["Service"],

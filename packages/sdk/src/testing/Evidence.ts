@@ -78,7 +78,8 @@ export interface Evidence {
   readonly reconciled?: ReadonlyArray<Reconciliation>
   readonly inbox?: Inbox
   /**
-   * What the store acknowledged. Give the `inbox` with it: decisions and messages that are neither there nor in a journal count as lost.
+   * What the store acknowledged. Give the `inbox` with it: what is neither there nor in a journal counts as lost, except a decision on a
+   * request that was closed, or whose run was cancelled or has failed.
    */
   readonly acknowledged?: Acknowledged
   /** Secrets, and texts that must not contain them: a database file, logs, data for front ends. */
