@@ -164,7 +164,7 @@ export type SendError =
 export interface AgentHandle<Output = unknown, out E = never> {
   readonly runId: RunId
   readonly sessionId: SessionId
-  /** The name under which the run was dispatched, if any. */
+  /** The option `name` with which the run was dispatched or attached to, if any; a fork has the name of its original. */
   readonly name: string | undefined
   /** The status of the run and its changes. */
   readonly status: Observed<HandleStatus>

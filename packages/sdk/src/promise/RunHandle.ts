@@ -124,7 +124,10 @@ export interface RunConductor extends AsyncDisposable {
   readonly inbox: () => ReadonlyArray<Conductor_.InboxEntry>
   /** Iterates over the inbox: its current value, and its value after each change. */
   readonly inboxes: (options?: ReadOptions) => AsyncIterable<ReadonlyArray<Conductor_.InboxEntry>>
-  /** Takes the decision on a request of any of the runs; the first one counts. The run then continues as soon as it has a slot. */
+  /**
+   * Takes the decision on a request of any of the runs; the first one counts. The run then continues, as far as its other open requests
+   * permit, as soon as it has a slot.
+   */
   readonly decide: (request: Decidable, decision: DecisionBody, options?: DecideOptions) => Promise<Decision>
   /**
    * Cancels the runs with this name and those with names under it, such as `research/eu` under `research`. Resolves to their number when
