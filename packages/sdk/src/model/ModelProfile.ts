@@ -89,6 +89,11 @@ export interface Compatibility {
   readonly callIdLength?: number
   /** `responses`: if `true`, the provider stores responses. Default: `false`; reasoning is then sent back encrypted. */
   readonly store?: boolean
+  /**
+   * `responses`: if `true`, items are sent back with their ids, also if the provider does not store them. Some servers require the ids,
+   * others refuse them. Default: `store`.
+   */
+  readonly itemIds?: boolean
   /** `responses`: if `false`, the setting `maxOutputTokens` is not sent. Default: `true`. */
   readonly maxOutputTokens?: boolean
   /** If `true`, the server only streams: complete responses are collected from a stream. Default: `false`. */

@@ -393,6 +393,16 @@ describe("the messages of a chat completion request", () => {
     )
   })
 
+  it("say in words which files have no place in the protocol", () => {
+    const contentOf = (part: FilePart) => messagesOf([user("look", part)])[0].content
+    assert.strictEqual(contentOf(file("application/pdf", url, "a.pdf")), `look\n\n[a.pdf: ${url.url}]`)
+    assert.strictEqual(
+      contentOf(file("application/zip", bytes, "a.zip")),
+      "look\n\n[a.zip: not available to this model]"
+    )
+    assert.strictEqual(contentOf(file("video/mp4", url)), `look\n\n[video/mp4: ${url.url}]`)
+  })
+
   it("contain the files of results after all results of the turn", () => {
     const image = file("image/png", bytes, "shot.png")
     const messages = messagesOf([

@@ -219,15 +219,30 @@ describe("a request to /responses", () => {
     ])
     assert.deepStrictEqual(content, [
       { type: "input_text", text: "Look:" },
-      { type: "input_image", image_url: "data:image/png;base64,aGk=" },
-      { type: "input_image", image_url: "https://x.example/a.png" },
+      { type: "input_image", image_url: "data:image/png;base64,aGk=", detail: "auto" },
+      { type: "input_image", image_url: "https://x.example/a.png", detail: "auto" },
       { type: "input_file", filename: "a.pdf", file_data: "data:application/pdf;base64,aGk=" },
       { type: "input_file", file_url: "https://x.example/a" },
       { type: "input_text", text: "a.txt:\nhi" },
-      { type: "input_image", file_id: "file_1" },
+      { type: "input_image", file_id: "file_1", detail: "auto" },
       { type: "input_text", text: "[image/png: not available to this model]" },
       { type: "input_text", text: "[a.bin: not available to this model]" }
     ])
+  })
+
+  it("says in words which files have no place in the protocol", () => {
+    const bytes = { _tag: "bytes", base64: "aGk=" } as const
+    const url = { _tag: "url", url: "https://x.example/a" } as const
+    const office = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+    const contentOf = (mediaType: string, source: typeof bytes | typeof url) =>
+      inputOf([user([{ _tag: "file", mediaType, name: "a", source }])])[0].content
+    for (const mediaType of ["application/zip", "audio/wav", "video/mp4"]) {
+      assert.strictEqual(contentOf(mediaType, bytes), "[a: not available to this model]")
+      assert.strictEqual(contentOf(mediaType, url), "[a: https://x.example/a]")
+    }
+    for (const mediaType of ["application/pdf", office, "text/csv"]) {
+      assert.deepStrictEqual(contentOf(mediaType, url), [{ type: "input_file", file_url: url.url }])
+    }
   })
 
   it("contains a tool's images in its result", () => {
@@ -236,7 +251,7 @@ describe("a request to /responses", () => {
     assert.deepStrictEqual(items.at(-1), {
       type: "function_call_output",
       call_id: "a",
-      output: [{ type: "input_image", image_url: "data:image/png;base64,aGk=" }]
+      output: [{ type: "input_image", image_url: "data:image/png;base64,aGk=", detail: "auto" }]
     })
   })
 })
@@ -280,6 +295,26 @@ describe("a history sent to /responses", () => {
       name: "no_such_tool_",
       arguments: '{"malformed":"{\\"half\\": "}'
     })
+  })
+
+  it("has past answers as plain text, or with every field of an output message", () => {
+    const said = answer(1, contentOf("openai-phase"))
+    const { id, phase } = (said as any).content.find((part: any) => part._tag === "text").payload
+    assert.match(id, /^msg_/)
+    const past = (compatibility: Compatibility) =>
+      encode(requestOf([user("hi"), said, user("go on")]), { compatibility }).input[1]
+    const plain = past({})
+    assert.strictEqual(typeof plain.content, "string")
+    assert.deepStrictEqual(plain, { type: "message", role: "assistant", phase, content: plain.content })
+    for (const compatibility of [{ itemIds: true }, { store: true }]) {
+      assert.deepStrictEqual(past(compatibility), {
+        ...plain,
+        id,
+        status: "completed",
+        content: [{ type: "output_text", text: plain.content, annotations: [] }]
+      })
+    }
+    assert.deepStrictEqual(past({ store: true, itemIds: false }), plain)
   })
 
   it("has encrypted reasoning before its call, without ids", () => {

@@ -8,9 +8,9 @@ export const titleOf = ({ mediaType, name }: FilePart): string => name ?? mediaT
 
 export const unavailableFile = (file: FilePart): string => `[${titleOf(file)}: not available to this model]`
 
-/** Whether a file consists of bytes of no known type, which OpenAI's APIs refuse together with the request. */
-export const isUnknown = ({ mediaType, source }: FilePart): boolean =>
-  source._tag === "bytes" && mediaType === "application/octet-stream"
+/** A file for which the protocol has no place. Its address may be of use to the model, for example for a tool. */
+export const fileInWords = (file: FilePart): string =>
+  file.source._tag === "url" ? `[${titleOf(file)}: ${file.source.url}]` : unavailableFile(file)
 
 /** The content of a text file; `undefined` for any other file. */
 export const textOfFile = ({ mediaType, source }: FilePart): string | undefined => {

@@ -10,7 +10,7 @@ import type { ToolCallId } from "../../../domain/Id.ts"
 import type { AssistantMessage, FilePart, Message, ToolMessage, UserPart } from "../../../domain/Message.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import { argumentsValue, fieldsOf } from "../fields.ts"
-import { unavailableFile, textOfFile, titleOf } from "../inWords.ts"
+import { fileInWords, unavailableFile, textOfFile, titleOf } from "../inWords.ts"
 import { providerOf } from "../protocol.ts"
 import { wireIds, wireName } from "../wireNames.ts"
 
@@ -157,7 +157,7 @@ const fileBlock = (file: FilePart, provider: string): Schema.JsonObject => {
         : textBlock(unavailableFile(file))
     case "url":
       return type === undefined
-        ? textBlock(`[${titleOf(file)}: ${source.url}]`)
+        ? textBlock(fileInWords(file))
         : { type, source: { type: "url", url: source.url }, ...title }
     case "bytes": {
       if (type !== undefined) {

@@ -9,7 +9,7 @@ import type { AssistantMessage, FilePart, ToolMessage, UserPart } from "../../..
 import type { ModelProfile } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
 import { argumentsText, fieldsOf } from "../fields.ts"
-import { isUnknown, unavailableFile, textOfFile, titleOf } from "../inWords.ts"
+import { fileInWords, unavailableFile, textOfFile, titleOf } from "../inWords.ts"
 import { providerOf } from "../protocol.ts"
 import { wireIds, wireName } from "../wireNames.ts"
 import { extraOf } from "./chatCalls.ts"
@@ -138,7 +138,6 @@ const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
   const { mediaType, source } = file
   const words = textOfFile(file)
   if (words !== undefined) return textPart(`${titleOf(file)}:\n${words}`)
-  if (isUnknown(file)) return textPart(unavailableFile(file))
   if (source._tag === "reference") {
     return source.provider === provider
       ? { type: "file", file: { file_id: source.id } }
@@ -151,9 +150,11 @@ const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
     }
   }
   const url = source._tag === "url" ? source.url : `data:${mediaType};base64,${source.base64}`
-  return mediaType.startsWith("image/")
-    ? { type: "image_url", image_url: { url } }
-    : { type: "file", file: { filename: titleOf(file), file_data: url } }
+  if (mediaType.startsWith("image/")) return { type: "image_url", image_url: { url } }
+  // The protocol has no place for another type of file, nor for the address of one.
+  return mediaType === "application/pdf" && source._tag === "bytes"
+    ? { type: "file", file: { filename: titleOf(file), file_data: url } }
+    : textPart(fileInWords(file))
 }
 
 const audioFormats: ReadonlyMap<string, string> = new Map([

@@ -4,14 +4,14 @@
  * The items of an assistant message belong together: OpenAI refuses reasoning without the item that followed it. The items are sent back
  * in their original order, with reasoning, only to the provider that wrote them, and only if all of them have their payload and none
  * requires a response of the client. Otherwise the message is sent as plain text and calls, the texts first. Item ids are sent only if
- * the provider stores items.
+ * the provider stores items, or if `compatibility.itemIds` is set.
  */
 import type * as Schema from "effect/Schema"
 import type { ToolCallId } from "../../../domain/Id.ts"
 import type { AssistantMessage, FilePart, Message, UserPart } from "../../../domain/Message.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import { argumentsText, fieldsOf } from "../fields.ts"
-import { isUnknown, unavailableFile, textOfFile, titleOf } from "../inWords.ts"
+import { fileInWords, unavailableFile, textOfFile, titleOf } from "../inWords.ts"
 import { providerOf } from "../protocol.ts"
 import { wireIds, wireName } from "../wireNames.ts"
 
@@ -59,6 +59,7 @@ const answerItems = (
   provider: string
 ): ReadonlyArray<Schema.JsonObject> => {
   const stored = profile.compatibility?.store === true
+  const hasIds = profile.compatibility?.itemIds ?? stored
   const isOwn = (part: AssistantMessage["content"][number]) =>
     part._tag !== "file" && part.provider === provider && fieldsOf(part.payload) !== undefined
   const whole = content.every((part) => isOwn(part) && !waitsForClient(part))
@@ -67,11 +68,11 @@ const answerItems = (
     switch (part._tag) {
       case "text":
         if (part.text !== "")
-          items.push(messageItem(part.text, isOwn(part) ? part.payload : {}, stored && whole))
+          items.push(messageItem(part.text, isOwn(part) ? part.payload : {}, hasIds && whole))
         break
       case "toolCall":
         items.push({
-          ...(isOwn(part) ? sent(part.payload, stored && whole) : {}),
+          ...(isOwn(part) ? sent(part.payload, hasIds && whole) : {}),
           type: "function_call",
           call_id: ids.get(part.callId) ?? part.callId,
           name: wireName(part.name),
@@ -80,7 +81,7 @@ const answerItems = (
         break
       case "reasoning": {
         if (!whole) break
-        const item = sent(part.payload, stored)
+        const item = sent(part.payload, hasIds)
         if (item.type === "reasoning") {
           // An item that is not stored and has no content is useless to the provider.
           if (stored || item.encrypted_content !== undefined || hasContent(item))
@@ -114,15 +115,13 @@ const clientItems: ReadonlySet<unknown> = new Set([
   "apply_patch_call"
 ])
 
-const messageItem = (text: string, payload: Schema.Json | undefined, stored: boolean): Schema.JsonObject => {
+const messageItem = (text: string, payload: Schema.Json | undefined, hasId: boolean): Schema.JsonObject => {
   const { id, phase } = fieldsOf(payload) ?? {}
-  return {
-    type: "message",
-    role: "assistant",
-    ...(stored && typeof id === "string" ? { id, status: "completed" } : {}),
-    ...(typeof phase === "string" ? { phase } : {}),
-    content: [{ type: "output_text", text }]
-  }
+  const message = { type: "message", role: "assistant", ...(typeof phase === "string" ? { phase } : {}) }
+  // Strict servers require the id, the status and the annotations of an output message, and accept plain text without them.
+  return hasId && typeof id === "string"
+    ? { ...message, id, status: "completed", content: [{ type: "output_text", text, annotations: [] }] }
+    : { ...message, content: text }
 }
 
 const reasoningItem = (item: Schema.JsonObject): Schema.JsonObject =>
@@ -131,16 +130,25 @@ const reasoningItem = (item: Schema.JsonObject): Schema.JsonObject =>
 const hasContent = ({ content, summary }: Schema.JsonObject): boolean =>
   (Array.isArray(content) && content.length > 0) || (Array.isArray(summary) && summary.length > 0)
 
-/** An item as it is replayed: without empty fields, and without its id if the provider does not store it. */
-const sent = (payload: Schema.Json | undefined, stored: boolean): Schema.JsonObject => {
+/** An item as it is replayed: without empty fields, and without its id unless `hasId`. */
+const sent = (payload: Schema.Json | undefined, hasId: boolean): Schema.JsonObject => {
   const item = fieldsOf(payload) ?? {}
   return Object.fromEntries(
     Object.entries(item as Schema.JsonObject).filter(
       ([key, value]) =>
-        value !== null && (stored || key !== "id") && (key !== "status" || item.type !== "reasoning")
+        value !== null && (hasId || key !== "id") && (key !== "status" || item.type !== "reasoning")
     )
   )
 }
+
+/**
+ * Media types of `input_file` besides plain text. The provider refuses the whole request for another one. See
+ * https://platform.openai.com/docs/guides/pdf-files
+ */
+const isDocument = (mediaType: string): boolean =>
+  /^(?:application\/(?:pdf|rtf|msword|vnd\.ms-(?:excel|powerpoint)|vnd\.openxmlformats-officedocument\..*|vnd\.oasis\.opendocument\..*)|text\/.*)$/.test(
+    mediaType
+  )
 
 const textPart = (text: string): Schema.JsonObject => ({ type: "input_text", text })
 
@@ -149,13 +157,17 @@ const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
   const isImage = mediaType.startsWith("image/")
   if (source._tag === "reference") {
     if (source.provider !== provider) return textPart(unavailableFile(file))
-    return { type: isImage ? "input_image" : "input_file", file_id: source.id }
+    return isImage
+      ? { type: "input_image", file_id: source.id, detail: "auto" }
+      : { type: "input_file", file_id: source.id }
   }
   const text = textOfFile(file)
   if (text !== undefined) return textPart(`${titleOf(file)}:\n${text}`)
-  if (isUnknown(file)) return textPart(unavailableFile(file))
+  if (!isImage && !isDocument(mediaType)) return textPart(fileInWords(file))
   const data = source._tag === "bytes" ? `data:${mediaType};base64,${source.base64}` : undefined
-  if (isImage) return { type: "input_image", image_url: data ?? (source as { url: string }).url }
+  if (isImage) {
+    return { type: "input_image", image_url: data ?? (source as { url: string }).url, detail: "auto" }
+  }
   return source._tag === "url"
     ? { type: "input_file", file_url: source.url }
     : { type: "input_file", filename: titleOf(file), file_data: data! }
