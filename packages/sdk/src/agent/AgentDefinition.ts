@@ -57,8 +57,8 @@ export interface AgentOptions<R, Output> {
   /** What this agent is for, shown to the model of an agent that can call it or hand over to it. */
   readonly description?: string
   /**
-   * The name of the model profile to use. Default: the model client's default profile. For the prompted agent and its handoffs, the
-   * `model` of the runtime or of its capability profile takes precedence.
+   * The name of the model profile to use. For the prompted agent and its handoffs, the `model` of the runtime or of its capability profile
+   * takes precedence. Default: that `model`, also for a sub-agent, otherwise the model client's default profile.
    */
   readonly profile?: string
   /** Settings of the agent's model calls, such as `temperature`. */

@@ -24,11 +24,16 @@ const anyDuration = durationFrom(0)
 export const RuntimeSettings = Schema.Struct({
   /** The name of the capability profile that the runtime starts with. Default: `default`. */
   profile: Schema.optionalKey(Schema.NonEmptyString),
-  /** The capability profiles besides `default`, which changes nothing; one of that name replaces it. Default: none. */
+  /**
+   * The capability profiles, with different names, besides `default`, which changes nothing; one of that name replaces it. Default: none.
+   */
   profiles: Schema.optionalKey(Schema.Array(CapabilityProfile)),
   /** The mode, such as `plan` or `act`, for extensions and front ends. Default: the profile's mode, or its name. */
   mode: Schema.optionalKey(Schema.NonEmptyString),
-  /** The name of the model profile. Default: that of the capability profile, the agent or the model client, in this order. */
+  /**
+   * The name of the model profile of the prompted agent and its handoffs, and of those sub-agents that select none themselves. Default:
+   * that of the capability profile, the agent or the model client, in this order.
+   */
   model: Schema.optionalKey(Schema.NonEmptyString),
   /**
    * Whether a person or program decides requests. Default: `true`. With `false`, a call that needs approval is denied, a question fails
@@ -55,7 +60,7 @@ export const RuntimeSettings = Schema.Struct({
    * the release of the extensions' resources. Default: 5 seconds.
    */
   closeTimeout: Schema.optionalKey(anyDuration),
-  /** The longest result of a tool that has no `maxResultLength` of its own, in characters. Default: 1,000,000. */
+  /** The longest result or error of a tool that has no `maxResultLength` of its own, in characters; at least 1. Default: 1,000,000. */
   maxResultLength: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)))
 })
 

@@ -38,7 +38,7 @@ export type StreamItem<Result = unknown> =
 
 /** Options of a tool's approval requests. */
 export interface ApprovalOptions {
-  /** How long an approval request waits for a decision. Default: without a limit. */
+  /** How long an approval request waits for a decision; longer than 0. Default: without a limit. */
   readonly expiresIn?: Duration.Input
   /** The effect of the expiry: `deny` denies the call, `stay` keeps the request open. Default: `deny`. */
   readonly onExpiry?: "deny" | "stay"
