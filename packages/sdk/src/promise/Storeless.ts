@@ -72,14 +72,14 @@ export interface Storeless extends AsyncDisposable {
     prompt: Prompt,
     options?: Omit<PromptOptions, "mayRepeat">
   ) => Promise<RunResult<Output>>
-  /** Runs a prompt and streams its text; see `Fermata.stream`. */
+  /** Runs a prompt and streams its text; see `Fermata.stream`. To cancel the run, pass a `signal`. */
   readonly stream: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
     options?: Omit<PromptOptions, "mayRepeat">
   ) => RunStream<Output>
   /**
-   * Continues a held or failed run from its state, or from the text that `RunStateCodec.encode` makes of it, until the run is held again or
+   * Continues a held or failed run from its state, or from the JSON text of the state, until the run is held again or
    * has ended. With `decisions`, the run's requests are decided first. With a `prompt`, a run that has ended is followed by the next run of
    * its session; without one, a completed or cancelled run rejects with `RunEnded`. An `agent` types the output.
    */
@@ -98,7 +98,7 @@ export interface Storeless extends AsyncDisposable {
   ) => Promise<RunHandle<Output>>
   /**
    * Makes a conductor, which runs many prompts under one concurrency limit, shared budgets and one inbox. Disposing of it, or closing the
-   * Fermata, cancels its runs.
+   * Fermata, cancels its runs; its `drain` does so, too, and returns the states of those that were held.
    */
   readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
   /**
@@ -113,7 +113,8 @@ export interface Storeless extends AsyncDisposable {
   readonly captureState: (state: RunState | string) => Promise<string>
   /**
    * Reads a text of `captureState`, and gives the state's agent in this process the profile, mode and model profile in it, for all its
-   * runs. Continue the state with `resume`.
+   * runs. Resolves to the state, with what has changed since the run started and what prevents continuing it. Continue the state with
+   * `resume`.
    */
   readonly restoreState: (capture: string) => Promise<Restored>
   /** Changes the agents and their settings between turns; see `Fermata.reconfigure`. */
