@@ -6,6 +6,7 @@ import type {
   Approve,
   Decision,
   DecisionInput,
+  DecisionToRecord,
   Deny,
   Fail,
   Retry,
@@ -78,10 +79,11 @@ describe("Decision", () => {
     >()
   })
 
-  it("needs no time as input, and keeps its kinds apart", () => {
+  it("takes no time as input except in a store, and keeps its kinds apart", () => {
     const by = { requestId: Id.requestId("r" as RunId, 1), by: "ada" }
     expect<DecisionInput>().type.toBeAssignableFrom({ _tag: "approve" as const, ...by })
-    expect<DecisionInput>().type.toBeAssignableFrom({ _tag: "approve" as const, ...by, at: 1 })
+    expect<DecisionInput>().type.not.toBeAssignableFrom({ _tag: "approve" as const, ...by, at: 1 })
+    expect<DecisionToRecord>().type.toBeAssignableFrom({ _tag: "approve" as const, ...by, at: 1 })
     expect<Decision>().type.not.toBeAssignableFrom({ _tag: "approve" as const, ...by })
     expect<DecisionInput>().type.not.toBeAssignableFrom({ _tag: "answer" as const, ...by })
     expect<DecisionInput>().type.not.toBeAssignableFrom({ _tag: "approve" as const, by: "ada" })
