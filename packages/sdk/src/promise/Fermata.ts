@@ -94,7 +94,7 @@ import {
   submitShape,
   workShape
 } from "./internal/shapes.ts"
-import { makeTextStream, type RunStream } from "./internal/textStream.ts"
+import { makeResumeStream, makeTextStream, type RunStream } from "./internal/textStream.ts"
 import { makeWork } from "./internal/work.ts"
 import { decisionOf, decisionOn, type RunConductor, type RunHandle } from "./RunHandle.ts"
 
@@ -178,6 +178,14 @@ export interface Fermata extends AsyncDisposable {
     runId: string,
     options?: ResumeOptions<Output>
   ) => Promise<RunResult<Output>>
+  /**
+   * Resumes a run, as `resume` does, and streams the text that its agent writes from then on; see `stream`. The text from before is in
+   * `messages`.
+   */
+  readonly resumeStream: <Output = unknown>(
+    runId: string,
+    options?: ResumeOptions<Output>
+  ) => RunStream<Output>
   /**
    * Reads how a run or a sub-agent's run has ended, or stands, and drives nothing: `completed`, `interrupted`, `cancelled`, `error`, or
    * `running`. An `agent` types the output.
@@ -392,6 +400,21 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     return run(runPromptStored(agents.of(agent), startOf(prompt, given), runOptions(given)))
   }
 
+  const resume: Fermata["resume"] = async <Output>(runId: string, given: ResumeOptions<Output> = {}) => {
+    requireKnown("resume", given, resumeShape)
+    // `runPromptStored` refuses a run of another agent, so that with a single one there is nothing to choose.
+    const [only, ...others] = runtimes
+    const isOnly = only !== undefined && others.length === 0
+    const agent = given.agent === undefined ? (isOnly ? only.agent : await agentOf(runId)) : given.agent
+    return run(
+      runPromptStored<Output>(
+        agents.of(agent as string | Agent<never, Output>),
+        continueOf(runId, given, by),
+        runOptions(given)
+      )
+    )
+  }
+
   const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {
     runPrompt: start,
     stream: makeTextStream({ agents, shape: promptShape, runPrompt: start }),
@@ -409,20 +432,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     captureState: async (runId) => capturing.capture(await run(loadState(runId as RunId))),
     restoreState: async (text) => capturing.restore(text),
     reconfigure: makeReconfigure({ agents, options: runtimeOptions, scope: managed.scope, run }),
-    resume: async <Output>(runId: string, given: ResumeOptions<Output> = {}) => {
-      requireKnown("resume", given, resumeShape)
-      // `runPromptStored` refuses a run of another agent, so that with a single one there is nothing to choose.
-      const [only, ...others] = runtimes
-      const isOnly = only !== undefined && others.length === 0
-      const agent = given.agent === undefined ? (isOnly ? only.agent : await agentOf(runId)) : given.agent
-      return run(
-        runPromptStored<Output>(
-          agents.of(agent as string | Agent<never, Output>),
-          continueOf(runId, given, by),
-          runOptions(given)
-        )
-      )
-    },
+    resume,
+    resumeStream: makeResumeStream({ idOf: (runId: string) => runId, resume }),
     result: reading.result,
     sessions: reading.sessions,
     messages: reading.messages,

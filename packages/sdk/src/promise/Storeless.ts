@@ -47,7 +47,7 @@ import {
   unstoredDispatchShape,
   unstoredPromptShape
 } from "./internal/shapes.ts"
-import { makeTextStream, type RunStream } from "./internal/textStream.ts"
+import { makeResumeStream, makeTextStream, type RunStream } from "./internal/textStream.ts"
 import { makeWork } from "./internal/work.ts"
 import type { RunConductor, RunHandle } from "./RunHandle.ts"
 
@@ -87,6 +87,11 @@ export interface Storeless extends AsyncDisposable {
     state: RunState | string,
     options?: ResumeOptions<Output>
   ) => Promise<RunResult<Output>>
+  /** Continues a run from its state, as `resume` does, and streams the text that its agent writes from then on; see `Fermata.stream`. */
+  readonly resumeStream: <Output = unknown>(
+    state: RunState | string,
+    options?: ResumeOptions<Output>
+  ) => RunStream<Output>
   /**
    * Runs a prompt in the background. Resolves to a handle once the run has started. A held run continues when it is decided through its
    * handle, or when a request expires. Closing the Fermata cancels the run, also while it is held.
@@ -168,15 +173,21 @@ export const make = async (options: StorelessOptions): Promise<Storeless> => {
     return run(runPrompt(agents.of(agent), startOf(prompt, given), runOptions(given)))
   }
 
+  const resume: Storeless["resume"] = async <Output>(
+    state: RunState | string,
+    given: ResumeOptions<Output> = {}
+  ) => {
+    requireKnown("resume", given, resumeShape)
+    const input = continueStateOf(stateOf(state), given, by)
+    const runtime = given.agent === undefined ? runtimeOf(agents, input.state) : agents.of(given.agent)
+    return run(runPrompt(runtime as Runtime<Output>, input, runOptions(given)))
+  }
+
   const fermata: Omit<Storeless, typeof Symbol.asyncDispose> = {
     runPrompt: start,
     stream: makeTextStream({ agents, shape: unstoredPromptShape, runPrompt: start }),
-    resume: async <Output>(state: RunState | string, given: ResumeOptions<Output> = {}) => {
-      requireKnown("resume", given, resumeShape)
-      const input = continueStateOf(stateOf(state), given, by)
-      const runtime = given.agent === undefined ? runtimeOf(agents, input.state) : agents.of(given.agent)
-      return run(runPrompt(runtime as Runtime<Output>, input, runOptions(given)))
-    },
+    resume,
+    resumeStream: makeResumeStream({ idOf: (state: RunState | string) => stateOf(state).runId, resume }),
     dispatch: async (agent, prompt, given) => {
       requireKnown("dispatch", given, unstoredDispatchShape)
       return background.dispatch(agents.of(agent), prompt, given)

@@ -1,4 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
 import { ConnectionLost, InvalidRequest } from "../../src/model/ModelError.ts"
 import { approve } from "../../src/promise/decisions.ts"
 import { agent, tool } from "../../src/promise/define.ts"
@@ -59,6 +62,49 @@ describe("a stream of a run's text", () => {
     assert.strictEqual(String(result.runId), stream.runId)
     assert.include(seen, "delta")
     assert.deepStrictEqual(await read(stream), { pieces: [], text: "", error: undefined })
+  })
+
+  it("continues in another process after a decision, with the text that follows", async () => {
+    const model = ScriptedModel.make([
+      { text: "I ask first. ", calls: [{ tool: "pay" }] },
+      { text: "It is paid.", chunkSize: 3 }
+    ])
+    const context = await Effect.runPromise(Layer.buildWithScope(layerMemory, Scope.makeUnsafe()))
+    const store = Layer.succeedContext(context)
+    const process = () =>
+      Fermata.make({ agents: [agent("clerk", { tools: [look, pay] })], model: model.client, store })
+    await using first = await process()
+    const started = first.stream("clerk", "Pay.")
+    assert.strictEqual((await read(started)).text, "I ask first. ")
+    const held = await started.result
+    if (held.status !== "interrupted") return assert.fail(held.status)
+    await using second = await process()
+    await second.decide(held.interruptions[0]!, approve(), { by: "ann" })
+    const seen: Array<string> = []
+    const stream = second.resumeStream(held.runId, { onUpdate: ({ _tag }) => seen.push(_tag) })
+    assert.strictEqual(stream.runId, held.runId)
+    const { pieces, text } = await read(stream)
+    assert.strictEqual(text, "It is paid.")
+    assert.isAbove(pieces.length, 0)
+    assert.strictEqual((await stream.result).status, "completed")
+    assert.include(seen, "delta")
+    const unknown = await read(second.resumeStream(held.runId, { promt: "go" } as never))
+    assert.isTrue(isOptionsInvalid(unknown.error), String(unknown.error))
+  })
+
+  it("continues a state without a store", async () => {
+    const model = ScriptedModel.make([{ calls: [{ tool: "pay" }] }, "It is paid."])
+    await using storeless = await Storeless.make({
+      agents: [agent("clerk", { tools: [pay] })],
+      model: model.client
+    })
+    const held = await storeless.runPrompt("clerk", "Pay.")
+    if (held.status !== "interrupted") return assert.fail(held.status)
+    const [request] = held.interruptions
+    const decisions = [{ request: request!, decision: approve() }]
+    const stream = storeless.resumeStream(JSON.stringify(held.state), { decisions })
+    assert.strictEqual((await read(stream)).text, "It is paid.")
+    assert.strictEqual((await stream.result).status, "completed")
   })
 
   it("yields all of the text to a reader that begins late, in one piece", async () => {

@@ -38,6 +38,9 @@ describe("a stream of a run", () => {
     expect(stream).type.toBeAssignableTo<AsyncIterable<string>>()
     expect(stream.result).type.toBe<Promise<RunResult.RunResult<Answer>>>()
     expect(fermata.stream("clerk", "go").result).type.toBe<Promise<RunResult.RunResult>>()
+    expect(fermata.resumeStream("run", { agent })).type.toBeAssignableTo<AsyncIterable<string>>()
+    expect(fermata.resumeStream("run", { agent }).result).type.toBe<Promise<RunResult.RunResult<Answer>>>()
+    expect(fermata.resumeStream("run").result).type.toBe<Promise<RunResult.RunResult>>()
   })
 })
 

@@ -1,5 +1,5 @@
 /**
- * The text of a run as it is written, and the result at its end: `stream` of a Fermata.
+ * The text of a run as it is written, and the result at its end: `stream` and `resumeStream` of a Fermata.
  */
 import type { Agent } from "../../agent/AgentDefinition.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
@@ -8,8 +8,8 @@ import { textOf } from "../../domain/Message.ts"
 import type { Prompt } from "../../run/Mail.ts"
 import type { RunResult } from "../../run/RunResult.ts"
 import type { Agents } from "./bindAgents.ts"
-import type { PromptOptions } from "./options.ts"
-import { requireKnown } from "./shapes.ts"
+import type { PromptOptions, ResumeOptions } from "./options.ts"
+import { requireKnown, resumeShape } from "./shapes.ts"
 
 /**
  * A run that is being streamed. Iterating over it yields the text of its agent, without that of sub-agents, piece by piece, and ends when
@@ -36,23 +36,41 @@ export const makeTextStream =
   }) =>
   <Output>(agent: string | Agent<never, Output>, prompt: Prompt, given?: Given): RunStream<Output> => {
     const { agents, runPrompt, shape } = options
-    const reading = new TextReading()
     const runId = given?.runId ?? agents.newRunId()
-    const onUpdate = (update: RunUpdate) => {
-      reading.push(update)
-      return given?.onUpdate?.(update)
-    }
-    const start = async () => {
+    return textStream(runId, given?.onUpdate, async (onUpdate) => {
       requireKnown("stream", given, shape)
-      return runPrompt(agent, prompt, { ...(given as Given), runId, onUpdate })
-    }
-    const result = start() as Promise<RunResult<Output>>
-    result.then(
-      (ended) => reading.end(ended.status === "error" ? { error: ended.error } : undefined),
-      (error: unknown) => reading.end({ error })
-    )
-    return { runId, result, [Symbol.asyncIterator]: () => reading }
+      return runPrompt(agent, prompt, { ...(given as Given), runId, onUpdate }) as Promise<RunResult<Output>>
+    })
   }
+
+/** Makes the method that resumes a run and streams the text that follows. `idOf` reads the id of the run that is resumed. */
+export const makeResumeStream =
+  <Resumed>(options: {
+    readonly idOf: (resumed: Resumed) => string
+    readonly resume: <Output>(resumed: Resumed, given: ResumeOptions<Output>) => Promise<RunResult<Output>>
+  }) =>
+  <Output>(resumed: Resumed, given?: ResumeOptions<Output>): RunStream<Output> =>
+    textStream(options.idOf(resumed), given?.onUpdate, async (onUpdate) => {
+      requireKnown("resumeStream", given, resumeShape)
+      return options.resume(resumed, { ...given, onUpdate })
+    })
+
+const textStream = <Output>(
+  runId: string,
+  onUpdate: PromptOptions["onUpdate"],
+  start: (onUpdate: (update: RunUpdate) => unknown) => Promise<RunResult<Output>>
+): RunStream<Output> => {
+  const reading = new TextReading()
+  const result = start((update) => {
+    reading.push(update)
+    return onUpdate?.(update)
+  })
+  result.then(
+    (ended) => reading.end(ended.status === "error" ? { error: ended.error } : undefined),
+    (error: unknown) => reading.end({ error })
+  )
+  return { runId, result, [Symbol.asyncIterator]: () => reading }
+}
 
 type Streaming<Given, Result> = (
   agent: string | Agent<never, unknown>,
