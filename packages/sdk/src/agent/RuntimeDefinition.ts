@@ -72,12 +72,15 @@ export interface RuntimeExtension<R = never> {
   readonly name: string
   /** Returns the extension's tools. Called when the runtime is created and at each reconfiguration; it must have no other effect. */
   readonly tools?: (context: RuntimeContext) => ReadonlyArray<Tool<R>>
-  /** Acquires what the tools need. Called once, in the order of the extensions, without a timeout. If it fails, the runtime is closed. */
+  /**
+   * Acquires what the tools need. Called once, in the order of the extensions, without a timeout. If it fails, the runtime is closed. What
+   * an effect acquires in its scope is released when all extensions have been closed.
+   */
   readonly onStart?: (context: RuntimeContext) => Awaitable<void, R>
   /**
-   * Releases what `onStart` acquired. Called once, in reverse order, and only if `onStart` succeeded: after the runs have ended, or have
-   * been waited for up to `closeTimeout`. It may itself take up to `closeTimeout`. A failure is logged; the other extensions are closed all
-   * the same.
+   * Releases what `onStart` acquired. Called once, in reverse order, and only if the start reached this extension and its `onStart`, if
+   * any, succeeded: after the runs have ended, or have been waited for up to `closeTimeout`. It may itself take up to `closeTimeout`. A
+   * failure is logged; the other extensions are closed all the same.
    */
   readonly onClose?: (status: CloseStatus, context: RuntimeContext) => Awaitable<void, R>
 }

@@ -39,7 +39,8 @@ export type {
 
 /**
  * Callbacks that observe the runs that a runtime drives. A hook may return a promise or an effect, which the run does not wait for. An
- * effect runs in the context of the run with the services of the runtime.
+ * effect runs in the context of the run with the services of the runtime. A failure does not affect the run; the first one of each hook in
+ * a drive is logged.
  */
 export interface RuntimeHooks {
   /**
