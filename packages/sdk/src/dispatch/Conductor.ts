@@ -41,7 +41,7 @@ export type { SharedLimits, Spending } from "./internal/conductor/Ledger.ts"
 export type { Restart } from "./internal/handle/restart.ts"
 
 /**
- * Owns a set of handles under one concurrency limit, one budget and one inbox.
+ * Owns a set of handles under one concurrency limit, shared budgets and one inbox.
  *
  * @category models
  * @since 0.1.0

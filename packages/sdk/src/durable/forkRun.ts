@@ -34,7 +34,8 @@ import type { RunPromptStoredError } from "./runPromptStored.ts"
 import type { ForkInput, StoredRunOptions } from "./storedInput.ts"
 
 /**
- * Starts a run in a new session that continues from an earlier revision of another run, and drives it until it is held or has ended.
+ * Starts a run, the fork, in a new session. It continues from an earlier revision of another run, the original. Drives the fork until it is
+ * held or has ended.
  *
  * **Details**
  *
@@ -44,8 +45,8 @@ import type { ForkInput, StoredRunOptions } from "./storedInput.ts"
  * sub-agents stay with the original. Grants with the scope of a session apply to the fork; grants with the scope of a run do not. The
  * fork inherits the limits and the policy that the original's caller gave; `input` can replace the policy, and each limit on its own.
  *
- * The original may be running, held or ended, and may be a run of another agent. It does not change, and it cannot be removed while a
- * fork builds on it. A fork can be forked.
+ * The original may be running, held or ended, and may be a run of another agent; it may not be a sub-agent's run. It does not change, and
+ * it cannot be removed while a fork builds on it. A fork can be forked.
  *
  * **Errors**
  *

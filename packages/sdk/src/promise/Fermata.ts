@@ -203,7 +203,7 @@ export interface Fermata extends AsyncDisposable {
   readonly send: (runId: string, prompt: Prompt, options?: SendOptions) => Promise<Receipt>
   /**
    * Starts a run in a session of its own from an earlier revision of another run, and drives the new run until it is held or has ended. The
-   * other run does not change. Side effects of tools are not undone.
+   * other run, which may not be a sub-agent's, does not change. Side effects of tools are not undone.
    */
   readonly fork: <Output = unknown>(
     runId: string,

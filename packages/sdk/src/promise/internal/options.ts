@@ -94,7 +94,10 @@ export interface FermataChange {
    * extensions, sub-agents and handoffs stay.
    */
   readonly tools?: ReadonlyArray<Tool>
-  /** The model client. It is called with the model profile of the capability profile or the agent, unless `modelProfile` names another. */
+  /**
+   * The model client. It is called with its profile `modelProfile`, or else with that of the capability profile, the agent or the client,
+   * in this order; an earlier choice of a model profile by name is dropped.
+   */
   readonly model?: ModelClient["Service"]
   /** The name of the model client's profile to call. */
   readonly modelProfile?: string
