@@ -87,7 +87,10 @@ export interface Storeless extends AsyncDisposable {
     state: RunState | string,
     options?: ResumeOptions<Output>
   ) => Promise<RunResult<Output>>
-  /** Continues a run from its state, as `resume` does, and streams the text that its agent writes from then on; see `Fermata.stream`. */
+  /**
+   * Continues a run from its state, as `resume` does, and streams the text that its agent writes from then on; see `Fermata.stream`. To
+   * cancel the run, pass a `signal`. Throws `RunStateMalformed` or `RunStateTooNew` at once if the state cannot be read.
+   */
   readonly resumeStream: <Output = unknown>(
     state: RunState | string,
     options?: ResumeOptions<Output>

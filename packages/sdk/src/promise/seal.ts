@@ -17,8 +17,8 @@ export interface StateKey {
 }
 
 /**
- * Seals a state with a key. The text is signed and not encrypted: a person who has the text can read the state, and cannot change it. The
- * text does not expire: an older state of the same run can be opened, too.
+ * Seals a state with a key. The text is signed and not encrypted: a person who has the text can read the state, and a changed text is
+ * refused. The text does not expire: an older state of the same run can be opened, too.
  *
  * **Example** (A held run that a browser keeps)
  *

@@ -22,6 +22,7 @@ import { requireKnown, resumeShape } from "./shapes.ts"
  * @since 0.1.0
  */
 export interface RunStream<Output = unknown> extends AsyncIterable<string> {
+  /** The id of the run. If `resumeStream` starts the session's next run, the id of the run before it; the new id is in the result. */
   readonly runId: string
   /** Resolves to the result when the run is held or has ended, also if it failed. Rejects with the errors of `runPrompt`. */
   readonly result: Promise<RunResult<Output>>
