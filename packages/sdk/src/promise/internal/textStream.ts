@@ -24,7 +24,7 @@ import { requireKnown, resumeShape } from "./shapes.ts"
 export interface RunStream<Output = unknown> extends AsyncIterable<string> {
   /** The id of the run. If `resumeStream` starts the session's next run, the id of the run before it; the new id is in the result. */
   readonly runId: string
-  /** Resolves to the result when the run is held or has ended, also if it failed. Rejects with the errors of `runPrompt`. */
+  /** Resolves to the result when the run is held or has ended, also if it failed. Rejects with the errors of `runPrompt` or `resume`. */
   readonly result: Promise<RunResult<Output>>
 }
 
