@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import * as Schedule from "effect/Schedule"
+import * as Stream from "effect/Stream"
 import * as Agent from "../../src/agent/Agent.ts"
 import type { ToolCallNotice } from "../../src/agent/RuntimeHooks.ts"
 import type { ToolMessage, UserPart } from "../../src/domain/Message.ts"
@@ -195,6 +196,38 @@ describe("bytes as a result", () => {
         image
       ] as ReadonlyArray<UserPart>)
     })
+  )
+
+  it.effect(
+    "of a Blob or a File inside another value are attached, also as the result of a tool that streams",
+    () =>
+      Effect.gen(function* () {
+        const file = new File([png], "logo.png", { type: "image/x-icon" })
+        const value = { page: "home", shots: [new Blob([png])], more: new Map([["logo", { file }]]) }
+        const shown = {
+          page: "home",
+          shots: ["[attachment 1: image/png, 10 bytes]"],
+          more: [["logo", { file: "[attachment 2: image/x-icon, 10 bytes]" }]]
+        }
+        const parts = [
+          { _tag: "text", text: JSON.stringify(shown) },
+          image,
+          { ...image, mediaType: "image/x-icon", name: "logo.png" }
+        ] as ReadonlyArray<UserPart>
+        assert.deepStrictEqual(yield* contentOf(() => value), parts)
+        assert.deepStrictEqual(yield* contentOf(async () => value), parts)
+        assert.deepStrictEqual(yield* contentOf(() => Effect.succeed(value)), parts)
+        const streamed = async function* () {
+          yield { result: new Blob([png]) }
+        }
+        assert.deepStrictEqual(yield* contentOf(streamed), [image as UserPart])
+        assert.deepStrictEqual(yield* contentOf(() => Stream.make({ result: value })), parts)
+        const circle: Record<string, unknown> = { blob: new Blob([png]) }
+        circle["self"] = circle
+        const { content, outcome } = yield* resultOf(() => circle)
+        assert.strictEqual(outcome, "failed")
+        assert.include(textOf(content), "it contains itself")
+      })
   )
 
   it.effect("that are text are scrubbed", () =>

@@ -9,8 +9,8 @@ import * as Stream from "effect/Stream"
 import { Reading, readStream } from "../../agent/internal/streamedResult.ts"
 import { inSpan, isPromise, isTraced, supplied } from "../../agent/internal/userCode.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
-import { attachment } from "../../tool/internal/resultParts.ts"
-import { type AnyTool, content, type Content } from "../../tool/Tool.ts"
+import { readBlobs, unreadBlobs } from "../../tool/internal/blobs.ts"
+import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import { isThere, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import type { Running } from "../internal/Supervisor.ts"
@@ -42,26 +42,36 @@ export const invoke = (
   const read = (iterable: AsyncIterable<unknown>) => {
     reading = new Reading(iterable, context)
     if (isStopped) void reading.close()
-    return settled(reading.read(), (exit) => (isStopped && Exit.isFailure(exit) ? Exit.interrupt() : exit))
+    return settled(reading.read(), (exit) => {
+      if (Exit.isSuccess(exit)) return readable(exit.value)
+      return isStopped ? Exit.interrupt() : exit
+    })
+  }
+  /** A result, once the bytes of the `Blob`s in it are read. */
+  const readable = (out: unknown): Effect.Effect<unknown, unknown> => {
+    const blobs = unreadBlobs(out)
+    const succeed = () => Exit.succeed(out)
+    return blobs.length === 0 ? succeed() : Effect.uninterruptible(settled(readBlobs(blobs), succeed))
   }
   /** What the handler, its promise or its effect came to. */
   const outcomeOf = (out: unknown): Effect.Effect<unknown, unknown> => {
     try {
       switch (kindOf(out)) {
         case "effect":
-          if (Exit.isExit(out) && (Exit.isFailure(out) || kindOf(out.value) === "value")) return out
+          if (Exit.isExit(out) && (Exit.isFailure(out) || isReadable(out.value))) return out
           return supplied(runtime, Effect.interruptible(Effect.flatMap(out as AnyEffect, outcomeOf)))
         case "promise":
           return settled(out as Promise<unknown>, outcomeOf)
         case "stream":
-          return supplied(runtime, Effect.interruptible(readStream(out as Stream.Stream<unknown>, context)))
+          return supplied(
+            runtime,
+            Effect.flatMap(Effect.interruptible(readStream(out as Stream.Stream<unknown>, context)), readable)
+          )
         case "items":
           // Uninterruptible, so that it is closed within the grace period.
           return Effect.uninterruptible(read(out as AsyncIterable<unknown>))
-        case "blob":
-          return Effect.uninterruptible(settled(contentOf(out as Blob), Exit.succeed))
         case "value":
-          return Exit.succeed(out)
+          return readable(out)
       }
     } catch (cause) {
       return Exit.fail(cause)
@@ -100,24 +110,20 @@ export const invoke = (
 type AnyEffect = Effect.Effect<unknown, unknown>
 
 /** The kind of a handler's return value. A value that throws when it is inspected is `value`, since the handler has run. */
-const kindOf = (out: unknown): "effect" | "promise" | "stream" | "items" | "blob" | "value" => {
+const kindOf = (out: unknown): "effect" | "promise" | "stream" | "items" | "value" => {
   if (typeof out !== "object" || out === null) return "value"
   try {
     if (Effect.isEffect(out)) return "effect"
     if (isPromise(out)) return "promise"
     if (Stream.isStream(out)) return "stream"
-    if (out instanceof Blob) return "blob"
     return Symbol.asyncIterator in out && typeof out[Symbol.asyncIterator] === "function" ? "items" : "value"
   } catch {
     return "value"
   }
 }
 
-/** A `Blob` as an attachment, with its type, and its name if it is a `File`. */
-const contentOf = async (blob: Blob): Promise<Content> => {
-  const bytes = new Uint8Array(await blob.arrayBuffer())
-  return content([attachment(bytes, blob.type, "name" in blob ? String(blob.name) : "")])
-}
+/** Whether a value can be shown without waiting. */
+const isReadable = (out: unknown): boolean => kindOf(out) === "value" && unreadBlobs(out).length === 0
 
 const stopping = Symbol("stopping")
 

@@ -6,6 +6,7 @@ import * as Result from "effect/Result"
 import { messageOf } from "../../domain/Display.ts"
 import { isPlain } from "../../domain/internal/untyped.ts"
 import { type FilePart, text, type UserPart } from "../../domain/Message.ts"
+import { bytesOfBlob } from "./blobs.ts"
 
 /** The parts of a value, or why it cannot be shown, as the end of a sentence. */
 export const resultParts = (value: unknown): Result.Result<ReadonlyArray<UserPart>, string> => {
@@ -15,8 +16,8 @@ export const resultParts = (value: unknown): Result.Result<ReadonlyArray<UserPar
   if (typeof value === "function") return Result.fail("it is a function")
   try {
     if (value instanceof Error) return Result.succeed([text(jsonable(value) as string)])
-    const bytes = bytesOf(value)
-    if (bytes !== undefined) return Result.succeed([attachment(bytes)])
+    const file = fileOf(value)
+    if (file !== undefined) return Result.succeed([file])
     return isBare(value) ? Result.fail(`it is ${nameOf(value)}, which has no fields`) : ofJson(value)
   } catch (cause) {
     return Result.fail(unreadable(cause))
@@ -27,11 +28,10 @@ const ofJson = (value: unknown): Result.Result<ReadonlyArray<UserPart>, string> 
   const files: Array<FilePart> = []
   const json = JSON.stringify(value, function (this: Readonly<Record<string, unknown>>, key, item: unknown) {
     const given = isBufferJson(item) ? this[key] : item
-    const bytes = bytesOf(given)
-    if (bytes === undefined) return jsonable(given)
-    const file = attachment(bytes)
+    const file = fileOf(given)
+    if (file === undefined) return jsonable(given)
     files.push(file)
-    return `[attachment ${files.length}: ${file.mediaType}, ${bytes.length} bytes]`
+    return `[attachment ${files.length}: ${file.mediaType}, ${bytesOf(given)?.length} bytes]`
   })
   return Result.succeed([text(json ?? String(value)), ...files])
 }
@@ -81,10 +81,20 @@ const unreadable = (cause: unknown): string => {
   return `reading it as JSON failed: ${messageOf(cause)}`
 }
 
+/** The bytes of a value as an attachment; a `Blob` keeps its type, and a `File` its name. `undefined` if the value has no bytes. */
+const fileOf = (value: unknown): FilePart | undefined => {
+  const bytes = bytesOf(value)
+  if (bytes === undefined) return undefined
+  return value instanceof Blob
+    ? attachment(bytes, value.type, "name" in value ? String(value.name) : "")
+    : attachment(bytes)
+}
+
 /** The bytes of a value; `undefined` if it has none. Arrays of larger numbers are not bytes. */
 const bytesOf = (value: unknown): Uint8Array | undefined => {
   if (typeof value !== "object" || value === null) return undefined
   if (value instanceof Uint8Array) return value
+  if (value instanceof Blob) return bytesOfBlob(value)
   if (value instanceof ArrayBuffer) return new Uint8Array(value)
   if (value instanceof Uint8ClampedArray || value instanceof DataView) {
     return new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
