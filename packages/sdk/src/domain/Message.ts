@@ -20,7 +20,10 @@ const replay = {
 export const TextPart = Schema.TaggedStruct("text", { text: Schema.String, ...replay })
 export type TextPart = typeof TextPart.Type
 
-/** A file or image, given as bytes, as a URL, or as a provider's reference. */
+/**
+ * A file or image, given as bytes, as a URL, or as a provider's reference. The clients for the protocols of OpenAI and Anthropic replace
+ * one that the protocol does not take by text: the content of a text file, otherwise its name or media type, with its URL if it has one.
+ */
 export const FilePart = Schema.TaggedStruct("file", {
   /** IANA media type, such as `image/png`. */
   mediaType: Schema.String,

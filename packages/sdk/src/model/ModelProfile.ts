@@ -91,7 +91,7 @@ export interface Compatibility {
   readonly store?: boolean
   /**
    * `responses`: if `true`, items are sent back with their ids, also if the provider does not store them. Some servers require the ids,
-   * others refuse them. Default: `store`.
+   * others refuse them. Default: the value of `store`.
    */
   readonly itemIds?: boolean
   /** `responses`: if `false`, the setting `maxOutputTokens` is not sent. Default: `true`. */

@@ -2,7 +2,8 @@
  * Encodes the history of a run as the messages of `/chat/completions`.
  *
  * A tool's result can only be text, so the files of all results of a turn follow in one user message. Reasoning of another provider is
- * omitted. A file stored at another provider is replaced by its name.
+ * omitted. A text file is sent as text. A file for which the protocol has no place, or that is stored at another provider, is replaced by
+ * its name, with its URL if it has one.
  */
 import type * as Schema from "effect/Schema"
 import type { AssistantMessage, FilePart, ToolMessage, UserPart } from "../../../domain/Message.ts"
