@@ -311,6 +311,27 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/run/redeployed.test.ts"] }
   },
   {
+    name: "notifies no run at work of a cancellation",
+    file: "durable/internal/lease.ts",
+    line: "const subscribed = subscribe(store, clock, { runId: lease.runId, onNotice: notice })",
+    broken: "const subscribed = subscribe(store, clock, { runId: lease.runId, onNotice: () => {} })",
+    finder: { tests: ["sdk/test/durable/promptness.test.ts"] }
+  },
+  {
+    name: "resumes no background sub-agent while its lead is at work",
+    file: "run/internal/attending.ts",
+    line: "yield* resumeBackground(run)",
+    broken: "",
+    finder: { tests: ["sdk/test/durable/promptness.test.ts"] }
+  },
+  {
+    name: "calls a model before it reads what was sent",
+    file: "run/internal/stops.ts",
+    line: "else takeNotice(drive, yield* drive.journal.news)",
+    broken: "",
+    finder: { tests: ["sdk/test/durable/promptness.test.ts"] }
+  },
+  {
     name: "starts reads under a grant before their turn",
     file: "run/steps/settle.ts",
     line: "callIds.length > toolConcurrency && mayLapse(run, callIds)",

@@ -109,6 +109,15 @@ export interface Appended {
   readonly revoked?: ReadonlyArray<Revoked>
 }
 
+/** What a process that drives a run has to act on. */
+export interface RunNotice {
+  readonly runId: RunId
+  /** The reason, if cancellation of the run was requested, and the run is running or held. */
+  readonly cancelReason?: string
+  /** Set when there are decisions or messages that the journal does not contain yet. */
+  readonly hasMail?: boolean
+}
+
 /** A request, as an element of the inbox. */
 export interface PendingRequest {
   readonly request: Interruption
@@ -410,6 +419,13 @@ export interface RunStorePort {
     lease: Lease,
     ttl: Duration.Input
   ) => Effect.Effect<{ readonly lease: Lease } & Omit<Appended, "revision">, LeaseLost | RunStoreError>
+
+  /**
+   * Returns what `renew` reports, for those of up to 1,000 runs about which there is something to report. A store without it makes a process
+   * read the mail of each run that it drives after each notification of `changes`, and a cancellation that another process requests stops a
+   * run at its next commit or renewal.
+   */
+  readonly notices?: (runIds: ReadonlyArray<RunId>) => Effect.Effect<ReadonlyArray<RunNotice>, RunStoreError>
 
   /** Releases a lease. Releasing a lease that was lost has no effect. */
   readonly release: (lease: Lease) => Effect.Effect<void, RunStoreError>

@@ -15,8 +15,11 @@ import { RunStoreError, StorageFull, StoreBusy, StoreFault } from "../store/RunS
 
 type Store = RunStore["Service"]
 
-/** An operation of a run store. `changes` and `broadcast` are none, because notifications guarantee nothing that a fault could break. */
-export type Operation = Exclude<keyof Store, "changes" | "broadcast">
+/**
+ * An operation of a run store. `changes`, `notices` and `broadcast` are none, because notifications guarantee nothing that a fault could
+ * break.
+ */
+export type Operation = Exclude<keyof Store, "changes" | "notices" | "broadcast">
 
 /** The names of all operations of a run store. */
 export const operations: ReadonlyArray<Operation> = Struct.keys({

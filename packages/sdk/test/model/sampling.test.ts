@@ -78,7 +78,7 @@ describe("temperature and topP", () => {
     assert.strictEqual(sent(responses, "gpt-5", { ...both, reasoningEffort: "none" }), none)
   })
 
-  it("are sent as the profile states, whatever the name", () => {
+  it("are sent as the profile states, under any name", () => {
     const name = "claude-opus-4-7"
     for (const protocol of Object.values(protocols)) {
       assert.strictEqual(sent(protocol, name, both, { sampling: "both" }), all)

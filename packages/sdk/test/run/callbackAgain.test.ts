@@ -39,6 +39,9 @@ const person = Effect.gen(function* () {
   return { begun, approvalCallback }
 })
 
+// Each suspension without progress counts.
+const limits = { maxRecoveries: 10 }
+
 const approving = () => {
   const asked: Array<string> = []
   const approvalCallback: Callback = (request) => {
@@ -53,7 +56,7 @@ const programs = (depth: number, background = false) => {
   const write = probe("write")
   let agent: Agent.Agent = Agent.make("writer", { tools: [write.tool] })
   for (let above = 0; above < depth; above++) {
-    agent = Agent.make(`lead${above}`, { subAgents: [agent], delegation: "delegate" })
+    agent = Agent.make(`lead${above}`, { subAgents: [agent], delegation: "delegate", limits })
   }
   const model = ScriptedModel.make(({ agentPath, messages }) => {
     if (messages.some(({ role }) => role === "tool")) return "done"

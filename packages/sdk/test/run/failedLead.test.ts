@@ -6,6 +6,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
@@ -64,9 +65,14 @@ const failed = <E>(
 ) =>
   Effect.gen(function* () {
     const { publish, runtime } = yield* failing
-    const running = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId }))
-    yield* TestClock.adjust("500 millis")
     const store = yield* RunStore
+    // Notifies of nothing, so that the lead does not read the decision before it fails.
+    const silent = { ...store, changes: Stream.never, notices: () => Effect.succeed([]) }
+    const running = yield* runPromptStored(runtime, { prompt: "go", runId }).pipe(
+      Effect.provideService(RunStore, silent),
+      Effect.forkChild
+    )
+    yield* TestClock.adjust("500 millis")
     const requests = (yield* store.pending()).map(({ request }) => request)
     assert.strictEqual(requests.length, 2)
     yield* meanwhile(requests)

@@ -961,7 +961,9 @@ describe("a sub-agent's model call under a stopped run", () => {
         const handle = yield* dispatchPromptStored({ ...runtime, model: client }, { prompt: "go" })
         yield* Deferred.await(asked)
         yield* handle.decide(stop(yield* requestOf(handle, "erase")))
-        yield* Effect.yieldNow
+        const store = yield* RunStore
+        const unread = Effect.andThen(Effect.yieldNow, store.decisions(handle.runId))
+        yield* Effect.repeat(unread, { until: ({ length }) => length === 0 })
         yield* Deferred.succeed(open, undefined)
         expect(yield* handle.done, "cancelled")
         assert.strictEqual(whole, 0)

@@ -5,12 +5,12 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import { RunStoreError } from "../../store/RunStoreError.ts"
-import type { Lease } from "../../store/RunStorePort.ts"
+import type { Lease, RunNotice } from "../../store/RunStorePort.ts"
+import { subscribe } from "./notices.ts"
 
 type Store = RunStore["Service"]
 
@@ -28,8 +28,6 @@ export interface OwnedLease {
   readonly listeners: Set<() => void>
   /** Whether the lease was released with the last events. */
   isParked: boolean
-  /** Subscribes to the store's notifications. */
-  watcher?: Fiber.Fiber<void>
 }
 
 /** Takes a lease with `take`, and measures its time. */
@@ -70,11 +68,13 @@ export const underLease = <A, E>(
   use: Effect.Effect<A, E>
 ): Effect.Effect<A, E> =>
   Effect.gen(function* () {
-    const beat = Effect.gen(function* () {
-      yield* Effect.sleep(owned.ttlMs / 3)
-      const { cancelReason, hasMail } = yield* renewLease(store, owned)
+    const notice = ({ cancelReason, hasMail }: Omit<RunNotice, "runId">) => {
       if (cancelReason !== undefined) token.cancel(cancelReason)
       if (hasMail === true) owned.listeners.forEach((listener) => listener())
+    }
+    const beat = Effect.gen(function* () {
+      yield* Effect.sleep(owned.ttlMs / 3)
+      notice(yield* renewLease(store, owned))
     }).pipe(
       // If the store fails, the lease is renewed again until it is lost.
       Effect.catchTag("RunStoreError", () => Effect.void),
@@ -82,12 +82,12 @@ export const underLease = <A, E>(
       Effect.catchTag("LeaseLost", () => Effect.sync(() => token.cancel("The lease was lost.")))
     )
     yield* Effect.forkScoped(beat)
+    const { clock, lease } = owned
+    const subscribed = subscribe(store, clock, { runId: lease.runId, onNotice: notice })
+    yield* Effect.acquireRelease(subscribed, (unsubscribe) => Effect.sync(unsubscribe))
     return yield* use
   }).pipe(
     Effect.scoped,
-    Effect.ensuring(
-      Effect.suspend(() => (owned.watcher === undefined ? Effect.void : Fiber.interrupt(owned.watcher)))
-    ),
     Effect.onExit((exit) => {
       if (owned.isParked) return Effect.void
       const release = Effect.ignore(store.release(owned.lease))

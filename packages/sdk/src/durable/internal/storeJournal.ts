@@ -3,14 +3,13 @@
  */
 import type * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
-import * as Stream from "effect/Stream"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import type { Revision } from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { areReadable } from "../../domain/RunStateCodec.ts"
 import { grantsUsed } from "../../run/internal/grants.ts"
-import type { Journal } from "../../run/internal/Journal.ts"
+import type { Journal, News } from "../../run/internal/Journal.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import { RunStoreError, StoreFault } from "../../store/RunStoreError.ts"
 import { type Checkpointing, checkpointOf, savedAs } from "./checkpoints.ts"
@@ -55,7 +54,6 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
       isBroken = true
       return Effect.die(defect)
     })
-  const notifyListeners = () => Effect.sync(() => listeners.forEach((listener) => listener()))
   const options = (events: ReadonlyArray<RunEvent>, state: RunState) => ({
     lease,
     expected: (state.revision - events.length) as Revision,
@@ -109,16 +107,13 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
         listeners.delete(listener)
       }
     },
-    watch: Effect.suspend(() =>
-      owned.watcher === undefined
-        ? Effect.map(
-            Effect.forkDetach(Stream.runForEach(store.changes, notifyListeners), { startImmediately: true }),
-            (fiber) => {
-              owned.watcher = fiber
-            }
-          )
-        : Effect.void
-    ),
+    news:
+      store.notices === undefined
+        ? Effect.succeed({ hasMail: true })
+        : Effect.orElseSucceed(
+            Effect.map(store.notices([lease.runId]), ([notice]): News => notice ?? {}),
+            () => ({})
+          ),
     renewLease: guarded(renewLease(store, owned)),
     isStale: () => owned.clock.monotonicTimeNanosUnsafe() >= owned.goodUntil,
     isBroken: () => isBroken,

@@ -5,7 +5,7 @@ import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { holderOf } from "../../agent/BoundAgent.ts"
-import type * as Cancellation from "../../agent/Cancellation.ts"
+import * as Cancellation from "../../agent/Cancellation.ts"
 import type { BoundAgent } from "../../agent/Entry.ts"
 import { timeLeft } from "../../domain/Budget.ts"
 import * as Id from "../../domain/Id.ts"
@@ -57,6 +57,14 @@ export class AgentRun {
     this.path = under === undefined ? none : [...under.parent.path, under.callId]
     const { suspension } = drive
     this.supervisor = new Supervisor(drive, suspension === undefined ? [token] : [token, suspension.now])
+  }
+
+  /** The same run, for a task beside its loop. The task has a token of its own, which the run's token cancels, too. */
+  beside(): AgentRun {
+    const { drive, parent, path, perform, startedWith } = this
+    const callId = path.at(-1)
+    const under = parent === undefined || callId === undefined ? undefined : { parent, callId, startedWith }
+    return new AgentRun(drive, Cancellation.make(this.token), perform, under)
   }
 
   /** The agent that the run was started with; `undefined` if the program does not have it. */

@@ -13,7 +13,7 @@ import type { Mail } from "../Mail.ts"
 /** Why an operation of a journal failed. The journal of a run without a store does not fail. */
 export type JournalError = RunConflict | LeaseLost | SessionBusy | RunStoreError
 
-/** What the store reports about a run with the answer to a write. */
+/** What the store reports about a run, alone or with the answer to a write. */
 export interface News {
   /** Present if cancellation was requested. */
   readonly cancelReason?: string
@@ -41,8 +41,8 @@ export interface Journal {
   readonly decide: ((decision: Decision) => Effect.Effect<void, JournalError>) | undefined
   /** Calls `listener` when there may be mail. Returns the unsubscribe function. */
   readonly onMail: (listener: () => void) => () => void
-  /** Subscribes to the run's notifications, so that mail is noticed while nothing is appended. */
-  readonly watch: Effect.Effect<void>
+  /** Reports cancellation and mail without a write. Reports nothing if the store cannot be read. */
+  readonly news: Effect.Effect<News>
   /** Renews the lease and reports cancellation and mail. Fails if the run has another owner. */
   readonly renewLease: Effect.Effect<News, JournalError>
   /** Whether the last renewal was so long ago that the lease may have expired. */

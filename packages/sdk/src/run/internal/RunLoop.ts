@@ -36,6 +36,7 @@ import {
   startBackground
 } from "../steps/subAgents.ts"
 import { type ActiveStep, isEnding, stateOf, AgentRun } from "./AgentRun.ts"
+import { attending } from "./attending.ts"
 import { cancellation } from "./cancellation.ts"
 import { finish, hold, suspend, holdIdle } from "./comeToRest.ts"
 import { flush } from "./commit.ts"
@@ -44,7 +45,7 @@ import { wakeAtExpiry, decideUnattended } from "./decideUnattended.ts"
 import { Drive, type DriveError, emitRoot, now, publishAll } from "./Drive.ts"
 import { failWith } from "./failRun.ts"
 import type { Journal } from "./Journal.ts"
-import { beginsUnheard, hearStops, mayBeHalted } from "./stops.ts"
+import { hearBefore } from "./stops.ts"
 import { takeMail } from "./takeMail.ts"
 import { cannotGoOn } from "./Tasks.ts"
 
@@ -177,9 +178,8 @@ const loop = Effect.fnUntraced(function* (root: AgentRun): Effect.fn.Return<RunS
       yield* suspend(drive)
       return drive.state
     }
-    if (!isHeard && beginsUnheard(drive.state, step) && mayBeHalted(root)) {
+    if (!isHeard && (yield* hearBefore(root, drive.state, step))) {
       isHeard = true
-      yield* hearStops(root)
       continue
     }
     isHeard = false
@@ -239,7 +239,6 @@ const startsWithCalls = (drive: Drive): boolean =>
 /** Performs a step that waits for sub-agents. Meanwhile their requests are decided by expiry and the approval callback. */
 const asking = Effect.fnUntraced(function* (root: AgentRun, step: Effect.Effect<void, DriveError>) {
   const { drive } = root
-  yield* drive.journal.watch
   yield* decideUnattended(root)
   const unset = wakeAtExpiry(drive)
   yield* Effect.ensuring(step, Effect.sync(unset))
@@ -262,8 +261,14 @@ const needsDefinition = ({ _tag }: ActiveStep): boolean => {
 const waitForDefinition = (run: AgentRun): Effect.Effect<void> =>
   Effect.sync(() => run.drive.addMissing(obstacleOf(run.first, stateOf(run))))
 
-/** Performs one step of a run of the tree. */
+/** Performs one step of a run of the tree. Meanwhile, mail and decisions reach the run's sub-agents in the background. */
 const perform = (run: AgentRun, step: ActiveStep): Effect.Effect<void, DriveError> => {
+  const waits = step._tag === "AwaitChildren" || step._tag === "ResumeChildren"
+  const isLead = stateOf(run).background?.some(({ child }) => child !== undefined) === true
+  return isLead && !waits ? attending(run, performStep(run, step)) : performStep(run, step)
+}
+
+const performStep = (run: AgentRun, step: ActiveStep): Effect.Effect<void, DriveError> => {
   if (needsDefinition(step) && run.holder === undefined) {
     // The runtime was reconfigured after the drive began.
     return waitForDefinition(run)

@@ -41,8 +41,6 @@ export const decideUnattended = Effect.fnUntraced(function* (root: AgentRun) {
   if (drive.runtime.options.approvalCallback === undefined || drive.tasks.has(approvalCallbackTask))
     return false
   if (nextToAsk(drive) === undefined) return false
-  // A principal may decide before the callback.
-  yield* drive.journal.watch
   const asks = new AgentRun(drive, Cancellation.make(drive.token), root.perform)
   yield* drive.tasks.start(approvalCallbackTask, asks.token, askAll(asks))
   return false

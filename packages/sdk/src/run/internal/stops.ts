@@ -11,7 +11,9 @@ import { lineTo } from "../../domain/internal/subAgents.ts"
 import type { Step } from "../../domain/next.ts"
 import { findCall, interruptions, type RunState } from "../../domain/RunState.ts"
 import type { AgentRun } from "./AgentRun.ts"
-import type { Drive } from "./Drive.ts"
+import { flush } from "./commit.ts"
+import { takeNotice } from "./confirmLease.ts"
+import { type Drive, isActedOn } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 import { takeMailInTask } from "./takeMail.ts"
 
@@ -25,7 +27,7 @@ export const isHalted = (run: AgentRun): boolean =>
     : lineOf(run).some(({ stop }) => stop !== undefined)
 
 /** Whether a step starts work before a commit that would report mail. */
-export const beginsUnheard = (state: RunState, step: Step): boolean => {
+const beginsUnheard = (state: RunState, step: Step): boolean => {
   switch (step._tag) {
     case "CallModel":
     case "ClassifyCalls":
@@ -50,7 +52,7 @@ export const isTurnHalted = (run: AgentRun): boolean =>
  * Whether a decision on a pending request, anywhere in the tree, could stop the run or supersede its turn. Staged requests do not count:
  * they cannot have been decided yet.
  */
-export const mayBeHalted = ({ drive }: AgentRun): boolean =>
+const mayBeHalted = ({ drive }: AgentRun): boolean =>
   interruptions(drive.state).some(({ requestId }) => !isStaged(drive, requestId))
 
 const isStaged = ({ staged }: Drive, requestId: string): boolean =>
@@ -59,6 +61,28 @@ const isStaged = ({ staged }: Drive, requestId: string): boolean =>
     while (inner._tag === "child.advanced") inner = inner.event
     return inner._tag === "request.opened" && inner.request.requestId === requestId
   })
+
+/**
+ * Reads the mail before work that starts without a commit, if a decision in it could stop the run, or if a model call would miss a message:
+ * one that was sent since the last commit, which reported the mail. Returns whether there may be another step to perform now.
+ */
+export const hearBefore = Effect.fnUntraced(function* (
+  run: AgentRun,
+  state: RunState,
+  step: Step
+): Effect.fn.Return<boolean, JournalError> {
+  if (!beginsUnheard(state, step)) return false
+  const { drive } = run
+  if (mayBeHalted(run)) {
+    yield* hearStops(run)
+    return true
+  }
+  if (step._tag !== "CallModel" || drive.staged.length === 0) return false
+  // Committed for those who act on it while the model answers: the start of a sub-agent, or a request. The commit reports mail, too.
+  if (drive.staged.some(isActedOn)) yield* flush(drive)
+  else takeNotice(drive, yield* drive.journal.news)
+  return drive.hasMail || run.token.reason() !== undefined
+})
 
 /** Takes the mail if a decision in it could stop the run. */
 export const hearStops = (run: AgentRun): Effect.Effect<void, JournalError> =>

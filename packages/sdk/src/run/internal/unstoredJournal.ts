@@ -19,7 +19,7 @@ const keptByCaller: Journal = {
   requireFitting: () => Effect.void,
   decide: undefined,
   onMail: () => notListening,
-  watch: Effect.void,
+  news: noNews,
   renewLease: Effect.succeed({}),
   isStale: () => false,
   isBroken: () => false

@@ -35,7 +35,7 @@ import { emit, now, type Drive } from "../internal/Drive.ts"
 import { failRun, stopAll, stopUnder } from "../internal/failRun.ts"
 import type { JournalError } from "../internal/Journal.ts"
 import { profileOptions, turnsOf } from "../internal/startOptions.ts"
-import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/stops.ts"
+import { hearBefore, isHalted } from "../internal/stops.ts"
 import { takeMailInTask } from "../internal/takeMail.ts"
 import { askAbove, roomAbove } from "./limits.ts"
 
@@ -169,8 +169,6 @@ const resumeIdle = Effect.fnUntraced(function* (
     }
     const childRun = childRunOf(run, callId, subAgentAt(run.first, stateOf(run), callId))
     room -= 1
-    // Subscribes to mail, so that the sub-agent receives messages while its lead waits.
-    yield* drive.journal.watch
     yield* drive.tasks.start(
       callId,
       childRun.token,
@@ -204,9 +202,8 @@ const driveChild = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallI
       if (child.status === "running" && !isHalted(parent)) emit(run, { _tag: "run.held", at: now(drive) })
       break
     }
-    if (!isHeard && beginsUnheard(child, step) && mayBeHalted(run)) {
+    if (!isHeard && (yield* hearBefore(run, child, step))) {
       isHeard = true
-      yield* hearStops(run)
       continue
     }
     isHeard = false

@@ -9,6 +9,7 @@ import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunId } from "../../../domain/Id.ts"
+import { spaced } from "../../../durable/internal/spaced.ts"
 import { pageSize, readyPage } from "../../../durable/recover.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
 import type { ReadyRun, RunHead, RunSignal } from "../../../store/RunStorePort.ts"
@@ -183,18 +184,6 @@ const pollMs = ({ listeners, watched }: StoreWatch): number => {
 
 /** The minimal pause between two looks for the listeners. */
 const leastPauseMs = 40
-
-/** The maximal pause between two looks. */
-const longestPauseMs = 2000
-
-/** Pauses after a look for nine times as long as it took, so that looks at many runs take a tenth of the time. */
-const spaced = Effect.fnUntraced(function* (look: Effect.Effect<void>, leastMs: number) {
-  const before = yield* Clock.currentTimeMillis
-  yield* look
-  const took = (yield* Clock.currentTimeMillis) - before
-  const pauseMs = Math.min(longestPauseMs, Math.max(leastMs, 9 * took))
-  if (pauseMs > 0) yield* Effect.sleep(pauseMs)
-})
 
 /** How long a consumer may be busy before its subscription ends: it may never come back. */
 const longestBusyMs = 5000

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Decision } from "../../../domain/Decision.ts"
 import type { RequestId, Revision, RunId, Timestamp } from "../../../domain/Id.ts"
+import { defined } from "../../../domain/internal/defined.ts"
 import { decodeRecord } from "../../../domain/internal/given.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import { RunEnded, SessionBusy } from "../../../domain/RunError.ts"
@@ -286,6 +287,19 @@ export const makeMemory = (): RunStorePort => {
           extend(run, ttl, now)
           return { lease: { ...lease, until: run.leaseUntil }, ...noticesOf(run) }
         })
+      ),
+
+    notices: (runIds) =>
+      atomically(() =>
+        Result.succeed(
+          selectedRuns(runIds).flatMap((run) => {
+            const { cancelReason, hasMail } = noticesOf(run)
+            const toCancel = isGoing(run.status) ? cancelReason : undefined
+            return toCancel === undefined && hasMail === undefined
+              ? []
+              : [{ runId: run.runId, ...defined({ cancelReason: toCancel, hasMail }) }]
+          })
+        )
       ),
 
     release: (lease) =>

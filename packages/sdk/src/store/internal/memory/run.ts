@@ -172,7 +172,7 @@ export const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefin
   return reason !== "decided" && waiting(run.mail).length > 0 ? "message" : reason
 }
 
-/** The fields that `append` and `renew` return to the owner: a cancellation request, and whether there is mail. */
+/** The fields that `append`, `renew` and `notices` return to the owner: a cancellation request, and whether there is mail. */
 export const noticesOf = ({ cancelReason, inbox, mail }: Run) =>
   defined({ cancelReason, hasMail: hasDecided(inbox) || waiting(mail).length > 0 || undefined })
 

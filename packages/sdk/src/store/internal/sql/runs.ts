@@ -25,7 +25,7 @@ type Service = RunStorePort
 /** Makes the operations on leases. */
 export const makeLeases = (
   access: SqlAccess
-): Pick<Service, "claim" | "renew" | "release" | "requestCancel"> => {
+): Pick<Service, "claim" | "renew" | "notices" | "release" | "requestCancel"> => {
   const { notify, now, query, run, sql, write } = access
   type Claimed = { readonly epoch: number; readonly lease_until: number }
   type Renewed = Notices & { readonly lease_until: number }
@@ -78,6 +78,21 @@ export const makeLeases = (
         )
       ),
 
+    notices: (runIds) =>
+      runIds.length === 0
+        ? Effect.succeed([])
+        : query(
+            "notices",
+            Effect.map(
+              run(sql<Notices & { readonly run_id: RunId }>`SELECT * FROM (
+                  SELECT run_id, CASE WHEN status IN ('running', 'held') THEN cancel_reason END AS cancel_reason,
+                    ${mailColumn(access, sql`run.run_id`)} AS has_mail
+                  FROM fermata_runs AS run WHERE ${sql.in("run_id", padded(runIds))}
+                ) AS notice WHERE cancel_reason IS NOT NULL OR has_mail`),
+              (rows) => rows.map((row) => ({ runId: row.run_id, ...noticesOf(row) }))
+            )
+          ),
+
     release: (lease) =>
       query(
         "release",
@@ -108,7 +123,7 @@ export const makeLeases = (
 /** Whether an epoch can fence: above the safe integers, it would no longer grow. */
 const isEpoch = (epoch: number): boolean => Number.isSafeInteger(epoch) && epoch > 0
 
-/** The columns that `append` and `renew` return to the owner: a cancellation request, and whether there is mail. */
+/** The columns that `append`, `renew` and `notices` return to the owner: a cancellation request, and whether there is mail. */
 export interface Notices {
   readonly cancel_reason: string | null
   readonly has_mail: number | boolean
@@ -119,7 +134,7 @@ export const noticeColumns = (access: SqlAccess, runId: RunId, at?: number) =>
   access.sql`cancel_reason, ${mailColumn(access, runId, at)} AS has_mail`
 
 /** Whether there are decisions or messages that the journal does not contain. */
-export const mailColumn = ({ sql }: SqlAccess, runId: RunId, at = 0) => sql`(
+export const mailColumn = ({ sql }: SqlAccess, runId: RunId | Fragment, at = 0) => sql`(
   EXISTS (SELECT 1 FROM fermata_requests WHERE run_id = ${runId} AND (
     status = 'decided' OR (status = 'open' AND expires_at <= ${at} AND on_expiry = 'deny')))
   OR EXISTS (SELECT 1 FROM fermata_messages WHERE run_id = ${runId} AND status = 'waiting'))`

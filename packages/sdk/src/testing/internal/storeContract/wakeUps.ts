@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/testing/TestClock"
+import type { RunId } from "../../../domain/Id.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { a, b, rev, run, said, saying, taking } from "./events.ts"
 import type { Group, Store } from "./group.ts"
@@ -57,6 +58,33 @@ export const wakeUps = ({ assert, test }: Group): void => {
     yield* store.requestCancel(a, "enough")
     assert.deepStrictEqual(yield* news(said("3")), { hasMail: true, cancelReason: "enough" })
     assert.deepStrictEqual(yield* news(decided(decision)), { cancelReason: "enough" })
+  })
+
+  test("reports unread mail and requested cancellations of several runs without a write", function* (store) {
+    const { notices } = store
+    if (notices === undefined) return
+    const lease = yield* started(store, a, { events: [opened(request)] })
+    yield* started(store, b)
+    const unknown = run("unknown")
+    const news = (...runIds: ReadonlyArray<RunId>) =>
+      Effect.map(notices(runIds), (all) =>
+        all.map(({ cancelReason, hasMail, runId }) => `${runId} ${hasMail} ${cancelReason}`).sort()
+      )
+    assert.deepStrictEqual([yield* news(), yield* news(a, b, unknown)], [[], []])
+    yield* store.send(a, saying("hello", "m1"))
+    assert.deepStrictEqual(yield* news(a, b, unknown), ["run_a true undefined"])
+    assert.deepStrictEqual(yield* news(b), [])
+    yield* store.requestCancel(b, "enough")
+    assert.deepStrictEqual(yield* news(b, a), ["run_a true undefined", "run_b undefined enough"])
+    yield* store.append({ lease, expected: rev(1), events: [taking("m1")], status: "running" })
+    assert.deepStrictEqual(yield* news(a), [])
+    const { decision } = yield* store.decide(approve(request.requestId))
+    assert.deepStrictEqual(yield* news(a), ["run_a true undefined"])
+    yield* store.requestCancel(a, "enough")
+    const events = [decided(decision), said("cancelled")] as const
+    yield* store.append({ lease, expected: rev(2), events, status: "cancelled" })
+    // What was asked of a run that has ended is not asked of a run that continues it.
+    assert.deepStrictEqual(yield* news(a), [])
   })
 
   test("lists a held run with a message as ready, until the journal contains the message", function* (store) {
