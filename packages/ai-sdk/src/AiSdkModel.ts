@@ -55,6 +55,8 @@ export interface Options {
   readonly prices?: ModelProfile.Prices
   /** How calls that fail are retried. Default: up to 4 times; see `RetryOptions`. */
   readonly retry?: ModelProfile.RetryOptions
+  /** Time limits of each attempt; `firstByte` and `idle` count for the parts that the AI SDK emits. Defaults: see `Timeouts`. */
+  readonly timeouts?: ModelProfile.Timeouts
 }
 
 /**
@@ -92,10 +94,18 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
   const errorFrom = errorsWithout(Object.values(options.headers ?? {}))
   const failed = ({ error }: Thrown): Stream.Stream<never, ModelError.ModelError> =>
     Stream.fromEffect(Effect.flatMap(errorFrom(error), Effect.fail))
-  const attempt = <A>(call: () => PromiseLike<A>): Effect.Effect<A, ModelError.ModelError> =>
-    Effect.catch(
-      Effect.tryPromise({ try: async () => call(), catch: (error) => new Thrown(error) }),
-      ({ error }) => Effect.flatMap(errorFrom(error), Effect.fail)
+  const attempt = <A>(
+    call: () => PromiseLike<A>,
+    streaming: boolean
+  ): Effect.Effect<A, ModelError.ModelError> =>
+    Effect.tryPromise({ try: async () => call(), catch: (error) => new Thrown(error) }).pipe(
+      Effect.catch(({ error }) => Effect.flatMap(errorFrom(error), Effect.fail)),
+      (response) =>
+        ModelBridge.respondWithin(response, {
+          timeouts: options.timeouts,
+          streaming,
+          profile: answered.profile
+        })
     )
 
   const warn = ModelBridge.warnings(answered.profile)
@@ -121,7 +131,7 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
       Effect.gen(function* () {
         yield* warn(settingsLeftOut(request, provider, model.specificationVersion))
         const signal = yield* abortSignal
-        const result = yield* attempt(() => current.doStream(asked(request, signal)))
+        const result = yield* attempt(() => current.doStream(asked(request, signal)), true)
         const parts = Stream.fromReadableStream({
           evaluate: (): ReadableStream<LanguageModelV4StreamPart> => result.stream,
           onError: (error) => new Thrown(error)
@@ -130,7 +140,8 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
         return ModelBridge.readAnswer(
           Stream.mapEffect(Stream.catch(parts, failed), understood),
           answer,
-          addPart(answer)
+          addPart(answer),
+          options.timeouts
         )
       })
     )
@@ -140,7 +151,7 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
       Effect.gen(function* () {
         yield* warn(settingsLeftOut(request, provider, model.specificationVersion))
         const signal = yield* abortSignal
-        const result = yield* attempt(() => current.doGenerate(asked(request, signal)))
+        const result = yield* attempt(() => current.doGenerate(asked(request, signal)), false)
         yield* warn(warningsIn(result.warnings))
         const answer = ModelBridge.makeAnswer(answered)
         const content = Stream.fromIterable([...result.content, { type: "finish" as const, ...result }])

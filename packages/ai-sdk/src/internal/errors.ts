@@ -25,10 +25,13 @@ const errorFrom = (thrown: unknown): Effect.Effect<ModelError.ModelError> => {
     return known(new ModelError.InvalidRequest({ description: message }))
   if (names.invalidResponse.has(error.name)) {
     // Their messages contain the whole answer.
-    return known(
-      new ModelError.InvalidResponse({
-        description: "The answer does not have the form that the AI SDK expects."
-      })
+    return (
+      stated("value" in error ? error.value : undefined) ??
+      known(
+        new ModelError.InvalidResponse({
+          description: "The answer does not have the form that the AI SDK expects."
+        })
+      )
     )
   }
   return ModelBridge.errorOf({ body: message, retryable: false })
@@ -54,14 +57,22 @@ const fromCall = (error: ApiCallError): Effect.Effect<ModelError.ModelError> => 
     return known(new ModelError.ConnectionLost({ description: message }), isRetryable ?? true)
   }
   if (statusCode < 300) {
-    // An answer arrived and could not be read.
-    return known(new ModelError.InvalidResponse({ description: message }))
+    // An answer arrived and could not be read. It may be an error in words.
+    return (
+      stated(bodyOf(responseBody ?? "")) ?? known(new ModelError.InvalidResponse({ description: message }))
+    )
   }
   return ModelBridge.errorOf({
     body: responseBody === undefined || responseBody.trim() === "" ? message : bodyOf(responseBody),
     status: statusCode,
     ...(responseHeaders === undefined ? {} : { headers: responseHeaders })
   })
+}
+
+/** The error that the server states in an answer which the AI SDK cannot read. */
+const stated = (body: unknown): Effect.Effect<ModelError.ModelError> | undefined => {
+  const error = ModelBridge.errorStatedIn(body)
+  return error === undefined ? undefined : Effect.succeed(error)
 }
 
 const bodyOf = (text: string): unknown => {

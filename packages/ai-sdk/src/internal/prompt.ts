@@ -211,9 +211,11 @@ type Output =
 
 const outputOf = ({ content, outcome }: Message.ToolMessage, version: Version): Output => {
   const value = Message.textOf(content)
-  if (outcome !== "completed" && outcome !== "supplied") return { type: "error-text", value }
-  if (content.every((part) => part._tag === "text")) return { type: "text", value }
-  const parts = content.map((part) => {
+  const failed = outcome !== "completed" && outcome !== "supplied"
+  if (content.every((part) => part._tag === "text")) return { type: failed ? "error-text" : "text", value }
+  // Only a result that is not marked as failed can have files, so the mark becomes a text.
+  const marked = failed ? [Message.text("The call failed:"), ...content] : content
+  const parts = marked.map((part) => {
     const data = part._tag === "text" ? undefined : dataOf(part)
     if (part._tag === "text" || data === undefined) {
       return { type: "text", text: part._tag === "text" ? part.text : leftOut(part) }

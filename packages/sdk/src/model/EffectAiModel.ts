@@ -30,11 +30,19 @@ import {
 } from "./internal/effectAi/request.ts"
 import { fieldsOf } from "./internal/fields.ts"
 import { reasonOf } from "./internal/providerErrors.ts"
-import { type Answer, makeAnswer, readAnswer, retrying, settingLeftOut, warnings } from "./ModelBridge.ts"
+import {
+  type Answer,
+  makeAnswer,
+  readAnswer,
+  respondWithin,
+  retrying,
+  settingLeftOut,
+  warnings
+} from "./ModelBridge.ts"
 import { collect, ModelClient } from "./ModelClient.ts"
 import { ModelError } from "./ModelError.ts"
 import type { ModelPart } from "./ModelPart.ts"
-import type { Prices, RetryOptions } from "./ModelProfile.ts"
+import type { Prices, RetryOptions, Timeouts } from "./ModelProfile.ts"
 import type { ModelRequest, ModelSettings } from "./ModelRequest.ts"
 
 /** Options of {@link make}. */
@@ -54,6 +62,11 @@ export interface Options {
   /** The prices from which the cost of a call is computed. A language model does not report it. */
   readonly prices?: Prices
   readonly retry?: RetryOptions
+  /**
+   * Time limits of each attempt. A language model reports no head of a stream, so `response` counts for complete responses only. See
+   * `Timeouts`.
+   */
+  readonly timeouts?: Timeouts
 }
 
 /**
@@ -86,7 +99,7 @@ export const make = (model: LanguageModel.LanguageModel, options: Options): Mode
   const failed = (error: AiError) => fromAiError(error, options)
   const read = (parts: Stream.Stream<AnyPart, AiError>): Stream.Stream<ModelPart, ModelError> => {
     const answer = makeAnswer({ ...options, provider, profile: options.name })
-    return readAnswer(Stream.mapError(parts, failed), answer, addPart(answer))
+    return readAnswer(Stream.mapError(parts, failed), answer, addPart(answer), options.timeouts)
   }
 
   const stream = (request: ModelRequest) =>
@@ -107,6 +120,8 @@ export const make = (model: LanguageModel.LanguageModel, options: Options): Mode
       return answer.pipe(
         Effect.provideContext(contextOf(request)),
         Effect.mapError(failed),
+        (whole) =>
+          respondWithin(whole, { timeouts: options.timeouts, streaming: false, profile: options.name }),
         Effect.flatMap(({ content }) => collect(read(Stream.fromIterable(content))))
       )
     })

@@ -20,18 +20,20 @@ import type { FilePart, Message } from "../domain/Message.ts"
 import type { FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
 import { priced, validUsage } from "./internal/cost.ts"
+import { errorStatedIn as statedIn } from "./internal/decoding.ts"
 import { argumentsValue, writtenArguments } from "./internal/fields.ts"
 import { requestIdOf, shouldRetry, redactError } from "./internal/http/responseError.ts"
 import { retryAfter, retrying as withRetries } from "./internal/http/retrying.ts"
 import { changed, callCut, streamCut, modelError } from "./internal/modelError.ts"
 import { type Blocks, makeBlocks } from "./internal/pieces.ts"
 import { reasonOf } from "./internal/providerErrors.ts"
+import { headLimitOf, headWithin, partLimitOf, partWithin } from "./internal/timeLimits.ts"
 import { omittedSetting, makeWarnings } from "./internal/warnings.ts"
 import { wireIds, wireName } from "./internal/wireNames.ts"
 import type { ModelClient } from "./ModelClient.ts"
 import { type ModelError, ProviderFault } from "./ModelError.ts"
 import type { ModelPart } from "./ModelPart.ts"
-import type { Prices, RetryOptions } from "./ModelProfile.ts"
+import type { Prices, RetryOptions, Timeouts } from "./ModelProfile.ts"
 
 /**
  * Returns a client that retries retryable errors, as long as no part of the response was emitted.
@@ -58,6 +60,16 @@ export const warnings: (profile: string) => (sentences: ReadonlyArray<string>) =
 
 /** Returns the sentence for a setting that is not passed on, with the reason. For {@link warnings}. */
 export const settingLeftOut: (setting: string, why: string) => string = omittedSetting
+
+/**
+ * Limits the time for the head of a response: for the promise of a stream, or for a complete response if not `streaming`. Fails with
+ * `TimedOut`. The parts of a stream are limited by {@link readAnswer}. `profile` names the model in the error.
+ */
+export const respondWithin = <A, E, R>(
+  response: Effect.Effect<A, E, R>,
+  options: { readonly timeouts?: Timeouts | undefined; readonly streaming: boolean; readonly profile: string }
+): Effect.Effect<A, E | ModelError, R> =>
+  headWithin(response, headLimitOf(options.timeouts ?? {}, options.streaming), `The model ${options.profile}`)
 
 /** Reads the response of one model call. Mutable. */
 export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
@@ -191,16 +203,21 @@ const usageWait = "250 millis"
  *
  * `add` adds each piece to `answer`, and returns an error if the piece is one. The stream then fails with that error. Before that,
  * it reads on for the usage, as long as each piece arrives within 250 milliseconds, so that the error contains it.
+ *
+ * The stream fails with `TimedOut` if the first piece does not arrive within `timeouts.firstByte`, or a further one within
+ * `timeouts.idle`.
  */
 export const readAnswer = <A>(
   pieces: Stream.Stream<A, ModelError>,
   answer: Answer,
-  add: (piece: A) => ModelError | undefined
+  add: (piece: A) => ModelError | undefined,
+  timeouts: Timeouts = {}
 ): Stream.Stream<ModelPart, ModelError> =>
   Stream.transformPull(pieces, (upstream) =>
     Effect.sync(() => {
       let failed: ModelError | undefined
       let over = false
+      let begun = false
       let ready: Array<ModelPart> = []
 
       const read = (piece: A) => {
@@ -216,7 +233,7 @@ export const readAnswer = <A>(
       }
       const next = Effect.suspend(() =>
         failed === undefined
-          ? upstream
+          ? partWithin(upstream, partLimitOf(timeouts, begun), begun)
           : Effect.timeoutOrElse(
               Effect.catch(upstream, () => Cause.done()),
               {
@@ -226,6 +243,7 @@ export const readAnswer = <A>(
             )
       ).pipe(
         Effect.map((some) => {
+          begun = true
           for (const piece of some) read(piece)
         }),
         Pull.catchDone(() => Effect.sync(end))
@@ -293,6 +311,13 @@ export const errorOf = (details: ErrorDetails): Effect.Effect<ModelError> =>
     const retryable = shouldRetry(headers) ?? details.retryable
     return redactError(modelError(reason, { retryable }), secrets, requestIdOf(headers))
   })
+
+/**
+ * Returns the error that a server states in the parsed body of a successful response which the library could not read: in a known shape
+ * or in words. `undefined` if it states none. An error in words is not retryable, unless the words are about a fault that may pass.
+ */
+export const errorStatedIn = (body: unknown): ModelError | undefined =>
+  typeof body === "object" ? statedIn(body) : undefined
 
 const keyShapes = /\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk)[-_][\w-]{6,}/gi
 

@@ -8,8 +8,10 @@ import * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as TestClock from "effect/testing/TestClock"
 import type { RunId, SessionId, ToolCallId } from "../../src/domain/Id.ts"
 import type { Message } from "../../src/domain/Message.ts"
 import * as EffectAiModel from "../../src/model/EffectAiModel.ts"
@@ -80,6 +82,32 @@ const finish = (reason: Response.FinishReason = "stop"): Response.StreamPartEnco
 })
 
 const names = { name: "m", retry: { base: "1 millis" as const } }
+
+describe("a language model that stops answering", () => {
+  it.effect("fails with TimedOut, streamed or whole, after the limits of its client", () =>
+    Effect.gen(function* () {
+      const begun: ReadonlyArray<Response.StreamPartEncoded> = [
+        { type: "text-start", id: "1" },
+        { type: "text-delta", id: "1", delta: "Hel" }
+      ]
+      const model = yield* LanguageModel.make({
+        generateText: () => Effect.never,
+        streamText: () => Stream.concat(Stream.fromIterable(begun), Stream.never)
+      })
+      const timeouts = { firstByte: "2 minutes", idle: "10 seconds" } as const
+      const client = EffectAiModel.make(model, { ...names, retry: { times: 0 }, timeouts })
+      const limits = [collect(client.stream(ask())), client.complete(ask())].map((call) =>
+        Effect.gen(function* () {
+          const fiber = yield* Effect.forkChild(Effect.flip(call), { startImmediately: true })
+          yield* TestClock.adjust("5 minutes")
+          const { reason } = yield* Fiber.join(fiber)
+          return reason._tag === "TimedOut" ? reason.timeoutMs : reason._tag
+        })
+      )
+      assert.deepStrictEqual(yield* Effect.all(limits), [10_000, 120_000])
+    })
+  )
+})
 
 describe("EffectAiModel in both directions", () => {
   for (const [protocol, { decoder }] of Object.entries({ chat, responses, messages })) {

@@ -54,9 +54,13 @@ export const statedError = (body: unknown, hasBegun: boolean): ModelError => {
   return modelError(reasonOf(body), isFinal ? { retryable: false } : {})
 }
 
+/** The error that a server states in a body which is not a response of the protocol. */
+export const errorStatedIn = (body: unknown): ModelError | undefined =>
+  isPresent(fieldsOf(body)?.error) || bareTextOf(body) !== undefined ? statedError(body, false) : undefined
+
 /** The error of a body that is not a response of the protocol: the one that the server states in it, else `none`. */
 export const notAnswered = (body: unknown, none: () => ModelError): ModelError =>
-  isPresent(fieldsOf(body)?.error) || bareTextOf(body) !== undefined ? statedError(body, false) : none()
+  errorStatedIn(body) ?? none()
 
 /** Returns the response that `read` passes to the decoder. `none` is the error if there is none. */
 export const wholeAnswer = (

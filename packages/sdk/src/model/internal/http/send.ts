@@ -3,7 +3,6 @@
  * to do and contains no secret of the request.
  */
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
@@ -12,10 +11,11 @@ import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { InvalidRequest, LoginRequired, type ModelError, NotAuthorized, TimedOut } from "../../ModelError.ts"
+import { InvalidRequest, LoginRequired, type ModelError, NotAuthorized } from "../../ModelError.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import { changed, modelError } from "../modelError.ts"
 import type { Protocol } from "../protocol.ts"
+import { headLimitOf, headWithin } from "../timeLimits.ts"
 import { connectionError, hostOf } from "./connectionError.ts"
 import { requestIdOf, responseError, redactError } from "./responseError.ts"
 
@@ -37,7 +37,7 @@ export const send = (
 ): Effect.Effect<Sent, ModelError, Scope.Scope> => {
   // Also closes the connection if the call is interrupted before the body is read.
   const client = HttpClient.withScope(http)
-  const headLimit = headLimitOf(profile, streaming)
+  const headLimit = headLimitOf(profile.timeouts ?? {}, streaming)
 
   const once = (refused?: AuthHeaders): Effect.Effect<Sent, ModelError, Scope.Scope> =>
     Effect.gen(function* () {
@@ -63,10 +63,7 @@ export const send = (
       )
       const response = yield* client.execute(request).pipe(
         Effect.mapError((error) => redactError(connectionError(error, profile), secrets)),
-        Effect.timeoutOrElse({
-          duration: headLimit,
-          orElse: () => Effect.fail(noHead(profile, headLimit))
-        }),
+        (head) => headWithin(head, headLimit, hostOf(profile)),
         withoutTracing
       )
       const requestId = requestIdOf(response.headers)
@@ -160,19 +157,6 @@ export const withoutTracing = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.
       Context.add(HttpClient.TracerDisabledWhen, () => true)
     )
   )
-
-/** The time limit for the head. A server sends the head of a response that is not streamed only when it has finished the response. */
-const headLimitOf = ({ timeouts = {} }: ModelProfile, streaming: boolean): Duration.Duration => {
-  const response = Duration.fromInputUnsafe(timeouts.response ?? "60 seconds")
-  const written = Duration.fromInputUnsafe(timeouts.firstByte ?? "5 minutes")
-  return streaming ? response : Duration.max(response, written)
-}
-
-const noHead = (profile: ModelProfile, limit: Duration.Duration): ModelError => {
-  const timeoutMs = Duration.toMillis(limit)
-  const description = `${hostOf(profile)} did not answer within ${timeoutMs} ms.`
-  return modelError(new TimedOut({ description, timeoutMs }))
-}
 
 const largestError = 64 * 1024
 

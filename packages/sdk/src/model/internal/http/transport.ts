@@ -4,21 +4,21 @@
  */
 import type { NonEmptyReadonlyArray } from "effect/Array"
 import * as Cause from "effect/Cause"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import * as Pull from "effect/Pull"
 import * as Stream from "effect/Stream"
 import { collect, type ModelClient } from "../../ModelClient.ts"
-import { type ModelError, TimedOut } from "../../ModelError.ts"
+import type { ModelError } from "../../ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../ModelPart.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
 import { Tokenizer } from "../../Tokenizer.ts"
-import { invalid, modelError } from "../modelError.ts"
+import { invalid } from "../modelError.ts"
 import { roomFor } from "../outputBound.ts"
 import type { Protocol } from "../protocol.ts"
+import { partLimitOf, partWithin } from "../timeLimits.ts"
 import { makeWarnings, omittedSettings } from "../warnings.ts"
 import { connectionError } from "./connectionError.ts"
 import { retrying } from "./retrying.ts"
@@ -76,15 +76,11 @@ const read = (
 ): Stream.Stream<ModelPart, ModelError> =>
   Stream.transformPull(sent.response.stream, (bytes) =>
     Effect.sync(() => {
-      const firstByte = Duration.fromInputUnsafe(profile.timeouts?.firstByte ?? "5 minutes")
-      const idle = Duration.fromInputUnsafe(profile.timeouts?.idle ?? "5 minutes")
+      const { timeouts = {} } = profile
       let begun = false
       let over = false
 
-      const next = Effect.suspend(() => {
-        const duration = begun ? idle : firstByte
-        return Effect.timeoutOrElse(bytes, { duration, orElse: () => Effect.fail(tooLate(duration, begun)) })
-      }).pipe(
+      const next = Effect.suspend(() => partWithin(bytes, partLimitOf(timeouts, begun), begun)).pipe(
         Effect.flatMap((chunks) => {
           begun = true
           for (const chunk of chunks) reader.feed(chunk)
@@ -124,10 +120,4 @@ const readError = (
     return invalid("The answer is empty.")
   }
   return connectionError(error, profile)
-}
-
-const tooLate = (limit: Duration.Duration, begun: boolean): ModelError => {
-  const timeoutMs = Duration.toMillis(limit)
-  const description = `No ${begun ? "further " : ""}part of the answer arrived within ${timeoutMs} ms.`
-  return modelError(new TimedOut({ description, timeoutMs }))
 }
