@@ -205,7 +205,8 @@ export const content = (parts: ReadonlyArray<UserPart>): Content => ({ [contentT
  *
  * **Errors**
  *
- * Throws `ToolResultInvalid` for a value that has no JSON, such as a function, a `Response` or an object that contains itself.
+ * Throws `ToolResultInvalid` for a value that has no JSON, such as a function, a `Response` or an object that contains itself. So it does
+ * for a `Blob`, unless a run has read it: a run reads the `Blob`s of a result first, and attaches them as bytes.
  */
 export const toContent = (value: unknown): ReadonlyArray<UserPart> => {
   if (isContent(value)) return value[contentTag]

@@ -62,8 +62,9 @@ export interface ToolOptions<A, Out, R = never> {
   readonly parameters?: DataSchema<A> | Schema.JsonObject
   /**
    * Runs the call: returns a value, a promise or an effect, which gets its own scope. The result is a string as it is, bytes or a `Blob` as
-   * an attachment, the parts of `Tool.content`, `undefined` or `null` as an empty text, or any other value as JSON. A handler that returns
-   * an async generator, another async iterable or a `Stream` of {@link StreamItem} streams output and progress before its result.
+   * an attachment (also inside another value), the parts of `Tool.content`, `undefined` or `null` as an empty text, or any other value as
+   * JSON. A handler that returns an async generator, another async iterable or a `Stream` of {@link StreamItem} streams output and
+   * progress before its result.
    */
   readonly handler: (args: A, context: ToolContext) => Out
   /**
