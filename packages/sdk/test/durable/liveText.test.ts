@@ -201,6 +201,17 @@ describe("the live text of a run", () => {
     })
   )
 
+  it.effect("counts a progress message that is too large for a text", () =>
+    Effect.gen(function* () {
+      const { add, taken } = yield* open
+      add(progress("x".repeat(maxTextBytes)))
+      assert.deepStrictEqual(taken(), [])
+      yield* TestClock.adjust("50 millis")
+      add(output("next"))
+      assert.deepStrictEqual(taken(), [[0, `(${maxTextBytes}) output c next`]])
+    })
+  )
+
   it.effect("leaves out what is not text: complete parts, retries and fallbacks", () =>
     Effect.gen(function* () {
       const { add, sent } = yield* open

@@ -144,9 +144,9 @@ class LiveText {
       else this.growing.set(key, { update, text: kept })
       pieces.push(...slices(update, sent))
     }
-    const batches = packed(pieces, maxBytes - headBytes)
+    const { batches, tooLarge } = packed(pieces, maxBytes - headBytes)
     const late = batches.splice(0, Math.max(0, batches.length - mostTexts))
-    for (const update of late.flat()) this.omitted += textOf(update).length
+    for (const update of [...tooLarge, ...late.flat()]) this.omitted += textOf(update).length
     const [first] = batches
     if (first === undefined) return
     if (this.omitted > 0) first[0] = { ...first[0]!, omitted: this.omitted }
@@ -159,13 +159,17 @@ class LiveText {
 /** The size of a text without its updates, in bytes, and of the number of omitted characters. */
 const headBytes = 100
 
-/** Groups updates into texts of at most `maxBytes`. */
-const packed = (updates: ReadonlyArray<Live>, maxBytes: number): Array<Array<Live>> => {
+/** Groups updates into texts of at most `maxBytes`, and returns those that are too large for one. */
+const packed = (updates: ReadonlyArray<Live>, maxBytes: number) => {
   const batches: Array<Array<Live>> = []
+  const tooLarge: Array<Live> = []
   let left = 0
   for (const update of updates) {
     const bytes = encoder.encode(JSON.stringify(update)).length + 1
-    if (bytes > maxBytes) continue
+    if (bytes > maxBytes) {
+      tooLarge.push(update)
+      continue
+    }
     if (bytes > left) {
       batches.push([])
       left = maxBytes
@@ -173,7 +177,7 @@ const packed = (updates: ReadonlyArray<Live>, maxBytes: number): Array<Array<Liv
     batches.at(-1)!.push(update)
     left -= bytes
   }
-  return batches
+  return { batches, tooLarge }
 }
 
 const encoder = new TextEncoder()
