@@ -3,6 +3,7 @@
  *
  * A compiler that writes declarations must name an inferred type by a direct export of a package that the program depends on. With pnpm, a
  * program that depends on `@fermata/node` alone cannot name a type of `@fermata/sdk` that is only in a namespace, such as `Tool.Tool`.
+ * In your own code, use the types of the namespaces: `Tool.Tool` and `ToolType` are one type.
  *
  * @since 0.1.0
  */
