@@ -372,6 +372,22 @@ export const scenarios: ReadonlyArray<Scenario> = [
     },
     { core: true, agent: withMendable }
   ),
+  // A conductor without a slot stores the run, and a worker takes its message; neither starts it. Then a slot is free.
+  scenario("queue", byTurn(calls(["charge", 1])), function* (app) {
+    const { effects, notes } = app.world
+    const conductor = { name: "nightly", isQueued: true }
+    yield* unless("RunExists")(app.start({ runId, sessionId, prompt, "~conductor": conductor }))
+    if (!notes.has("slot")) {
+      yield* app.send(runId, `And be quick, ${canary}.`, "m1")
+      yield* app.recover
+      const { status } = yield* app.store.head(runId)
+      if (status !== "held" || effects.length > 0) {
+        return yield* Effect.die(new Error("The run was started without a slot."))
+      }
+      notes.set("slot", "")
+    }
+    return yield* settle(app, app.go({ runId, "~queued": "start" }))
+  }),
   scenario("message", byTurn(calls(["charge"])), function* (app) {
     let result = yield* settle(app, start(app), doubtOnly)
     const said = "And be quick."

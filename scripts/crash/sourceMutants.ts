@@ -91,6 +91,34 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/run", "sdk/test/durable", "node/test/race.test.ts"] }
   },
   {
+    name: "commits a queued run without its hold",
+    file: "run/internal/staging.ts",
+    line: "return { state: evolve(state, held), events: [started, held] }",
+    broken: "return { state, events: [started] }",
+    finder: { scenario: "queue" }
+  },
+  {
+    name: "lets a worker start a queued run",
+    file: "durable/recover.ts",
+    line: '"~queued": "keep"',
+    broken: "",
+    finder: { scenario: "queue" }
+  },
+  {
+    name: "resumes a run that failed elsewhere while it was queued",
+    file: "durable/internal/continueStored.ts",
+    line: 'if (state.status === "error" && dequeued === "start") return state',
+    broken: "",
+    finder: { tests: ["sdk/test/dispatch/queue.test.ts"] }
+  },
+  {
+    name: "counts a run again that its conductor has already",
+    file: "dispatch/internal/conductor/RunPool.ts",
+    line: "if (known !== undefined) return known",
+    broken: "",
+    finder: { tests: ["sdk/test/dispatch/Conductor.test.ts"] }
+  },
+  {
     name: "does not read back after a lost commit",
     file: "store/internal/sql/access.ts",
     line: "unknown ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)",

@@ -113,6 +113,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     onUpdate: true
   }),
   conductor: keys<Conductor.ConductorOptions>({
+    name: true,
     concurrency: true,
     overflow: true,
     maxQueued: true,

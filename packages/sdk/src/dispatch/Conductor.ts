@@ -25,6 +25,7 @@ import { checkIds, checkLimitsAndPolicy } from "../run/internal/staging.ts"
 import type { LimitsAndPolicy } from "../run/internal/startOptions.ts"
 import type { ContinueInput, StartInput } from "../run/runInput.ts"
 import { RunStore } from "../store/RunStore.ts"
+import type { RunStoreError } from "../store/RunStoreError.ts"
 import type { AgentHandle, HandleError, Observed, StoredFault } from "./AgentHandle.ts"
 import type { ConductorUpdate, Drained, InboxEntry } from "./ConductorUpdate.ts"
 import type { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "./DispatchError.ts"
@@ -32,7 +33,7 @@ import type { ConductOptions, ConductorOptions } from "./dispatchOptions.ts"
 import { checkShared, type Spending } from "./internal/conductor/Ledger.ts"
 import { RunPool } from "./internal/conductor/RunPool.ts"
 import { inCallerContext } from "./internal/handle/BaseHandle.ts"
-import { conductorShape, conductShape, storedConductShape } from "./internal/shapes.ts"
+import { adoptShape, conductorShape, conductShape, storedConductShape } from "./internal/shapes.ts"
 
 export { all, asCompleted, firstSuccess, quorum } from "./internal/conductor/joins.ts"
 export type { ConductOptions, ConductorOptions } from "./dispatchOptions.ts"
@@ -66,7 +67,9 @@ export interface Conductor {
   ) => Effect.Effect<AgentHandle<Output>, HandleError | ConductorFull>
   /**
    * Runs a prompt in the background, in the store, as soon as there is a slot; see `dispatchPromptStored`. A run that waits for its first
-   * slot is not stored yet. Fails with the errors of `dispatchPromptStored` and with those that `dispatch` names.
+   * slot is stored as held before this effect returns. Its conductor starts it, or after a restart the one that adopts it; workers do not. If
+   * a budget is exhausted when it gets its slot, it stays queued in the store. Fails with the errors of `dispatchPromptStored` and with those
+   * that `dispatch` names.
    */
   readonly dispatchStored: <Output>(
     runtime: Runtime<Output>,
@@ -85,6 +88,19 @@ export interface Conductor {
   ) => Effect.Effect<
     AgentHandle<unknown, StoredFault>,
     AgentNotFound | ConductorBudgetExceeded | ConductorClosed | OptionsInvalid | StoredFault,
+    RunStore
+  >
+  /**
+   * Takes over the stored runs of conductors of this name that have not ended, for example after a restart: queued runs start when they get
+   * a slot, in the order in which they were dispatched, and before that runs that had started continue. Returns their handles, with the names
+   * under which they were dispatched. Each run counts as with `attach`. Runs of agents that are not in `runtimes` are left out.
+   */
+  readonly adopt: (
+    runtimes: ReadonlyArray<Runtime>,
+    options?: Omit<ConductOptions, "keepEvents" | "name">
+  ) => Effect.Effect<
+    ReadonlyArray<AgentHandle<unknown, StoredFault>>,
+    ConductorBudgetExceeded | ConductorClosed | OptionsInvalid | RunStoreError,
     RunStore
   >
   /** Returns the handles of the runs that have not ended, in the order in which the runs were dispatched, attached to or forked. */
@@ -168,6 +184,11 @@ export const make = (
         Effect.andThen(
           requireOptions("attach", given, storedConductShape),
           Effect.flatMap(inStore(given), (options) => pool.attach(runtimes, runId, options))
+        ),
+      adopt: (runtimes, given = {}) =>
+        Effect.andThen(
+          requireOptions("adopt", given, adoptShape),
+          Effect.flatMap(inStore(given), (options) => pool.adopt(runtimes, options))
         ),
       handles: () => pool.handles,
       events: pool.events,

@@ -37,6 +37,11 @@ export interface AttachOptions<Output = unknown> extends StoredDispatchOptions {
 
 /** The options of a conductor. */
 export interface ConductorOptions {
+  /**
+   * The name of the conductor, which is stored with its runs. With `adopt`, a conductor of the same name finds them after a restart. Default:
+   * `default`.
+   */
+  readonly name?: string
   /** The number of slots: how many runs may be running at the same time. Held runs do not count. Default: 10. */
   readonly concurrency?: number
   /**

@@ -16,7 +16,7 @@ import { Budget, LimitChanges, Limits } from "./Limits.ts"
 import { FilePart, ReasoningPart, TextPart, UserPart } from "./Message.ts"
 import { Principal } from "./Principal.ts"
 import { RunFailure } from "./RunError.ts"
-import { AgentIdentity, MayRepeat } from "./RunState.ts"
+import { AgentIdentity, Conducted, MayRepeat } from "./RunState.ts"
 import { StartOptions } from "./StartOptions.ts"
 import { CallReport, Target } from "./ToolCall.ts"
 import { ModelUsage } from "./Usage.ts"
@@ -45,6 +45,7 @@ export const RunStarted = Schema.TaggedStruct("run.started", {
   policy: ApprovalPolicy,
   otherPolicies: Schema.optionalKey(Schema.Array(ApprovalPolicy)),
   startedWith: Schema.optionalKey(StartOptions),
+  conductor: Schema.optionalKey(Conducted),
   asks: Schema.Boolean,
   structured: Schema.Boolean,
   mayRepeat: Schema.optionalKey(MayRepeat),
@@ -224,7 +225,11 @@ export const LimitsChanged = Schema.TaggedStruct("limits.changed", {
  * The run is held: it waits for decisions, and no process drives it. A sub-agent may also wait for a decision on a run above it, while other
  * runs of the tree continue.
  */
-export const RunHeld = Schema.TaggedStruct("run.held", at)
+export const RunHeld = Schema.TaggedStruct("run.held", {
+  ...at,
+  /** Set if a new run waits for the first slot of its conductor instead of decisions. */
+  awaitsSlot: Schema.optionalKey(Schema.Literal(true))
+})
 
 /** A process took up a run with the status `running`, whose previous process died or suspended it. */
 export const RunRecovered = Schema.TaggedStruct("run.recovered", at)

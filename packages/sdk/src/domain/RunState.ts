@@ -58,6 +58,15 @@ export type Status = typeof Status.Type
 export const MayRepeat = Schema.Struct({ since: Schema.optionalKey(Timestamp) })
 export type MayRepeat = typeof MayRepeat.Type
 
+/** The conductor that dispatched a run. Its name finds the run again after a restart. */
+export const Conducted = Schema.Struct({
+  /** The name of the conductor. */
+  name: Schema.String,
+  /** The name under which the run was dispatched. */
+  as: Schema.optionalKey(Schema.String)
+})
+export type Conducted = typeof Conducted.Type
+
 /** A request with its decision, if it has one. */
 export const RequestRecord = Schema.Struct({
   request: Interruption,
@@ -131,6 +140,10 @@ const stateFields = {
    */
   under: Schema.optionalKey(Schema.String),
   status: Status,
+  /** The conductor that dispatched the run, if one did. */
+  conductor: Schema.optionalKey(Conducted),
+  /** Set while the run is held before its first step because its conductor has no slot for it. */
+  awaitsSlot: Schema.optionalKey(Schema.Literal(true)),
   /** Events folded since the run started. */
   revision: Revision,
   startedAt: Timestamp,
@@ -268,6 +281,10 @@ export const children = (
 }
 
 const none: ReadonlyArray<never> = []
+
+/** Whether the run is queued: it waits for the first slot of its conductor. */
+export const isQueued = ({ awaitsSlot, status }: Pick<RunState, "awaitsSlot" | "status">): boolean =>
+  awaitsSlot === true && status === "held"
 
 /** Whether a request still waits for a decision. */
 export const isOpen = (record: RequestRecord): boolean =>

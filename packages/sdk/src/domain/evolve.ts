@@ -159,14 +159,18 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
     case "limits.changed":
       return limitsChanged(state, event)
     case "run.held":
-      return { ...paused(deliverQueued(state), event.at), status: "held" }
+      return {
+        ...paused(deliverQueued(state), event.at),
+        status: "held",
+        ...(event.awaitsSlot === true ? { awaitsSlot: true } : {})
+      }
     case "run.recovered":
       return { ...resumed(state, event.at), recoveries: (state.recoveries ?? 0) + 1 }
     case "run.restored":
       // The run and its sub-agents may repeat calls that the restored store has lost.
       return inTree(state, (run) => ({ ...run, mayRepeat: { since: event.since } }))
     case "run.resumed": {
-      const { failure: _, ...rest } = resumed(deliverQueued(state), event.at)
+      const { awaitsSlot: _slot, failure: _, ...rest } = resumed(deliverQueued(state), event.at)
       return { ...rest, status: "running" }
     }
     case "run.completed":
@@ -222,7 +226,7 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
   const previous =
     before === undefined ? undefined : deliverQueued(closeCalls(before, [], event.at, event.notRun))
   const history = previous?.history ?? History.empty
-  const { mayRepeat, otherPolicies, parent, startedWith } = event
+  const { conductor, mayRepeat, otherPolicies, parent, startedWith } = event
   const under = event.under ?? (event.agentPath.length > 1 ? event.agentPath.at(-1) : undefined)
   return {
     version: RunState_.version,
@@ -245,7 +249,7 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
           }),
     limits: event.limits,
     policy: event.policy,
-    ...defined({ under, parent, otherPolicies, startedWith, mayRepeat }),
+    ...defined({ under, parent, conductor, otherPolicies, startedWith, mayRepeat }),
     ...(event.defaultTurns === true ? { reportTurns: 0 } : {}),
     asks: event.asks,
     structured: event.structured,

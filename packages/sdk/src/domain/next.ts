@@ -44,7 +44,7 @@ import type { Interruption, LimitRequest } from "./Interruption.ts"
 import * as Limits from "./Limits.ts"
 import type { RunFailure } from "./RunError.ts"
 import type { RunState, ToolCall } from "./RunState.ts"
-import { interruptions, isEnded, isOpen, isRepeatable, isSettled, text } from "./RunState.ts"
+import { interruptions, isEnded, isOpen, isQueued, isRepeatable, isSettled, text } from "./RunState.ts"
 
 export type { Constraints, Unavailable } from "./internal/constraints.ts"
 export { noConstraints } from "./internal/constraints.ts"
@@ -125,6 +125,8 @@ export const next = (state: RunState, constraints: Constraints = noConstraints):
       return failed(state.failure ?? { _tag: "RunDefect", description: "unknown" })
     default: {
       if (isStopped(state, constraints)) return stopping(state, constraints)
+      // Until `run.resumed`, with which its conductor starts it.
+      if (isQueued(state)) return { _tag: "Hold", requests: none }
       const requests = withdrawable(state)
       if (requests.length > 0) return { _tag: "Withdraw", requests }
       const step = state.calls.length > 0 ? nextOfCalls(state, constraints) : nextOfTurn(state, constraints)

@@ -19,7 +19,14 @@ import type { Interruption, Kind } from "../domain/Interruption.ts"
 import { constraintsOf, next, noConstraints, type Unavailable } from "../domain/next.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { type AgentNotFound, fromFailure, type ToolUnavailable } from "../domain/RunError.ts"
-import { answerable, isEnded, type RunState, type Status, type ToolCall } from "../domain/RunState.ts"
+import {
+  answerable,
+  isEnded,
+  isQueued,
+  type RunState,
+  type Status,
+  type ToolCall
+} from "../domain/RunState.ts"
 import { withDecisions } from "../run/internal/mailEvents.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
@@ -274,8 +281,12 @@ const statusText = (state: RunState, lease: RunHead["lease"], now: Timestamp): s
       return lease === undefined
         ? sentence`${name} is running, and no process drives it.`
         : sentence`${name} is driven by ${lease.owner}, whose lease ends ${when(lease.until, now)} at the earliest.`
-    case "held":
-      return sentence`${name} is held.`
+    case "held": {
+      if (!isQueued(state)) return sentence`${name} is held.`
+      const { as, name: conductor = "" } = state.conductor ?? {}
+      const under = as === undefined ? "" : sentence` as "${as}"`
+      return sentence`${name} is queued${under}: it waits for a slot of the conductor "${conductor}" and has not started.`
+    }
     case "completed":
       return sentence`${name} is completed.`
     case "cancelled":

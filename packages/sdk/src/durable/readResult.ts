@@ -60,7 +60,8 @@ const readResultShape = shapeOf<ReadResultOptions>({ runtimes: list, agent: "any
  *
  * The result of a run that has ended is the one that `runPromptStored` returned. A held run is `interrupted`, with the requests that have
  * no decision yet; so is a run that no process drives and that needs a definition which `runtimes` lack. A run is `running` if a process
- * drives it, or if it can continue without a decision: it is orphaned, its requests are decided, or its cancellation was requested. A
+ * drives it, or if it can continue without a decision: it is orphaned, its requests are decided, its cancellation was requested, or it
+ * is queued until its conductor has a slot for it. A
  * sub-agent's run is also `interrupted` while its root is held, without requests if only the root has some; if the root ended first, the
  * sub-agent's run has the root's result.
  *

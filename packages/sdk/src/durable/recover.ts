@@ -117,7 +117,7 @@ export const readyPage = (
   store.ready({ agents: namesOf(runtimes), limit, ...(after === undefined ? {} : { after }) })
 
 /** The names under which runs of these agents may be stored: names and aliases. */
-const namesOf = (runtimes: ReadonlyArray<Runtime>): ReadonlyArray<string> =>
+export const namesOf = (runtimes: ReadonlyArray<Runtime>): ReadonlyArray<string> =>
   runtimes.flatMap(({ bound }) => [bound.agent.name, ...(bound.agent.options.aliases ?? [])])
 
 /** Drives a ready run until it is held, has ended or is suspended. Never fails: the error is in the result. */
@@ -132,16 +132,22 @@ export const takeUp = (
     if (runtime === undefined) return Effect.succeed(ready)
     const token = Cancellation.make(options.cancellation)
     const work = { ...options, runtime, store, token }
-    return Effect.map(Effect.exit(continueStored(work, { runId: ready.runId })), (exit): Recovered => {
-      token.release()
-      if (Exit.isSuccess(exit)) {
-        const { status } = exit.value
-        // The run stays running, for a program that has the missing definition.
-        const [missing] = status === "running" ? missingIn(runtime.bound, exit.value) : []
-        return { ...ready, status, ...(missing === undefined ? {} : { error: missing.problem }) }
+    return Effect.map(
+      Effect.exit(continueStored(work, { runId: ready.runId, "~queued": "keep" })),
+      (exit): Recovered => {
+        token.release()
+        if (Exit.isSuccess(exit)) {
+          const { status } = exit.value
+          // The run stays running, for a program that has the missing definition.
+          const [missing] = status === "running" ? missingIn(runtime.bound, exit.value) : []
+          return { ...ready, status, ...(missing === undefined ? {} : { error: missing.problem }) }
+        }
+        const error = Cause.findErrorOption(exit.cause)
+        if (error._tag === "Some") return { ...ready, error: error.value }
+        return {
+          ...ready,
+          error: new RunDefect({ description: describe(runtime, Cause.squash(exit.cause)) })
+        }
       }
-      const error = Cause.findErrorOption(exit.cause)
-      if (error._tag === "Some") return { ...ready, error: error.value }
-      return { ...ready, error: new RunDefect({ description: describe(runtime, Cause.squash(exit.cause)) }) }
-    })
+    )
   })

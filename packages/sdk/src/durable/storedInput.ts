@@ -8,7 +8,7 @@ import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
-import type { Allotted } from "../run/internal/startOptions.ts"
+import type { Allotted, Dequeued, Dispatched } from "../run/internal/startOptions.ts"
 import type { Prompt } from "../run/Mail.ts"
 import type { ContinueInput, RunOptions, StartInput } from "../run/runInput.ts"
 
@@ -16,7 +16,7 @@ import type { ContinueInput, RunOptions, StartInput } from "../run/runInput.ts"
  * Input that starts a stored run; with the `sessionId` of a session that has runs, its next run. The next run inherits the conversation,
  * and not the limits and the policy that callers gave to earlier runs; a `StoredContinueInput` with a `message` inherits these, too.
  */
-export interface StoredStartInput extends StartInput {
+export interface StoredStartInput extends StartInput, Dispatched {
   /** The run's id, so that a repeated start fails with `RunExists` instead of starting it twice. Default: a new id. */
   readonly runId?: RunId
   /**
@@ -34,7 +34,7 @@ export interface StoredStartInput extends StartInput {
 }
 
 /** Input that continues a stored run. */
-export interface StoredContinueInput extends Omit<ContinueInput, "state" | "prompt"> {
+export interface StoredContinueInput extends Omit<ContinueInput, "state" | "prompt">, Dequeued {
   readonly runId: RunId
   /** Decisions to record first; if one is refused, none is recorded. Decisions that are already recorded are read from the store. */
   readonly decisions?: ReadonlyArray<DecisionInput>
@@ -60,7 +60,7 @@ export interface SuspensionOptions {
 export interface StoredRunOptions extends RunOptions, SuspensionOptions {}
 
 /** Input of `forkRun`: the original, the revision, and how the fork continues. */
-export interface ForkInput extends Allotted {
+export interface ForkInput extends Allotted, Dispatched {
   readonly runId: RunId
   /**
    * The number of events of the original's own journal that the fork builds on, from 1; see `rewindPoints`. Default: the last revision

@@ -108,7 +108,7 @@ export interface RunHandle<Output = unknown> {
 export interface RunConductor extends AsyncDisposable {
   /**
    * Runs a prompt in the background, in the store if the Fermata has one, as soon as there is a slot; `overflow` says what happens until
-   * then. A queued run is not stored yet. `agent` is an agent of the Fermata, or its name or alias. Rejects with the errors of the
+   * then. A queued run is stored, and no worker starts it; after a restart, `adopt` finds it. `agent` is an agent of the Fermata, or its name or alias. Rejects with the errors of the
    * Fermata's `dispatch`, and with `ConductorFull`, `ConductorClosed` and `ConductorBudgetExceeded`.
    */
   readonly dispatch: <Output = unknown>(
@@ -116,6 +116,11 @@ export interface RunConductor extends AsyncDisposable {
     prompt: Prompt,
     options?: ConductorDispatchOptions
   ) => Promise<RunHandle<Output>>
+  /**
+   * Takes over the stored runs of conductors of this name that have not ended, for example after a restart: queued runs start when they get
+   * a slot, and before that runs that had started continue. Resolves to their handles; without a store, to none.
+   */
+  readonly adopt: () => Promise<ReadonlyArray<RunHandle>>
   /** Returns the handles of the runs that have not ended, in the order in which the runs were dispatched; forks count as dispatched. */
   readonly handles: () => ReadonlyArray<RunHandle>
   /** Iterates over the updates of all runs from the first `next` on. A slow reader misses updates; a `skipped` update has their number. */
@@ -285,13 +290,15 @@ const whileOpen = (
 export const fromConductor = (options: {
   readonly conductor: Conductor_.Conductor
   readonly dispatch: RunConductor["dispatch"]
+  readonly adopt: RunConductor["adopt"]
   readonly access: FermataAccess
   readonly close: () => Promise<void>
 }): RunConductor => {
-  const { close, conductor, dispatch, access } = options
+  const { adopt, close, conductor, dispatch, access } = options
   const { by, run } = access
   return {
     dispatch,
+    adopt,
     handles: () => conductor.handles().map((handle) => fromHandle(handle, access)),
     events: (given) => iterable(conductor.events, { ahead: true, ...reading("events", given) }),
     inbox: conductor.inbox.current,

@@ -73,6 +73,14 @@ describe("Conductor", () => {
         AgentHandle.HandleError | AgentHandle.StoredFault
       >
     >()
+    expect(conductor.adopt([runtime])).type.toBeAssignableTo<
+      Effect.Effect<
+        ReadonlyArray<AgentHandle.AgentHandle<unknown, AgentHandle.StoredFault>>,
+        unknown,
+        unknown
+      >
+    >()
+    expect(conductor.adopt).type.not.toBeCallableWith([runtime], { name: "a" })
     expect(conductor.dispatch(runtime, { prompt: "go" })).type.toBeAssignableTo<
       Effect.Effect<AgentHandle.AgentHandle<Answer>, unknown>
     >()

@@ -29,6 +29,7 @@ describe("the agent of a stored run", () => {
     expect(fermata.resume("run")).type.toBe<Promise<RunResult.RunResult>>()
     expect(fermata.attach("run", { agent: "clerk" })).type.toBe<Promise<RunHandle.RunHandle>>()
     expect(conductor.dispatch("clerk", "go")).type.toBe<Promise<RunHandle.RunHandle>>()
+    expect(conductor.adopt()).type.toBe<Promise<ReadonlyArray<RunHandle.RunHandle>>>()
   })
 })
 

@@ -2,6 +2,7 @@
  * The options of this folder's functions as shapes, with which unknown keys are refused.
  */
 import * as Schedule from "effect/Schedule"
+import * as Struct from "effect/Struct"
 import {
   atLeastOne,
   atLeastZero,
@@ -54,7 +55,10 @@ export const conductShape = shapeOf<ConductOptions>({ ...stored, keepEvents: "an
 
 export const storedConductShape = shapeOf<Omit<ConductOptions, "keepEvents">>(stored)
 
+export const adoptShape = shapeOf<Omit<ConductOptions, "keepEvents" | "name">>(Struct.omit(stored, ["name"]))
+
 export const conductorShape = shapeOf<ConductorOptions>({
+  name: string,
   concurrency: atLeastOne,
   overflow: oneOf("queue", "block", "reject"),
   maxQueued: atLeastZero,

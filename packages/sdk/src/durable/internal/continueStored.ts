@@ -17,11 +17,11 @@ import { warnAt } from "../../domain/Interruption.ts"
 import { next } from "../../domain/next.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
-import { findRequest, interruptions, isEnded, type RunState } from "../../domain/RunState.ts"
+import { findRequest, interruptions, isEnded, isQueued, type RunState } from "../../domain/RunState.ts"
 import { decodePrompt } from "../../run/internal/decodePrompt.ts"
 import { drive } from "../../run/internal/RunLoop.ts"
 import { checkAnswering, continueRun, type Staged } from "../../run/internal/staging.ts"
-import type { Allotted, LimitsAndPolicy } from "../../run/internal/startOptions.ts"
+import type { Allotted, Dequeued, LimitsAndPolicy } from "../../run/internal/startOptions.ts"
 import type { Prompt } from "../../run/Mail.ts"
 import type { RunOptions } from "../../run/runInput.ts"
 import type { RunPromptError } from "../../run/runPrompt.ts"
@@ -80,8 +80,8 @@ export const suspensionOf = ({ leaving, suspension = leaving }: SuspensionOption
 const ttlOf = (runtime: Runtime) => runtime.options.leaseTtl ?? "15 seconds"
 
 /**
- * Commits the first event, which contains the user's message, before anything else happens; then drives the run. `previous` is the
- * state of the run before it in the session.
+ * Commits the first event, which contains the user's message, before anything else happens; then drives the run. The hold of a queued run
+ * is in the same commit, so that no worker finds the run without it. `previous` is the state of the run before it in the session.
  */
 export const create = Effect.fnUntraced(function* (
   { onUpdate, runtime, store, suspension, token }: Work,
@@ -90,9 +90,8 @@ export const create = Effect.fnUntraced(function* (
 ) {
   yield* requireOpen(runtime)
   const clock = yield* Clock.Clock
-  const [event] = events
-  if (event === undefined) return yield* Effect.die("A run starts with an event.")
-  yield* checkReadable([event])
+  if (!Arr.isReadonlyArrayNonEmpty(events)) return yield* Effect.die("A run starts with an event.")
+  yield* checkReadable(events)
   const every = yield* CheckpointEvery
   const checkpoint = previous === undefined ? undefined : checkpointOf(previous, every)
   const ttl = ttlOf(runtime)
@@ -107,7 +106,7 @@ export const create = Effect.fnUntraced(function* (
         ? {}
         : { parent: { ...state.parent, createdAt: previous.createdAt } }),
       ...(checkpoint === undefined ? {} : { checkpoint }),
-      events: [event],
+      events,
       status: state.status,
       owner: runtime.owner,
       ttl
@@ -129,14 +128,14 @@ export const create = Effect.fnUntraced(function* (
     yield* observing(runtime, onUpdate)
   )
   const options = { clock, runtime, journal, token, suspension, onUpdate: observer }
-  const driven = drive({ ...options, state, staged: [], committed: [event] })
+  const driven = drive({ ...options, state, staged: [], committed: events })
   const end = yield* underLease(store, owned, token, driven)
   remember(store, { state: end, saved: checkpointing.saved }, { from, to })
   return end
 })
 
 /** Input that continues a stored run. */
-export interface Continuation extends LimitsAndPolicy, Allotted {
+export interface Continuation extends LimitsAndPolicy, Allotted, Dequeued {
   readonly runId: RunId
   readonly decisions?: ReadonlyArray<DecisionInput>
   readonly message?: Prompt
@@ -146,8 +145,10 @@ export interface Continuation extends LimitsAndPolicy, Allotted {
 /** Claims a run and drives it until it is held or has ended. A run that can only wait does not change. */
 export const continueStored = Effect.fnUntraced(function* (
   work: Work,
-  { answeredBy, decisions = [], limits, message, policy, runId, "~allotted": allotted }: Continuation
+  continuation: Continuation
 ): Effect.fn.Return<RunState, WorkError> {
+  const { answeredBy, decisions = [], limits, message, policy, runId } = continuation
+  const { "~allotted": allotted, "~queued": dequeued } = continuation
   const { onUpdate, runtime, store, suspension, token } = work
   yield* requireOpen(runtime)
   yield* letTurn
@@ -171,8 +172,11 @@ export const continueStored = Effect.fnUntraced(function* (
     yield* checkAnswering(before, { answeredBy, prompt })
     const hasMail = stored.messages.length > 0
     const isGiven = limits !== undefined || policy !== undefined || allotted !== undefined
-    const hasInput = prompt !== undefined || isGiven || (hasMail && !isEnded(state))
+    const isStarted = isQueued(state) && dequeued !== "keep"
+    const hasInput = prompt !== undefined || isGiven || isStarted || (hasMail && !isEnded(state))
     if (isEnded(state) && !hasInput && state.status !== "error") return state
+    // Another conductor has started the run, which has failed: it is not tried again here.
+    if (state.status === "error" && dequeued === "start") return state
     if (next(state)._tag === "Hold" && state.status === "held" && !hasInput && decided.length === 0) {
       const cancelled = (yield* journal.renewLease).cancelReason
       if (cancelled !== undefined) token.cancel(cancelled)
@@ -191,7 +195,7 @@ export const continueStored = Effect.fnUntraced(function* (
       decided,
       // Messages to a sub-agent wait for that sub-agent, except a cancellation.
       hasMail: stored.messages.some(({ ends }) => ends === true),
-      ...withoutUndefined({ limits, policy, "~allotted": allotted })
+      ...withoutUndefined({ limits, policy, "~allotted": allotted, "~queued": dequeued })
     })
     if (continued.state.runId !== state.runId) {
       const { createdAt } = stored.head

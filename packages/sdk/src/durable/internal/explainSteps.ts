@@ -4,7 +4,7 @@
 import { sentence } from "../../domain/Display.ts"
 import { evolve } from "../../domain/evolve.ts"
 import { type Constraints, next, type Step } from "../../domain/next.ts"
-import { findCall, isRepeatable, type RunState } from "../../domain/RunState.ts"
+import { findCall, isQueued, isRepeatable, type RunState } from "../../domain/RunState.ts"
 
 /** Describes the steps before the next model call, as computed by `next`; no step is executed. */
 export const resumingOf = (
@@ -14,7 +14,8 @@ export const resumingOf = (
 ): ReadonlyArray<string> => {
   let state = before
   if (state.status === "completed" || state.status === "cancelled") return []
-  if (state.status === "error") state = evolve(state, { _tag: "run.resumed", at: state.startedAt })
+  if (state.status === "error" || isQueued(state))
+    state = evolve(state, { _tag: "run.resumed", at: state.startedAt })
   const steps: Array<string> = []
   // The result of a call is unknown here; an empty one is enough to compute the steps that follow.
   for (let bound = 0; bound < 1000; bound += 1) {

@@ -11,13 +11,18 @@ import type {
   StoredStartInput
 } from "../storedInput.ts"
 
-export const storedStartShape = shapeOf<StoredStartInput>({ ...newRunShape, mayRepeat: flag })
+export const storedStartShape = shapeOf<StoredStartInput>({
+  ...newRunShape,
+  mayRepeat: flag,
+  "~conductor": "anything"
+})
 
 export const storedContinueShape = shapeOf<StoredContinueInput>({
   ...givenShape,
   runId: "anything",
   decisions: "anything",
-  message: "anything"
+  message: "anything",
+  "~queued": "anything"
 })
 
 export const forkShape = shapeOf<ForkInput>({
@@ -26,7 +31,8 @@ export const forkShape = shapeOf<ForkInput>({
   revision: "anything",
   prompt: "anything",
   newRunId: "anything",
-  sessionId: "anything"
+  sessionId: "anything",
+  "~conductor": "anything"
 })
 
 export const storedRunShape = shapeOf<StoredRunOptions>({

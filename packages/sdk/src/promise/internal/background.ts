@@ -85,8 +85,13 @@ export const makeBackground = (access: BackgroundAccess) => {
       const handle = await run(start(agents.of(agent), startOf(prompt, given), watch))
       return fromHandle(handle, access)
     }
+    const adopt = async () => {
+      if (!isStored) return []
+      const adopted = await run(made.adopt(agents.all, { onUpdate: publishing() }))
+      return adopted.map((handle) => fromHandle(handle, access))
+    }
     const close = () => runWhileClosing(Scope.close(own, Exit.void))
-    return fromConductor({ conductor: made, access, dispatch: start, close })
+    return fromConductor({ conductor: made, access, dispatch: start, adopt, close })
   }
 
   return {

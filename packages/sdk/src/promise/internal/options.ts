@@ -104,7 +104,9 @@ export interface FermataChange {
 }
 
 /** The options of `runPrompt` and `stream`. */
-export interface PromptOptions extends PlainIds<Omit<StoredStartInput, "prompt" | "~allotted">> {
+export interface PromptOptions extends PlainIds<
+  Omit<StoredStartInput, "prompt" | "~allotted" | "~conductor">
+> {
   /** Cancels the run when it is aborted while the call drives the run; a run of `dispatch`, also while the run is held. */
   readonly signal?: AbortSignal
   /** Called synchronously with each update of the run. It must return quickly; if it throws, the run continues. */
@@ -118,7 +120,7 @@ export type SubmitOptions = Omit<PromptOptions, "signal" | "onUpdate">
 export interface ForkOptions<Output = unknown>
   extends
     Pick<PromptOptions, "signal" | "onUpdate">,
-    PlainIds<Omit<ForkInput, "runId" | "prompt" | "~allotted">> {
+    PlainIds<Omit<ForkInput, "runId" | "prompt" | "~allotted" | "~conductor">> {
   /** The agent that runs the fork, which types the output, or its name or alias. Default: the agent with which the original was started. */
   readonly agent?: string | Agent<never, Output>
 }
@@ -128,7 +130,7 @@ export interface ResumeOptions<Output = unknown>
   extends
     Pick<PromptOptions, "signal" | "onUpdate">,
     OfAgent<Output>,
-    Omit<StoredContinueInput, "runId" | "message" | "decisions" | "~allotted"> {
+    Omit<StoredContinueInput, "runId" | "message" | "decisions" | "~allotted" | "~queued"> {
   /** Decisions on the run's open requests, as `decideAll` takes them, or as `DecisionInput`. If one is refused, none is taken. */
   readonly decisions?: ReadonlyArray<DecisionOn | DecisionInput>
   /**

@@ -25,13 +25,13 @@ import type { AgentNotFound, LimitsInvalid, PolicyInvalid, ToolUnavailable } fro
 import { IdInvalid, maxChosenId, PolicyFixed, RunEnded } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { isEnded, isOpen } from "../../domain/RunState.ts"
+import { isEnded, isOpen, isQueued } from "../../domain/RunState.ts"
 import { policiesFor } from "../../domain/StartOptions.ts"
 import { checkBound } from "../checkResume.ts"
 import { checkEdited, checkUnchanged, decodeDecision } from "./decisions.ts"
 import { eventsOf, withDecisions } from "./mailEvents.ts"
 import { redactEvent } from "./redact.ts"
-import type { Allotted, LimitsAndPolicy } from "./startOptions.ts"
+import type { Allotted, Dequeued, Dispatched, LimitsAndPolicy } from "./startOptions.ts"
 import { answering, inheritedOptions, isPrompted, startOptions, turnsOf } from "./startOptions.ts"
 
 /** A state, and the events in it that are not stored. */
@@ -80,12 +80,13 @@ export const checkLimitsAndPolicy = <Input extends LimitsAndPolicy>(
   })
 }
 
-/** The first event of a new run, in a new session or after `previous`. */
+/** The first event of a new run, in a new session or after `previous`, and the hold of a queued one. */
 export const startRun = (
   runtime: Runtime,
   clock: Clock.Clock,
   input: LimitsAndPolicy &
-    Allotted & {
+    Allotted &
+    Dispatched & {
       readonly prompt: ReadonlyArray<UserPart>
       readonly previous?: RunState
       /** The run that this one continues. Its caller's options are inherited. */
@@ -111,6 +112,7 @@ export const startRun = (
       : inheritedOptions(runtime, input, input.continues)
   const { limits } = startedWith
   const allotted = input["~allotted"]
+  const by = input["~conductor"]
   const notRun = previous === undefined ? [] : notRunIn(previous, input.decided ?? [])
   const event = redactEvent(runtime.scrubber, {
     _tag: "run.started",
@@ -129,6 +131,9 @@ export const startRun = (
     ...policiesFor(startedWith, { policy: bound.agent.policy, isPrompted: isPrompted(startedWith, bound) }),
     startedWith,
     ...(input.mayRepeat === true ? { mayRepeat: {} } : {}),
+    ...(by === undefined
+      ? {}
+      : { conductor: { name: by.name, ...(by.as === undefined ? {} : { as: by.as }) } }),
     asks: input.asks && options.interactive !== false,
     structured: bound.output !== undefined,
     ...(previous === undefined ? {} : { parent: { runId: previous.runId, revision: previous.revision } }),
@@ -137,7 +142,10 @@ export const startRun = (
   // Compared after secrets are removed from both.
   const started =
     previous !== undefined && repeatsPrompt(previous, event.prompt) ? { ...event, repeats: true } : event
-  return { state: evolve(previous, started), events: [started] }
+  const state = evolve(previous, started)
+  if (by?.isQueued !== true) return { state, events: [started] }
+  const held = { _tag: "run.held", at, awaitsSlot: true } as const
+  return { state: evolve(state, held), events: [started, held] }
 }
 
 /** The open calls of a failed run that a decision released, whether the decision is in `state` or among `decisions`. */
@@ -170,7 +178,8 @@ export const continueRun = Effect.fnUntraced(function* (
   runtime: Runtime,
   clock: Clock.Clock,
   input: LimitsAndPolicy &
-    Allotted & {
+    Allotted &
+    Dequeued & {
       readonly state: RunState
       readonly decisions?: ReadonlyArray<DecisionInput>
       readonly prompt: ReadonlyArray<UserPart> | undefined
@@ -255,7 +264,8 @@ export const continueRun = Effect.fnUntraced(function* (
     const given = limits === undefined ? {} : { given: limits }
     fold({ _tag: "limits.changed", at, limits: changed, ...given })
   }
-  if (!ended) fold({ _tag: state.status === "running" ? "run.recovered" : "run.resumed", at })
+  const staysQueued = isQueued(state) && input["~queued"] === "keep"
+  if (!ended && !staysQueued) fold({ _tag: state.status === "running" ? "run.recovered" : "run.resumed", at })
   if (missing === undefined || obstacle === undefined) return { state, events }
   // The prompt needs the agent that has the conversation.
   if (prompt !== undefined && missing.run(state.runId)) return yield* obstacle.problem

@@ -9,7 +9,7 @@ import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
 import type { LimitChanges } from "../../domain/Limits.ts"
 import { waitName } from "../../domain/next.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
-import type { RunState } from "../../domain/RunState.ts"
+import type { Conducted, RunState } from "../../domain/RunState.ts"
 import type { StartOptions } from "../../domain/StartOptions.ts"
 
 /**
@@ -24,6 +24,23 @@ export interface LimitsAndPolicy {
 /** Limits that override the caller's, field by field, and that no other run inherits: the share that a conductor sets aside. */
 export interface Allotted {
   readonly "~allotted"?: LimitChanges
+}
+
+/** The conductor that dispatches a new run. */
+export interface Dispatched {
+  readonly "~conductor"?: Conducted & {
+    /** Whether the run waits for a slot: it is stored, and held before its first step. */
+    readonly isQueued?: boolean
+  }
+}
+
+/** What a call that continues a run means for a queued one. */
+export interface Dequeued {
+  /**
+   * `start`: the conductor has a slot for it; if the run has ended meanwhile, it is not resumed. `keep`: it takes its mail and stays queued.
+   * Absent: the run is started, without a slot.
+   */
+  readonly "~queued"?: "start" | "keep"
 }
 
 /** The start options of a run that continues no other run. */

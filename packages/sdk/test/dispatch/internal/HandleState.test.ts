@@ -19,7 +19,7 @@ const conducted: State = initial({ needsSlot: true, isRestarted: false })
 const restarted: State = initial({ needsSlot: false, isRestarted: true })
 
 const result = (status: RunResult["status"], error: unknown = { _tag: "RunDefect" }) =>
-  ({ status, error }) as RunResult
+  ({ status, error, state: { status } }) as RunResult
 const interrupted = result("interrupted")
 const completed = result("completed")
 const failed = result("error", { _tag: "ModelFailed", isRetryable: true })

@@ -16,6 +16,7 @@ import { isEnded, type RunState } from "../../../domain/RunState.ts"
 import { loadRun } from "../../../durable/internal/loadRun.ts"
 import type { StoredStartInput } from "../../../durable/storedInput.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
+import type { RunStoreError } from "../../../store/RunStoreError.ts"
 import type { AgentHandle, HandleError, Observed, StoredFault } from "../../AgentHandle.ts"
 import type { ConductorUpdate, Drained, InboxEntry } from "../../ConductorUpdate.ts"
 import { type ConductorBudgetExceeded, ConductorClosed, type ConductorFull } from "../../DispatchError.ts"
@@ -26,6 +27,7 @@ import type { StoredOptions } from "../handle/StoredHandle.ts"
 import { follow, liveOf, newStored, runtimeOf } from "../handle/storedHandles.ts"
 import { type Input, UnstoredHandle } from "../handle/UnstoredHandle.ts"
 import { closeAll, makeGroup } from "../HandleGroup.ts"
+import { runsOf } from "./findRuns.ts"
 import { Gate } from "./Gate.ts"
 import { type AllottedInput, Ledger } from "./Ledger.ts"
 
@@ -38,6 +40,7 @@ type StoredCallerOptions = Omit<StoredOptions, "group" | "conductor">
 const readerRoom = 1024
 
 export class RunPool implements ConductorLink {
+  readonly name: string
   readonly ledger: Ledger
   readonly gate: Gate
   private readonly options: ConductorOptions
@@ -53,6 +56,7 @@ export class RunPool implements ConductorLink {
 
   constructor(options: ConductorOptions) {
     this.options = options
+    this.name = options.name ?? "default"
     this.ledger = new Ledger(options.limits ?? {})
     this.gate = new Gate(options)
   }
@@ -90,12 +94,37 @@ export class RunPool implements ConductorLink {
       const isCounted = !isEnded(stored.state)
       const refused = isCounted ? this.refuse() : this.closed
       if (refused !== undefined) return yield* refused
+      const name = given.name ?? stored.state.conductor?.as
+      const options = this.withGroup({ ...given, name })
       const live = yield* Effect.onError(
-        follow(liveOf(runtime, runId, stored, this.withGroup(given)), stored),
+        follow(liveOf(runtime, runId, stored, options, this.prepare), stored),
         () => Effect.sync(() => (isCounted ? this.ledger.discount() : undefined))
       )
       if (!live.over) this.ledger.follow(live, live.state())
       return live
+    })
+  }
+
+  /** Attaches to the stored runs that a conductor of this name has dispatched. */
+  adopt(
+    runtimes: ReadonlyArray<Runtime>,
+    given: StoredCallerOptions
+  ): Effect.Effect<
+    ReadonlyArray<AgentHandle<unknown, StoredFault>>,
+    ConductorBudgetExceeded | ConductorClosed | RunStoreError
+  > {
+    return Effect.gen({ self: this }, function* () {
+      const adopted: Array<AgentHandle<unknown, StoredFault>> = []
+      for (const runId of yield* runsOf(given.store, this.name, runtimes)) {
+        const live = yield* Effect.catchTag(
+          this.attach(runtimes, runId, given),
+          ["AgentNotFound", "RunNotFound"],
+          // It was removed since.
+          () => Effect.succeed(undefined)
+        )
+        if (live !== undefined) adopted.push(live)
+      }
+      return adopted
     })
   }
 
@@ -170,7 +199,7 @@ export class RunPool implements ConductorLink {
     this.lives.delete(live)
     if (this.byId.get(live.runId) === live) this.byId.delete(live.runId)
     this.ledger.book(live, live.state())
-    if (!live.begun) this.ledger.discount()
+    if (!live.begun || live.awaitsSlot) this.ledger.discount()
     this.onChange()
   }
 
@@ -206,6 +235,7 @@ export class RunPool implements ConductorLink {
         }
         const live = make()
         live.begin(hasSlot)
+        live.enqueue()
         // An interrupted caller never receives the handle, so the run is cancelled.
         return Effect.as(
           Effect.onInterrupt(restore(live.beginning), () =>
@@ -251,7 +281,8 @@ export class RunPool implements ConductorLink {
       live.cancelNow(closing)
     }
     for (const live of lives) {
-      if (!live.begun && live.status.current() === "queued") live.finish(Exit.fail(new ConductorClosed()))
+      if (!live.begun && !live.isStoring && live.status.current() === "queued")
+        live.finish(Exit.fail(new ConductorClosed()))
     }
     const timeout = Math.min(5000, millisOr(this.options.drainTimeout, 5000))
     return closeAll(this.group, closing, timeout / 2).pipe(

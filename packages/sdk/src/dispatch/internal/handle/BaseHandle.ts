@@ -47,6 +47,8 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   declare readonly options: HandleOptions
   /** Whether the run has started: it has an event, or is in the store. */
   begun = false
+  /** Whether the stored run waits for its first slot. */
+  awaitsSlot = false
   private readers: Set<AnyReader> | undefined
   private readonly onUpdate: HandleOptions["onUpdate"]
 
@@ -82,6 +84,12 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   abstract get events(): Stream.Stream<HandleUpdate, E>
   abstract get decide(): (decision: DecisionInput) => Effect.Effect<Decision, Rejection | E>
   abstract get explain(): Effect.Effect<Explanation, E>
+  /** Stores a run that waits for its first slot. */
+  enqueue(): void {}
+  /** Whether {@link enqueue} is in progress. */
+  get isStoring(): boolean {
+    return false
+  }
 
   get name(): string | undefined {
     return this.options.name
@@ -109,6 +117,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
       if (refused !== undefined) return Effect.fail(refused)
       const forked = this.forked(prompt, given)
       forked.begin()
+      forked.enqueue()
       return Effect.as(forked.beginning, forked)
     })
   }
@@ -183,6 +192,8 @@ export interface HandleOptions extends MachineOptions {
 
 /** The conductor of a handle, as the handle uses it. */
 export interface ConductorLink {
+  /** The name that is stored with its runs. */
+  readonly name: string
   readonly gate: Gate
   readonly onMade: (live: AnyHandle) => void
   readonly onUpdate: (live: AnyHandle, update: RunUpdate) => void

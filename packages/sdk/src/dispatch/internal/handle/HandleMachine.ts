@@ -100,6 +100,11 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
     return phase._tag === "driving" ? phase.intent : "goOn"
   }
 
+  /** Whether the run waits for a slot. */
+  protected get waitsForSlot(): boolean {
+    return this.current.phase._tag === "queued"
+  }
+
   /** Whether this process drives the run. */
   protected get isDriven(): boolean {
     return this.current.phase._tag === "driving"
@@ -113,6 +118,11 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
   /** Takes over the result of a run that was read from the store. */
   protected stands(result: Driven<Output>): void {
     this.dispatch({ _tag: "found", result, hasNews: this.hasNews(), cancelReason: this.link() })
+  }
+
+  /** Takes over what another process has made of a run that waited for its slot. */
+  protected overtaken(result: Driven<Output>): void {
+    this.dispatch({ _tag: "overtaken", result })
   }
 
   /** Resumes a run that this process does not drive; with `look`, reads it first. */

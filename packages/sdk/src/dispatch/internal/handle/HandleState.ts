@@ -6,6 +6,7 @@
  */
 import * as Exit from "effect/Exit"
 import type { RunError } from "../../../domain/RunError.ts"
+import { isQueued } from "../../../domain/RunState.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type { HandleError, HandleStatus } from "../../AgentHandle.ts"
 
@@ -30,7 +31,7 @@ type Phase =
   | { readonly _tag: "backingOff" }
   /** This process drives the run, in a slot of its conductor or without one. */
   | { readonly _tag: "driving"; readonly intent: DriveIntent; readonly hasSlot: boolean }
-  /** The run waits for a decision. */
+  /** The run waits for a decision, or for a slot of a conductor that this handle does not have. */
   | { readonly _tag: "held" }
   /** Another process drives the run. */
   | { readonly _tag: "elsewhere" }
@@ -66,6 +67,8 @@ export type HandleEvent<Output, E> =
       readonly hasNews: boolean
       readonly cancelReason: string | undefined
     }
+  /** Another process has started or ended a run that waited for its slot here. */
+  | { readonly _tag: "overtaken"; readonly result: Driven<Output> }
   /** Mail has arrived, or another process has changed the run. */
   | { readonly _tag: "call"; readonly intent: DriveIntent }
   | { readonly _tag: "sending" }
@@ -122,7 +125,7 @@ export const statusIn = ({ exit, phase }: HandleState<unknown, unknown>): Handle
     case "elsewhere":
       return "running"
     case "held":
-      return "held"
+      return exit !== undefined && Exit.isSuccess(exit) && isQueued(exit.value.state) ? "queued" : "held"
     case "over":
       return exit === undefined ? "suspended" : statusOf(exit)
   }
@@ -167,6 +170,11 @@ export const transition = <Output, E>(
       const found = { ...state, cancelReason: event.cancelReason }
       const isToEnd = event.result === elsewhere && found.cancelReason !== undefined
       return isToEnd ? drive(found, "goOn") : afterDrive(found, event.result, event.hasNews)
+    }
+    case "overtaken": {
+      if (phase._tag !== "queued") return [state, none]
+      const [next, actions] = afterDrive(state, event.result, false)
+      return [next, [{ _tag: "withdraw" }, { _tag: "unpark" }, ...actions]]
     }
     case "call":
       return call(state, event.intent)

@@ -4,7 +4,9 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import type * as Stream from "effect/Stream"
+import * as Struct from "effect/Struct"
 import type * as Cancellation from "../../../agent/Cancellation.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
@@ -13,7 +15,7 @@ import type { RequestId, RunId, SessionId } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { RunSuspended } from "../../../domain/RunError.ts"
 import { type RunEvent, unwrap } from "../../../domain/RunEvent.ts"
-import { isEnded, type RunState } from "../../../domain/RunState.ts"
+import { isEnded, isQueued, type RunState } from "../../../domain/RunState.ts"
 import { cancelRun } from "../../../durable/cancelRun.ts"
 import { decideStored } from "../../../durable/decideStored.ts"
 import { explain, type Explanation } from "../../../durable/explain.ts"
@@ -30,6 +32,7 @@ import { Scrubber } from "../../../tool/Scrubber.ts"
 import type { HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
 import { ConductorClosed } from "../../DispatchError.ts"
 import type { StoredDispatchOptions } from "../../dispatchOptions.ts"
+import type { AllottedInput } from "../conductor/Ledger.ts"
 import { Latest } from "../events/Reader.ts"
 import { failWhenRemoved, readStored } from "../events/readEvents.ts"
 import { type Piece, piecesOf } from "../events/signals.ts"
@@ -43,8 +46,11 @@ import {
   readerRoom
 } from "./BaseHandle.ts"
 import {
+  type Continuation,
   type DrivenRun,
   driveStored,
+  enqueue,
+  look,
   openRequestsIn,
   restingStatus,
   type Start,
@@ -61,7 +67,10 @@ export interface StoredOptions extends HandleOptions {
 }
 
 /** Prepares the input when the run starts: a conductor limits it to its budgets. */
-export type PrepareStored = (live: AnyHandle, input: Start) => Effect.Effect<Start, HandleError>
+export type PrepareStored = <Input extends AllottedInput>(
+  live: AnyHandle,
+  input: Input
+) => Effect.Effect<Input, HandleError>
 
 export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implements DrivenRun<Output> {
   declare readonly options: StoredOptions
@@ -74,6 +83,10 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   private unwatch: (() => void) | undefined
   /** Called when a drive is retried because the store failed. Allocated with the first cancellation. */
   private retryListeners: Set<(error: RunStoreError) => void> | undefined
+  /** Stores the queued run. */
+  private storing: Fiber.Fiber<unknown, StoredFailure> | undefined
+  /** The input that starts the queued run, once its part of the budgets is reserved. */
+  private starting: Continuation | undefined
   private readonly backoff = new ReadyBackoff()
   /** The handle of the sub-agent's run for which this one was made, if any. */
   subAgent: { readonly follow: (update: Extract<RunUpdate, { readonly _tag: "event" }>) => void } | undefined
@@ -82,11 +95,85 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     runtime: Runtime<Output>,
     ids: { readonly runId: RunId; readonly sessionId: SessionId },
     options: StoredOptions,
-    start?: { readonly input: Start; readonly prepare?: PrepareStored | undefined }
+    start?: { readonly input?: Start; readonly prepare?: PrepareStored | undefined }
   ) {
     super(runtime, ids, options)
-    this.input = start?.input
+    const { conductor, name } = options
+    const by =
+      conductor === undefined
+        ? {}
+        : { "~conductor": { name: conductor.name, ...(name === undefined ? {} : { as: name }) } }
+    this.input = start?.input === undefined ? undefined : { ...start.input, ...by }
     this.prepare = start?.prepare
+  }
+
+  override get beginning() {
+    return Effect.andThen(this.stored, super.beginning)
+  }
+
+  override get isStoring(): boolean {
+    return this.storing !== undefined && !this.begun && !this.over
+  }
+
+  /** Waits until the queued run is stored, or could not be. */
+  private get stored(): Effect.Effect<void> {
+    return Effect.suspend(() => (this.storing === undefined ? Effect.void : Fiber.await(this.storing)))
+  }
+
+  override enqueue(): void {
+    const { input } = this
+    if (input === undefined || this.currentStatus !== "queued") return
+    const storing = this.launch(enqueue(this, input))
+    this.storing = storing
+    storing.addObserver((exit) => {
+      if (Exit.isFailure(exit)) this.finish(Exit.failCause(exit.cause))
+      else this.watchQueued()
+    })
+  }
+
+  /** Watches a run that waits for a slot: another process may drive, end or remove it. */
+  private watchQueued(): void {
+    const { options, runId, runtime } = this
+    if (!this.begun || !this.waitsForSlot || this.unwatch !== undefined) return
+    const read = Effect.map(look(this), (stands) => {
+      if (!this.awaitsSlot && stands !== undefined) this.overtaken(stands)
+    })
+    this.unwatch = watch(
+      options.store,
+      {
+        runId,
+        runtime,
+        isElsewhere: false,
+        onReady: () => {},
+        onHead: ({ revision }) => {
+          if (revision !== this.revision) this.launch(Effect.ignore(read))
+        },
+        onSignal: () => {},
+        onRemoved: () => this.finish(Exit.fail(new RunNotFound({ runId, removed: true })))
+      },
+      (effect) => this.launch(effect)
+    )
+  }
+
+  /** Whether the run waits for a slot of a conductor that this handle does not have. */
+  private get isFollowed(): boolean {
+    return this.awaitsSlot && this.options.conductor === undefined
+  }
+
+  get continuation(): Effect.Effect<Continuation, HandleError> {
+    return Effect.suspend((): Effect.Effect<Continuation, HandleError> => {
+      const { lastState: state, options, prepare, runId, starting } = this
+      if (options.conductor === undefined) return Effect.succeed({ runId, "~queued": "keep" })
+      if (!this.awaitsSlot || state === undefined) return Effect.succeed({ runId })
+      if (starting !== undefined || prepare === undefined) {
+        return Effect.succeed(starting ?? { runId, "~queued": "start" })
+      }
+      const input = { runId, state, "~queued": "start" } as const
+      return Effect.map(
+        prepare(this, input),
+        (prepared) => (this.starting = Struct.omit(prepared, ["state"]))
+      )
+    })
   }
 
   get state() {
@@ -198,20 +285,26 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
 
   close(reason: string): Effect.Effect<void> {
     if (this.options.onClose === "cancel") return Effect.ignore(this.cancel(reason))
-    return Effect.suspend(() => {
+    return Effect.flatMap(this.stored, () => {
       if (!this.isDriven) this.leave()
       return Effect.ignore(this.done)
     })
   }
 
   protected drive(token: Cancellation.CancellationToken): Effect.Effect<Driven<Output>, StoredFailure> {
-    return Effect.suspend(() => {
+    return Effect.flatMap(this.stored, () => {
       const { input, prepare } = this
+      this.unparked()
       if (this.begun || input === undefined) return driveStored(this, token)
       // A run that starts only to be cancelled needs no budget.
       const isPrepared = prepare === undefined || token.reason() !== undefined
       return driveStored(this, token, isPrepared ? Effect.succeed(input) : prepare(this, input))
     })
+  }
+
+  protected override changed(): void {
+    this.watchQueued()
+    super.changed()
   }
 
   protected parked(): void {
@@ -224,7 +317,11 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
         runtime: this.runtime,
         isElsewhere,
         onReady: () => {
-          if (this.backoff.allows(this.revision, this.options.clock.currentTimeMillisUnsafe())) this.resume()
+          if (
+            !this.isFollowed &&
+            this.backoff.allows(this.revision, this.options.clock.currentTimeMillisUnsafe())
+          )
+            this.resume()
         },
         onHead: (head) => this.look(head, isElsewhere),
         onSignal: (signal) => {
@@ -276,6 +373,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   knows(state: RunState, open: ReadonlyArray<Interruption>): void {
     if (state.revision > this.revision) this.eachReader((reader) => reader.poke())
     this.lastState = state
+    this.awaitsSlot = isQueued(state)
     this.revision = state.revision
     this.open.clear()
     for (const request of open) this.open.set(request.requestId, request)
@@ -293,6 +391,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
 
   private learn(wrapped: RunEvent): void {
     const { event } = unwrap(wrapped)
+    if (wrapped._tag === "run.resumed") this.awaitsSlot = false
     if (event._tag === "request.opened") this.open.set(event.request.requestId, event.request)
     else if (event._tag === "request.decided") this.open.delete(event.decision.requestId)
     else if (event._tag === "request.superseded") this.open.delete(event.requestId)
@@ -316,7 +415,10 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     messageId: string | undefined
   ): Effect.Effect<void, SendError | StoredFault> {
     const sending = sendMessage(runId, prompt, messageId === undefined ? {} : { messageId })
-    return Effect.map(this.inStore(sending), () => this.resume())
+    return Effect.map(this.inStore(sending), () => {
+      // The conductor of a queued run takes the message when it starts the run.
+      if (!this.isFollowed) this.resume()
+    })
   }
 
   inStore<A, E>(effect: Effect.Effect<A, E, RunStore>): Effect.Effect<A, E> {

@@ -3,19 +3,19 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type * as Cancellation from "../../../agent/Cancellation.ts"
+import * as Cancellation from "../../../agent/Cancellation.ts"
 import type { Suspension } from "../../../agent/Cancellation.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import { type Interruption, isExpired } from "../../../domain/Interruption.ts"
 import { type AgentNotFound, RunSuspended, type ToolUnavailable } from "../../../domain/RunError.ts"
-import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
+import { interruptions, isEnded, isQueued, type RunState } from "../../../domain/RunState.ts"
 import { forkRun } from "../../../durable/forkRun.ts"
 import { type LoadedRun, loadRun } from "../../../durable/internal/loadRun.ts"
 import { requestEnd } from "../../../durable/internal/requestEnd.ts"
 import { runPromptStored } from "../../../durable/runPromptStored.ts"
-import type { ForkInput, StoredStartInput } from "../../../durable/storedInput.ts"
+import type { ForkInput, StoredContinueInput, StoredStartInput } from "../../../durable/storedInput.ts"
 import { toResult } from "../../../run/internal/result.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
@@ -28,6 +28,9 @@ import { type Driven, elsewhere, type DriveIntent } from "./HandleState.ts"
 /** The input of a new run, or of a fork. */
 export type Start = StoredStartInput | (ForkInput & { readonly newRunId: RunId })
 
+/** The input with which a stored run continues. */
+export type Continuation = Pick<StoredContinueInput, "runId" | "~allotted" | "~queued">
+
 /** The parts of a handle that its drives need. */
 export interface DrivenRun<Output> {
   readonly runId: RunId
@@ -35,10 +38,13 @@ export interface DrivenRun<Output> {
   readonly options: {
     readonly store: RunStore["Service"]
     readonly group: { readonly suspension: Suspension }
+    readonly conductor?: unknown
   }
   /** Whether the run is in the store. */
   readonly begun: boolean
   readonly cancelReason: string | undefined
+  /** The input with which the run continues. Of a queued run under a conductor, it starts the run within the conductor's budgets. */
+  readonly continuation: Effect.Effect<Continuation, HandleError>
   readonly intent: DriveIntent
   /** The number of events of the run that the handle knows. */
   readonly revision: number
@@ -69,7 +75,7 @@ export const driveStored = <Output>(
       isAsked = true
       return end(run, run.cancelReason)
     }
-    const goOn = work(run, token, { runId })
+    const goOn = Effect.flatMap(run.continuation, (input) => work(run, token, input))
     if (run.intent === "goOn") return Effect.andThen(Effect.ignore(run.missed()), goOn)
     return Effect.flatMap(look(run), (stands) => (stands === undefined ? goOn : Effect.succeed(stands)))
   }).pipe(
@@ -92,6 +98,18 @@ export const driveStored = <Output>(
   )
 }
 
+/** Stores a run that waits for its first slot, so that it survives this process. Starts nothing. */
+export const enqueue = <Output>(
+  run: DrivenRun<Output>,
+  input: Start
+): Effect.Effect<Driven<Output>, StoredFailure> => {
+  const conductor = input["~conductor"]
+  return work(run, Cancellation.make(), {
+    ...input,
+    ...(conductor === undefined ? {} : { "~conductor": { ...conductor, isQueued: true } })
+  })
+}
+
 /** Returns the result of a run that needs no worker; `undefined` if it needs one. */
 export const restingStatus = <Output>(
   run: DrivenRun<Output>,
@@ -104,8 +122,15 @@ export const restingStatus = <Output>(
       run.knows(state, openRequestsIn(stored))
       if (isEnded(state)) return toResult(run.runtime, state)
       if (head.lease !== undefined) return Effect.succeed(elsewhere)
+      // A handle without a conductor follows a queued run and does not start it.
+      if (isQueued(state) && run.options.conductor === undefined) return toResult(run.runtime, state)
       const hasMail = decisions.length > 0 || messages.length > 0
-      if (state.status === "running" || hasMail || open.some((request) => isExpired(request, now))) {
+      if (
+        state.status === "running" ||
+        isQueued(state) ||
+        hasMail ||
+        open.some((request) => isExpired(request, now))
+      ) {
         return Effect.succeed(undefined)
       }
       return toResult(run.runtime, state)
@@ -123,7 +148,7 @@ export const openRequestsIn = ({ decisions, state }: LoadedRun): ReadonlyArray<I
 const work = <Output>(
   run: DrivenRun<Output>,
   token: Cancellation.CancellationToken,
-  input: Start | { readonly runId: RunId }
+  input: Start | Continuation
 ): Effect.Effect<Driven<Output>, StoredFailure> => {
   const { runtime } = run
   const options = {
@@ -173,7 +198,10 @@ const end = <Output>(run: DrivenRun<Output>, reason: string): Effect.Effect<Driv
     Effect.map((stands) => stands ?? elsewhere)
   )
 
-const look = <Output>(run: DrivenRun<Output>): Effect.Effect<Driven<Output> | undefined, StoredFault> =>
+/** Reads the run, and returns its result if it needs no worker. */
+export const look = <Output>(
+  run: DrivenRun<Output>
+): Effect.Effect<Driven<Output> | undefined, StoredFault> =>
   Effect.flatMap(loadRun(run.options.store, run.runId), (stored) => restingStatus(run, stored))
 
 /** Waits for a second, or until the run is cancelled meanwhile. Fails if it is suspended. */

@@ -93,5 +93,6 @@ export const liveOf = (
   runtime: Runtime,
   runId: RunId,
   { head: { sessionId } }: Pick<StoredRun, "head">,
-  options: StoredOptions
-) => new StoredHandle<unknown>(runtime, { runId, sessionId }, options)
+  options: StoredOptions,
+  prepare?: PrepareStored
+) => new StoredHandle<unknown>(runtime, { runId, sessionId }, options, { prepare })

@@ -27,6 +27,12 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.ready(), [])
   })
 
+  test("does not list a run as ready that is held from its start and has no mail", function* (store) {
+    yield* store.release(yield* started(store, a, { status: "held" }))
+    assert.deepStrictEqual(yield* store.ready(), [])
+    assert.strictEqual((yield* claimed(store, a)).runId, a)
+  })
+
   test("lists a held run with a decision as ready, until the journal contains the decision", function* (store) {
     yield* heldOn(store, a, [request])
     const { decision } = yield* store.decide(approve(request.requestId))
