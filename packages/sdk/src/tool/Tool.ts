@@ -116,7 +116,7 @@ const noArguments = Schema.Struct({})
  * **Errors**
  *
  * Throws `ToolDefinitionError` for an empty name, a missing handler, an unknown key and a value of the wrong type. Binding an agent to a
- * runtime checks everything else, such as the characters of the name and the schema.
+ * runtime checks everything else: for example, that the name has 1 to 64 letters, digits, `_` or `-`, and that the schema is of an object.
  *
  * @category constructors
  * @since 0.1.0
