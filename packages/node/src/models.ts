@@ -99,7 +99,6 @@ export const modelOf = (profile: ModelProfile.ModelProfile): Client =>
  * @since 0.1.0
  */
 export const login = (options: LoginTokens.Options): ModelProfile.Auth => {
-  let made: Promise<ModelProfile.Auth> | undefined
   const load = async (): Promise<ModelProfile.Auth> => {
     const [{ LoginTokens }, http] = await Promise.all([
       import("@fermata/sdk/model"),
@@ -107,7 +106,7 @@ export const login = (options: LoginTokens.Options): ModelProfile.Auth => {
     ])
     return Effect.runPromise(Effect.provide(LoginTokens.make(options), http.layer))
   }
-  const auth = Effect.promise(() => (made ??= load()))
+  const auth = once(load)
   return {
     canRefresh: true,
     ...(options?.guidance === undefined ? {} : { guidance: options.guidance }),
@@ -119,7 +118,6 @@ const lazily = (
   { contextTokens }: Pick<ModelProfile.ModelProfile, "contextTokens">,
   make: (models: typeof Models) => Made
 ): Client => {
-  let made: Promise<Client> | undefined
   const load = async (): Promise<Client> => {
     const [models, http] = await Promise.all([
       import("@fermata/sdk/model"),
@@ -127,10 +125,22 @@ const lazily = (
     ])
     return Effect.runPromise(Effect.provide(make(models), http.layer))
   }
-  const client = Effect.promise(() => (made ??= load()))
+  const client = once(load)
   return {
     stream: (request) => Stream.unwrap(Effect.map(client, (client) => client.stream(request))),
     complete: (request) => Effect.flatMap(client, (client) => client.complete(request)),
     contextTokens: () => contextTokens
   }
+}
+
+/** Loads at the first use, and again after a failure. */
+const once = <A>(load: () => Promise<A>): Effect.Effect<A> => {
+  let loaded: Promise<A> | undefined
+  return Effect.promise(() => {
+    const loading = (loaded ??= load())
+    return loading.catch((error: unknown) => {
+      if (loaded === loading) loaded = undefined
+      throw error
+    })
+  })
 }

@@ -27,6 +27,20 @@ const answered = (model: Parameters<typeof createFermata>[0]["model"]) =>
   })
 
 describe("the models of @fermata/node", () => {
+  it.live("read their options again at the next call after these were refused", () =>
+    Effect.gen(function* () {
+      const server = yield* ReplayServer.make([yield* recorded("responses/openai-text")])
+      const options = { model: "m", baseUrl: 5 as unknown as string, apiKey: "key-1" }
+      const model = openAi(options)
+      yield* Effect.promise(async () => {
+        await using fermata = await createFermata({ agents: [agent("a")], model, store: ":memory:" })
+        assert.strictEqual((await fermata.runPrompt("a", "Hello")).status, "error")
+      })
+      options.baseUrl = `${server.url}/v1`
+      assert.isAbove((yield* answered(model)).length, 0)
+    }).pipe(Effect.scoped)
+  )
+
   it.live("call the path of their protocol, made by their own function or by a profile", () =>
     Effect.gen(function* () {
       const kinds = [

@@ -42,7 +42,7 @@ export class ModelFailed extends TaggedError<ModelFailed>()("ModelFailed", ofMod
  */
 export class RunDefect extends TaggedError<RunDefect>()("RunDefect", { description: Schema.String }) {
   override get message() {
-    return sentence`The run met a defect: ${lines(this.description)}. Its state is kept; continue it when the program is mended.`
+    return sentence`The run met a defect: ${lines(this.description.replace(/\.$/, ""))}. Its state is kept; continue it when the program is mended.`
   }
 }
 

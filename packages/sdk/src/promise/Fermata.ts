@@ -82,7 +82,6 @@ import { makeReconfigure } from "./internal/reconfiguring.ts"
 import { settingsOf } from "./internal/settings.ts"
 import {
   cancelShape,
-  decideShape,
   dispatchShape,
   eventsShape,
   fermataShape,
@@ -91,6 +90,7 @@ import {
   pruneShape,
   requireKnown,
   resumeShape,
+  revokeShape,
   submitShape,
   workShape
 } from "./internal/shapes.ts"
@@ -313,10 +313,14 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly grants: (filter?: PlainIds<GrantFilter>) => Promise<ReadonlyArray<StoredGrant>>
   /**
-   * Revokes a grant of a run or its session. Afterwards no call starts under it, in any run, fork or process. Of the options, only `by` is
-   * used: the author of the revocation. Rejects with `GrantNotFound` if neither has the grant.
+   * Revokes a grant of a run or its session. Afterwards no call starts under it, in any run, fork or process. `by` is the author of the
+   * revocation. Rejects with `GrantNotFound` if neither has the grant.
    */
-  readonly revokeGrant: (runId: string, grantId: string, options?: DecideOptions) => Promise<StoredGrant>
+  readonly revokeGrant: (
+    runId: string,
+    grantId: string,
+    options?: Pick<DecideOptions, "by">
+  ) => Promise<StoredGrant>
   /** Copies a run and the runs that it builds on, with their mail, as one JSON value. The copy of a running run cannot be imported. */
   readonly exportRun: (runId: string) => Promise<RunArchive>
   /**
@@ -487,7 +491,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     grants: (filter) => run(store.grants(filter as GrantFilter | undefined)),
     revokeGrant: async (runId, grantId, options) => {
-      requireKnown("revokeGrant", options, decideShape)
+      requireKnown("revokeGrant", options, revokeShape)
       const revoker = options?.by === undefined ? by : options.by
       return run(revokeGrant(runId as RunId, grantId as GrantId, revoker))
     },

@@ -262,7 +262,7 @@ export const fromHandle = <Output>(
     decide: async (request, body, options) => run(handle.decide(decisionOf(request, body, options, by))),
     send: async (prompt, options) => {
       requireKnown("send", options, sendShape)
-      const read = await run(handle.send(prompt, { by, ...options }))
+      const read = await run(handle.send(prompt, { by, ...withoutUndefined(options ?? {}) }))
       return read === handle ? facade : fromHandle(read, access)
     },
     explain: () => run(handle.explain)

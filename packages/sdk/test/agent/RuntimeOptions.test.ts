@@ -157,10 +157,11 @@ describe("RuntimeOptions", () => {
       const plan = { name: "plan", tols: 1, limits: { maxTurns: -1 }, policy: { mode: "al" } }
       const act = { name: "act!", tools: { safety: ["harmless"], names: [""] } }
       const { problems } = yield* refused({ agent, profiles: [plan, act], leaseTtl: "3 secs", ownr: "me" })
-      assert.deepStrictEqual(
-        problems.map(({ knob }) => knob).toSorted(),
-        ["leaseTtl", "ownr", ...Array.from({ length: 6 }, () => "profiles")]
-      )
+      assert.deepStrictEqual(problems.map(({ knob }) => knob).toSorted(), [
+        "leaseTtl",
+        "ownr",
+        ...Array.from({ length: 6 }, () => "profiles")
+      ])
       const said = problems.map(({ problem }) => problem).join("; ")
       for (const place of [
         "tols",

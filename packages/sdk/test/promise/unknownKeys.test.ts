@@ -284,6 +284,29 @@ describe("options with an unknown key", () => {
     assert.strictEqual((await fermata.pending()).length, 1)
   })
 
+  it("does not replace the author of a Fermata's denials when it is undefined", async () => {
+    const { fermata } = await open({ by: "ana" })
+    await using _ = fermata
+    const { run } = await held(fermata)
+    const handle = await fermata.attach(run.runId)
+    await handle.send("stop", { whenHeld: "supersede", by: undefined as never })
+    await handle.done()
+    const { requests } = await fermata.state(run.runId)
+    assert.deepStrictEqual(
+      requests.map(({ decision }) => decision?.by),
+      ["ana"]
+    )
+  })
+
+  it("is refused by revokeGrant also if decisions take it", async () => {
+    const { fermata } = await open()
+    await using _ = fermata
+    for (const unused of [{ note: "no more" }, { idempotencyKey: "once" }]) {
+      const error = await rejected(() => fermata.revokeGrant("run", "g", unused as never))
+      assert.isTrue(isOptionsInvalid(error), String(error))
+    }
+  })
+
   it("are refused by functions that list", async () => {
     const { fermata } = await open()
     await using _ = fermata

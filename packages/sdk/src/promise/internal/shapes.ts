@@ -170,6 +170,8 @@ const decide = { by: "anything", note: string, idempotencyKey: string } as const
 
 export const decideShape = shapeOf<DecideOptions>(decide)
 
+export const revokeShape = shapeOf<Pick<DecideOptions, "by">>({ by: decide.by })
+
 export const decisionOnShape = shapeOf<DecisionOn>({ ...decide, request: "anything", decision: "anything" })
 
 /** The options of the iterables of handles and conductors. */

@@ -51,19 +51,17 @@ export const reportCalls = (state: RunState): ReadonlyArray<CallReport> =>
 const closedTurn = (state: RunState): ReadonlyArray<CallReport> => {
   const messages = History.toArray(state.history)
   const last = messages.findLastIndex(({ role }) => role !== "tool")
-  return messages
-    .slice(last + 1)
-    .flatMap((message) =>
-      message.role === "tool"
-        ? [
-            {
-              callId: message.callId,
-              tool: message.name,
-              state: endOf(state, message.callId, message.outcome)
-            }
-          ]
-        : []
-    )
+  return messages.slice(last + 1).flatMap((message) =>
+    message.role === "tool"
+      ? [
+          {
+            callId: message.callId,
+            tool: message.name,
+            state: endOf(state, message.callId, message.outcome)
+          }
+        ]
+      : []
+  )
 }
 
 const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
