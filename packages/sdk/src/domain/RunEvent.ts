@@ -222,8 +222,8 @@ export const LimitsChanged = Schema.TaggedStruct("limits.changed", {
 })
 
 /**
- * The run is held: it waits for decisions, and no process drives it. A sub-agent may also wait for a decision on a run above it, while other
- * runs of the tree continue.
+ * The run is held: it waits for decisions, or a new run for the first slot of its conductor, and no process drives it. A sub-agent may also
+ * wait for a decision on a run above it, while other runs of the tree continue.
  */
 export const RunHeld = Schema.TaggedStruct("run.held", {
   ...at,

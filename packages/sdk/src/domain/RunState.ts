@@ -46,7 +46,10 @@ export const AgentIdentity = Schema.Struct({
 })
 export type AgentIdentity = typeof AgentIdentity.Type
 
-/** The status of a run. `running` is every run that is neither held nor ended, also one that no process drives. */
+/**
+ * The status of a run. `held` waits for decisions, or for the first slot of its conductor. `running` is every run that is neither held nor
+ * ended, also one that no process drives.
+ */
 export const Status = Schema.Literals(["running", "held", "completed", "cancelled", "error"])
 export type Status = typeof Status.Type
 
@@ -142,7 +145,7 @@ const stateFields = {
   status: Status,
   /** The conductor that dispatched the run, if one did. */
   conductor: Schema.optionalKey(Conducted),
-  /** Set while the run is held before its first step because its conductor has no slot for it. */
+  /** Set when the run is held before its first step because its conductor has no slot for it, until it is resumed. */
   awaitsSlot: Schema.optionalKey(Schema.Literal(true)),
   /** Events folded since the run started. */
   revision: Revision,

@@ -80,7 +80,10 @@ export type Step =
   | { readonly _tag: "AskLimit"; readonly exceeded: Limits.Exceeded }
   /** Decode the final response with the agent's output schema. */
   | { readonly _tag: "DecodeOutput"; readonly text: string }
-  /** Hold the run until one of these requests is decided; without requests, a sub-agent's run until a run above it goes on or ends. */
+  /**
+   * Hold the run until one of these requests is decided; without requests, a queued run until its conductor has a slot, and a sub-agent's run
+   * until a run above it goes on or ends.
+   */
   | { readonly _tag: "Hold"; readonly requests: ReadonlyArray<Interruption> }
   /** End the run, or report how it ended. */
   | { readonly _tag: "Finish"; readonly end: End }
