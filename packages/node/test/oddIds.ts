@@ -133,8 +133,8 @@ export const oddIds = (
         }
         for (const [name, ask] of Object.entries(filters)) {
           const { _tag, message } = await outcome(ask())
-          assert.strictEqual(_tag, "RunStoreError", name)
-          assert.include(message, `is ${called}, and has to be a string`)
+          assert.strictEqual(_tag, "OptionsInvalid", name)
+          assert.include(message, `takes a string, and ${called} was given`)
         }
         assert.strictEqual((await outcome(fermata.runPrompt(id, "pay")))._tag, "AgentNotFound")
         assert.strictEqual((await outcome(fermata.dispatch(id, "pay")))._tag, "AgentNotFound")

@@ -78,16 +78,13 @@ export const oddNumbers = (
       for (const [given, called] of odd) {
         for (const [name, list] of Object.entries(listing)) {
           const { _tag, message } = await outcome(list({ limit: given }))
-          assert.strictEqual(_tag, "RunStoreError", name)
-          assert.include(message, `"limit" of the filter takes a number, and ${called} was given`)
+          assert.strictEqual(_tag, "OptionsInvalid", name)
+          assert.include(message, `"limit" of the options of ${name} takes a number`)
         }
         for (const time of ["askedBefore", "expiresBefore"]) {
           const { _tag, message } = await outcome(fermata.pending({ [time]: given }))
-          assert.strictEqual(_tag, "RunStoreError", time)
-          assert.include(
-            message,
-            `"${time}" of the filter takes a finite number of milliseconds, such as Date.now() returns, and ${called} was given`
-          )
+          assert.strictEqual(_tag, "OptionsInvalid", time)
+          assert.include(message, `"${time}" of the options of pending takes a finite number`)
         }
         const read = await outcome(
           fermata
@@ -104,8 +101,8 @@ export const oddNumbers = (
       for (const nothing of [null, 5, "run-1"]) {
         for (const [name, list] of Object.entries(listing)) {
           const { _tag, message } = await outcome(list(nothing))
-          assert.strictEqual(_tag, "RunStoreError", name)
-          assert.include(message, "was given as the filter, which has to be a plain object")
+          assert.strictEqual(_tag, "OptionsInvalid", name)
+          assert.include(message, "which has to be a plain object")
         }
       }
       // Every number works, however large.

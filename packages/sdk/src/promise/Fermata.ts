@@ -85,6 +85,7 @@ import {
   dispatchShape,
   eventsShape,
   fermataShape,
+  filterShapes,
   forkShape,
   promptShape,
   pruneShape,
@@ -448,7 +449,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       return run(forkRun(runtime, forkOf(runId, prompt, given), runOptions(given)))
     },
     rewindPoints: (runId) => run(rewindPoints(runId as RunId)),
-    pending: (filter) => run(store.pending(filter as PendingFilter | undefined)),
+    pending: async (filter) => {
+      requireKnown("pending", filter, filterShapes.pending)
+      return run(store.pending(filter as PendingFilter | undefined))
+    },
     decide: async (given, body, options) => run(decideStored(runtimes, decisionOf(given, body, options, by))),
     decideAll: async (given) => {
       const inputs = Array.isArray(given) ? given.map((one: DecisionOn) => decisionOn(one, by)) : given
@@ -479,7 +483,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       await work.cancel(runId, reason)
       watching.poke(runId as RunId)
     },
-    runs: (filter) => run(store.list(filter as ListFilter | undefined)),
+    runs: async (filter) => {
+      requireKnown("runs", filter, filterShapes.runs)
+      return run(store.list(filter as ListFilter | undefined))
+    },
     damagedRuns: () => run(store.damaged),
     state: (runId) => run(loadState(runId as RunId)),
     checkResume: async (runId) => {
@@ -489,7 +496,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
         ? { changes: [], blocking: [agents.notFound(agent)] }
         : run(checkStoredRun(runId as RunId, runtime.bound))
     },
-    grants: (filter) => run(store.grants(filter as GrantFilter | undefined)),
+    grants: async (filter) => {
+      requireKnown("grants", filter, filterShapes.grants)
+      return run(store.grants(filter as GrantFilter | undefined))
+    },
     revokeGrant: async (runId, grantId, options) => {
       requireKnown("revokeGrant", options, revokeShape)
       const revoker = options?.by === undefined ? by : options.by

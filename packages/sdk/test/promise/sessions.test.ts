@@ -103,6 +103,6 @@ describe("the sessions of a Fermata", () => {
     const [head] = await fermata.runs({ status: "held" })
     assert.deepStrictEqual([session?.last, session?.last.runId], [head, held.runId])
     const error = await rejection(fermata.sessions({ sttus: "held" } as never))
-    assert.isTrue(isRunStoreError(error) && error.message.includes("status"))
+    assert.isTrue(isOptionsInvalid(error) && error.message.includes('did you mean "status"'))
   })
 })

@@ -140,21 +140,19 @@ describe("an argument of the wrong type", () => {
     for (const [ask, words] of [
       [
         () => fermata.runs({ status: "interrupted" as never }),
-        `"status" of the filter takes "running" or "held"`
+        `"status" of the options of runs takes "running" or "held"`
       ],
-      [() => fermata.pending({ kind: "aproval" as never }), `"kind" of the filter takes "approval"`],
       [
-        () => fermata.grants({ tool: 5 as never }),
-        `"tool" of the filter takes a string, and a number was given`
-      ]
+        () => fermata.pending({ kind: "aproval" as never }),
+        `"kind" of the options of pending takes "approval"`
+      ],
+      [() => fermata.sessions({ agnt: "ops" } as never), 'did you mean "agent"'],
+      [() => fermata.grants({ tool: 5 as never }), '"tool" of the options of grants takes a string']
     ] as const) {
       const error = await refusal(ask)
-      assert.strictEqual(error.reason._tag, "InputInvalid")
-      assert.include(
-        error.message,
-        `The store was called with an invalid argument, and did nothing: ${words}`
-      )
-      assert.include(words, error.reason.misfits[0].place)
+      // Not an error of the store, which a web service would report as its own failure.
+      assert.strictEqual(error._tag, "OptionsInvalid", String(error))
+      assert.include(error.message, words)
     }
     assert.lengthOf(await fermata.runs({ status: "held" }), 1)
     assert.strictEqual((await fermata.pending({ kind: "approval" }))[0]?.runId, runId)

@@ -10,7 +10,7 @@ import { RunStore, type SessionFilter } from "../../store/RunStore.ts"
 import type { RunHandle } from "../RunHandle.ts"
 import type { Agents } from "./bindAgents.ts"
 import type { OfAgent, PlainIds } from "./options.ts"
-import { ofAgentShape, requireKnown } from "./shapes.ts"
+import { filterShapes, ofAgentShape, requireKnown } from "./shapes.ts"
 
 /** The parts of a Fermata that its readers of stored data need. */
 export interface Read {
@@ -42,8 +42,10 @@ export const makeReading = ({ agents, run }: Read) => ({
       )
     ),
   messages: (sessionId: string, page?: MessagesPage) => run(readMessages(sessionId as SessionId, page)),
-  sessions: (filter?: PlainIds<SessionFilter>) =>
-    run(RunStore.use(({ sessions }) => sessions(filter as SessionFilter | undefined)))
+  sessions: async (filter?: PlainIds<SessionFilter>) => {
+    requireKnown("sessions", filter, filterShapes.sessions)
+    return run(RunStore.use(({ sessions }) => sessions(filter as SessionFilter | undefined)))
+  }
 })
 
 /** The id of a run that is given by its id or its handle. The store refuses what is neither. */

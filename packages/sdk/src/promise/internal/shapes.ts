@@ -22,6 +22,7 @@ import {
 } from "../../domain/internal/misfits.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
 import { clientKind } from "../../model/internal/clientKind.ts"
+import { filters } from "../../store/internal/soundInput.ts"
 import { toolKind } from "../../tool/internal/definitionOptions.ts"
 import type {
   AttachOptions,
@@ -197,6 +198,14 @@ export const eventsResponseShape = shapeOf<EventsResponseOptions>({
   request: "anything",
   heartbeat: duration
 })
+
+/** The filters of the methods that list what is stored. */
+export const filterShapes = {
+  pending: { keys: filters.pending },
+  runs: { keys: filters.list },
+  sessions: { keys: filters.sessions },
+  grants: { keys: filters.grants }
+} satisfies Readonly<Record<string, Shape>>
 
 export const pruneShape = shapeOf<{ readonly endedBefore: number }>({ endedBefore: "anything" })
 

@@ -43,7 +43,8 @@ const runIds: Kind = {
 }
 
 const page = { limit: amount, after: string }
-const filters = {
+/** The conditions of each filter, and the options of `events`. */
+export const filters = {
   grants: { runId: string, sessionId: string, grantId: string, tool: string, agent: string, ...page },
   pending: {
     runId: string,
