@@ -1,5 +1,5 @@
 /**
- * Runs the documentation. Every fence marked `ts run` in README.md, the packages' READMEs, docs/ and the doc comments of the packages is
+ * Runs the documentation. Every fence marked `ts run` in README.md, USING.md, the packages' READMEs, docs/ and the doc comments of the packages is
  * type-checked and executed under Node 24 in an empty directory of its own; `ts run continue` continues the one before it. A `ts` fence
  * that does not run must give a reason: `ts no-run <reason>`; it is type-checked all the same. Relative links and their anchors have to
  * resolve, and Mermaid has to read the diagrams. `npm run docs -- README` checks the files whose path contains the word.
@@ -32,7 +32,12 @@ const under = (folder: string, extension: string): ReadonlyArray<string> =>
     : []
 
 const packages = Fs.readdirSync(Path.join(root, "packages")).map((name) => `packages/${name}`)
-const pages = ["README.md", ...packages.map((path) => `${path}/README.md`), ...under("docs", ".md")]
+const pages = [
+  "README.md",
+  "USING.md",
+  ...packages.map((path) => `${path}/README.md`),
+  ...under("docs", ".md")
+]
 const linked = [...pages, "AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 const executed = [...pages, ...packages.flatMap((path) => under(`${path}/src`, ".ts"))]
 

@@ -3,7 +3,9 @@
  * lists, and installs them into an empty program outside the workspace. There the README's first program is type-checked and run, also
  * on the oldest supported Node, the newest, Bun and Deno; every export is imported; and the CPU time of importing `@fermata/sdk` and
  * `@fermata/node` is compared with that of the parts of Effect that they need. Two compilers emit declarations for that program, for
- * every export and for the programs in `packages/`: every inferred type must have a public name.
+ * every export and for the programs in `packages/`, and for one that pnpm installs with `@fermata/node` alone, checking the libraries'
+ * declarations, too: every inferred type must have a public name. The packed AGENTS.md is the one for users, USING.md, and its links lead to
+ * files of `@fermata/node`.
  */
 import "./internal/help.ts"
 import * as Fs from "node:fs"
@@ -53,8 +55,30 @@ const resolutions = {
   bundler: ["--module", "esnext", "--moduleResolution", "bundler"]
 }
 
+const tsconfig = {
+  compilerOptions: {
+    target: "ES2023",
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    skipLibCheck: true,
+    declaration: true,
+    emitDeclarationOnly: true,
+    types: ["node"]
+  },
+  include: ["*.ts"]
+}
+
+/** The same, checking the libraries' declarations, too. Those of the AI SDK lack a dependency. */
+const withLibraries = {
+  ...tsconfig,
+  compilerOptions: { ...tsconfig.compilerOptions, skipLibCheck: false },
+  include: ["alone.ts"]
+}
+
 interface Compilation {
   readonly name: string
+  /** The folder of the program. */
+  readonly cwd: string
   readonly compiler: string
   readonly project: string
   readonly flags: ReadonlyArray<string>
@@ -78,6 +102,8 @@ const packages = Fs.readdirSync(Path.join(root, "packages"))
   .filter(({ manifest }) => manifest.private !== true)
 
 const program = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-packages-"))
+/** The program that pnpm installs. */
+const alone = Path.join(program, "alone")
 
 const pack = async (path: string): Promise<Packed> => {
   const { stdout } = need(
@@ -91,11 +117,25 @@ const pack = async (path: string): Promise<Packed> => {
   if (missing.length > 0) throw new Failure(`the tarball of ${packed.name} lacks ${missing.join(", ")}`)
   if (surplus.length > 0)
     throw new Failure(`the tarball of ${packed.name} must not hold ${surplus.join(", ")}`)
+  await checkGuide(packed, files)
   need(
     await run("publint", ["run", "--strict", Path.join(program, packed.filename)]),
     `publint of ${packed.name}`
   )
   return packed
+}
+
+/** Fails unless AGENTS.md is the page for users, whose links lead to files of the package that has the documentation. */
+const checkGuide = async ({ filename, name }: Packed, files: ReadonlyArray<string>) => {
+  const packed = await run("tar", ["-xzOf", Path.join(program, filename), "package/AGENTS.md"])
+  const page = Fs.readFileSync(Path.join(root, "USING.md"), "utf8")
+  if (need(packed, `reading AGENTS.md of ${name}`).stdout !== page)
+    throw new Failure(`AGENTS.md in the tarball of ${name} is not USING.md`)
+  if (!files.some((file) => file.startsWith("docs/"))) return
+  const links = [...page.matchAll(/\]\(([^)#]+)[^)]*\)/g)].map(([, path = ""]) => path)
+  const broken = links.filter((path) => !files.includes(path))
+  if (broken.length > 0)
+    throw new Failure(`AGENTS.md in the tarball of ${name} links to ${broken.join(", ")}`)
 }
 
 /** The README's first program. */
@@ -115,11 +155,11 @@ const closing = (code: string) => {
 }
 
 /** Emits the declarations of the program, and fails on paths in them that no other program can import. */
-const checkNames = async ({ compiler, flags, name, project }: Compilation) => {
+const checkNames = async ({ compiler, cwd, flags, name, project }: Compilation) => {
   const outDir = Path.join(program, `declarations of ${name}`)
   const tsc = Path.join(root, "node_modules", compiler, "bin/tsc")
   need(
-    await run("node", [tsc, "-p", project, ...flags, "--outDir", outDir], { cwd: program }),
+    await run("node", [tsc, "-p", project, ...flags, "--outDir", outDir], { cwd }),
     `type check with ${name}`
   )
   for (const file of Fs.readdirSync(outDir)) {
@@ -147,11 +187,32 @@ console.log((user + system) / 1000)`
   return Math.min(...costs)
 }
 
-const write = (file: string, content: string | object) =>
+const write = (file: string, content: string | object, folder = program) =>
   Fs.writeFileSync(
-    Path.join(program, file),
+    Path.join(folder, file),
     typeof content === "string" ? content : JSON.stringify(content, null, 2)
   )
+
+/** Installs a program with pnpm, whose layout lets a program import only the packages that it names: `@fermata/node` and zod. */
+const installAlone = async (packed: ReadonlyArray<Packed>) => {
+  const fileOf = (name: string) => `file:../${packed.find((one) => one.name === name)?.filename}`
+  Fs.mkdirSync(alone)
+  write(
+    "package.json",
+    {
+      private: true,
+      type: "module",
+      dependencies: { "@fermata/node": fileOf("@fermata/node"), zod: versionOf("zod") },
+      devDependencies: { "@types/node": versionOf("@types/node") },
+      pnpm: { overrides: { "@fermata/sdk": fileOf("@fermata/sdk") } }
+    },
+    alone
+  )
+  write("tsconfig.json", withLibraries, alone)
+  Fs.copyFileSync(Path.join(root, "scripts/packages/alone.ts"), Path.join(alone, "alone.ts"))
+  const args = ["install", "--prefer-offline", "--ignore-scripts", "--store-dir", Path.join(program, "pnpm")]
+  need(await run("pnpm", args, { cwd: alone }), "pnpm install of the tarballs")
+}
 
 const check = async () => {
   need(await run("node", ["scripts/build.ts"]), "build")
@@ -167,18 +228,8 @@ const check = async () => {
     dependencies: Object.fromEntries(packed.map(({ filename, name }) => [name, `file:${filename}`])),
     devDependencies: { "@types/node": versionOf("@types/node"), zod: versionOf("zod") }
   })
-  write("tsconfig.json", {
-    compilerOptions: {
-      target: "ES2023",
-      strict: true,
-      exactOptionalPropertyTypes: true,
-      skipLibCheck: true,
-      declaration: true,
-      emitDeclarationOnly: true,
-      types: ["node"]
-    },
-    include: ["*.ts"]
-  })
+  write("tsconfig.json", tsconfig)
+  write("tsconfig.alone.json", withLibraries)
   write("tsconfig.programs.json", { extends: "./tsconfig.json", exclude: ["everything.ts"] })
   write("quickstart.ts", quickstart())
   const specifiers = packages.flatMap(({ manifest }) =>
@@ -196,7 +247,7 @@ const check = async () => {
       )
       .join("")
   )
-  for (const file of ["promises.ts", "effects.ts"]) {
+  for (const file of ["alone.ts", "promises.ts", "effects.ts"]) {
     Fs.copyFileSync(Path.join(root, "scripts/packages", file), Path.join(program, file))
   }
 
@@ -210,12 +261,19 @@ const check = async () => {
   )
   if (new Set(copies.stdout.trim().split("\n")).size !== 1)
     throw new Failure(`more than one effect is installed:\n${copies.stdout}`)
+  await installAlone(packed)
   const compilations = Object.entries(compilers).flatMap(([version, compiler]) =>
-    Object.entries(resolutions).map(([resolution, flags]) => ({
-      name: `${version} (${resolution})`,
-      ...compiler,
-      flags
-    }))
+    Object.entries(resolutions).flatMap(([resolution, flags]) => [
+      { name: `${version} (${resolution})`, ...compiler, flags, cwd: program },
+      {
+        name: `${version} (${resolution}, alone)`,
+        ...compiler,
+        project: "tsconfig.alone.json",
+        flags,
+        cwd: program
+      },
+      { name: `${version} (${resolution}, pnpm)`, ...compiler, project: "tsconfig.json", flags, cwd: alone }
+    ])
   )
   await mapWidth(compilations, 2, checkNames)
   need(await run("node", ["everything.ts"], { cwd: program, timeoutMs: 60_000 }), "import of every export")
