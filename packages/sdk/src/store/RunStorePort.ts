@@ -114,7 +114,7 @@ export interface RunNotice {
   readonly runId: RunId
   /** The reason, if cancellation of the run was requested, and the run is running or held. */
   readonly cancelReason?: string
-  /** Set when there are decisions or messages that the journal does not contain yet. */
+  /** Set when there are recorded decisions, or messages, that the journal does not contain yet. An expiry does not count. */
   readonly hasMail?: boolean
 }
 
@@ -421,9 +421,9 @@ export interface RunStorePort {
   ) => Effect.Effect<{ readonly lease: Lease } & Omit<Appended, "revision">, LeaseLost | RunStoreError>
 
   /**
-   * Returns what `renew` reports, for those of up to 1,000 runs about which there is something to report. A store without it makes a process
-   * read the mail of each run that it drives after each notification of `changes`, and a cancellation that another process requests stops a
-   * run at its next commit or renewal.
+   * Returns what `renew` reports, for those of up to 1,000 runs about which there is something to report; unknown runs are left out. A store
+   * without it makes a process read the mail of each run that it drives after each notification of `changes`, and a cancellation that
+   * another process requests stops a run at its next commit or renewal.
    */
   readonly notices?: (runIds: ReadonlyArray<RunId>) => Effect.Effect<ReadonlyArray<RunNotice>, RunStoreError>
 
