@@ -78,6 +78,14 @@ describe("the events of a run as a response", () => {
     const { runId, state } = await fermata.runPrompt("clerk", "go")
     const rest = await all(await fermata.eventsResponse(runId, { request: requestAfter(2) }))
     assert.strictEqual(rest[0]?.id, "3")
+    // A client that began behind an event, and reconnects.
+    for (const [from, last] of [
+      [1, 2],
+      [2, 1]
+    ] as const) {
+      const [next] = await all(await fermata.eventsResponse(runId, { from, request: requestAfter(last) }))
+      assert.strictEqual(next?.id, "3")
+    }
     const nothing = await fermata.eventsResponse(runId, { request: requestAfter(state.revision) })
     assert.deepStrictEqual([nothing.status, nothing.body], [204, null])
     for (const odd of ["-1", "x", "1e9", ""]) {

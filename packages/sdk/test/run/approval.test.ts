@@ -591,6 +591,15 @@ describe("an approval's expiresIn", () => {
         assert.throws(() => probe("write", { approval: { expiresIn } }), /takes a duration/)
     })
   )
+
+  it.effect("is refused with onExpiry and no expiry, where it has no effect", () =>
+    Effect.gen(function* () {
+      const wrong = probe("write", { approval: { onExpiry: "stay" } })
+      const error = yield* Effect.flip(bind(Agent.make("a", { tools: [wrong.tool] }), []))
+      assert.strictEqual(error._tag, "ToolDefinitionError")
+      assert.include(error.message, '"onExpiry" has no effect without "expiresIn"')
+    })
+  )
 })
 
 describe("a request with an expiry", () => {

@@ -51,5 +51,8 @@ export const checkTool = (
   if (expiresIn !== undefined && !((millisOf(expiresIn) ?? 0) > 0)) {
     return invalid('its approval would expire at once: "expiresIn" must be a duration longer than 0')
   }
+  if (expiresIn === undefined && tool.options.approval?.onExpiry !== undefined) {
+    return invalid('its "onExpiry" has no effect without "expiresIn"')
+  }
   return Effect.succeed(parameters.success)
 }

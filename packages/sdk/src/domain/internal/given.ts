@@ -164,12 +164,17 @@ export const checkPolicy = (given: unknown): Result.Result<ApprovalPolicy, Polic
   }
   const decoded = decodePolicy(own)
   if (Result.isFailure(decoded)) return Result.fail(new PolicyInvalid({ issues: decoded.failure.message }))
-  const { mode, until } = decoded.success
-  return until === undefined || mode === "until"
+  const { mode, rules = [], until } = decoded.success
+  if (until !== undefined && mode !== "until") {
+    const issues = `"until" is read with the mode "until" alone, and the mode is "${mode}"`
+    return Result.fail(new PolicyInvalid({ issues }))
+  }
+  const unread = rules.findIndex(({ action, message }) => message !== undefined && action !== "deny")
+  return unread < 0
     ? Result.succeed(decoded.success)
     : Result.fail(
         new PolicyInvalid({
-          issues: `"until" is read with the mode "until" alone, and the mode is "${mode}"`
+          issues: `"rules.${unread}.message" is read with the action "deny" alone, and the action is "${rules[unread]?.action}"`
         })
       )
 }

@@ -26,7 +26,8 @@ export const makeEventsResponse =
   async (runId: string, given: EventsResponseOptions = {}): Promise<Response> => {
     requireKnown("eventsResponse", given, eventsResponseShape)
     const { heartbeat = "15 seconds", request, until = "end" } = given
-    const from = given.from ?? positionOf(request?.headers.get("last-event-id"))
+    // A client that reconnects has the events up to its last one, also if it began behind `from`.
+    const from = Math.max(given.from ?? 0, positionOf(request?.headers.get("last-event-id")))
     const signal = given.signal ?? request?.signal
     const id = runId as RunId
     const isOver = (status: Status) => status !== "running" && (status !== "held" || until === "hold")

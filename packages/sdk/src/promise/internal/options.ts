@@ -185,8 +185,8 @@ export interface EventsOptions extends ReadOptions {
 /** The options of `eventsResponse`. */
 export interface EventsResponseOptions extends Omit<EventsOptions, "until"> {
   /**
-   * The request that is responded to. Its header `Last-Event-ID` is the default of `from`, so that a client that reconnects misses no
-   * event. Its signal is the default of `signal`.
+   * The request that is responded to. If its header `Last-Event-ID` is above `from`, the response starts behind that event, so that a
+   * client that reconnects misses no event and receives none twice. Its signal is the default of `signal`.
    */
   readonly request?: {
     readonly headers: { readonly get: (name: string) => string | null }

@@ -111,6 +111,13 @@ describe("a policy", () => {
     )
   })
 
+  it("is refused with a message for a rule that denies nothing, where it has no effect", () => {
+    const rules = (action: string) => issues({ mode: "ask", rules: [{ tool: "*", action, message: "no" }] })
+    for (const action of ["ask", "approve"])
+      assert.include(rules(action), `"rules.0.message" is read with the action "deny" alone`)
+    assert.strictEqual(rules("deny"), "taken")
+  })
+
   it("is refused with an invalid value, by the name of its field", () => {
     const modes = '"mode" of the policy takes "ask" or "all" or "none" or "until", and another text was given'
     assert.include(issues({ mode: "everything" }), modes)
