@@ -12,13 +12,13 @@ const refund = tool("refund", {
   handler: ({ customer, euros }) => `paid ${euros} euros back to ${customer}`
 })
 
-/** The first attempt never returns, as if the post office did not answer. */
+/** The first attempt waits until its process is stopped, as if the post office did not answer. */
 const sendLetter = tool("send_letter", {
   needsApproval: false,
-  handler: async (_, { idempotencyKey }) => {
+  handler: async (_, { idempotencyKey, signal }) => {
     if (Fs.existsSync("letters.txt")) return "sent"
     Fs.writeFileSync("letters.txt", idempotencyKey)
-    return new Promise<string>(() => {})
+    return new Promise<string>((_, reject) => signal.addEventListener("abort", reject))
   }
 })
 
