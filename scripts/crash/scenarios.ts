@@ -374,14 +374,14 @@ export const scenarios: ReadonlyArray<Scenario> = [
   ),
   // A conductor without a slot stores the run, and a worker takes its message; neither starts it. Then a slot is free.
   scenario("queue", byTurn(calls(["charge", 1])), function* (app) {
-    const { effects, notes } = app.world
+    const { notes } = app.world
     const conductor = { name: "nightly", isQueued: true }
     yield* unless("RunExists")(app.start({ runId, sessionId, prompt, "~conductor": conductor }))
     if (!notes.has("slot")) {
       yield* app.send(runId, `And be quick, ${canary}.`, "m1")
       yield* app.recover
-      const { status } = yield* app.store.head(runId)
-      if (status !== "held" || effects.length > 0) {
+      const { events, head } = yield* app.store.load(runId)
+      if (head.status !== "held" || events.some(({ _tag }) => _tag === "model.answered")) {
         return yield* Effect.die(new Error("The run was started without a slot."))
       }
       notes.set("slot", "")

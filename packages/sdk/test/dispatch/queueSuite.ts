@@ -3,7 +3,10 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as Agent from "../../src/agent/Agent.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
@@ -17,6 +20,7 @@ import { explain } from "../../src/durable/explain.ts"
 import { forkRun } from "../../src/durable/forkRun.ts"
 import { readResult } from "../../src/durable/readResult.ts"
 import { recover } from "../../src/durable/recover.ts"
+import { revokeGrant } from "../../src/durable/revokeGrant.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import { sendMessage } from "../../src/durable/sendMessage.ts"
 import { InvalidRequest } from "../../src/model/ModelError.ts"
@@ -242,6 +246,64 @@ export const queueSuite = (name: string, layer: Layer.Layer<RunStore, RunStoreEr
         const asks = asked.length
         expect(yield* runPromptStored(runtime, { runId, "~queued": "start" }), "error")
         assert.strictEqual(asked.length, asks)
+      }))
+
+    test("is stored when a message forks a run and there is no slot for the fork", () =>
+      Effect.gen(function* () {
+        const { other, runtime } = yield* team
+        const conductor = yield* conducting()
+        const held = yield* conductor.dispatchStored(runtime, { prompt: "write" }, { name: "writer" })
+        yield* held.wait
+        yield* conductor.dispatchStored(runtime, { prompt: "hang" })
+        const fork = yield* held.send("go", { whenHeld: "fork" })
+        assert.strictEqual(fork.status.current(), "queued")
+        assert.include((yield* explain(fork.runId)).text, 'queued as "writer"')
+        yield* conductor.drain
+        const next = yield* conducting({ concurrency: 2 })
+        const found = (yield* next.adopt([other])).find(({ runId }) => runId === fork.runId)
+        // The fork repeats the open turn.
+        only(yield* found!.wait, "approval")
+      }))
+
+    test("is stored even if its conductor is drained, or its dispatch is interrupted, while it is being stored", () =>
+      Effect.gen(function* () {
+        const { runtime } = yield* team
+        const store = yield* RunStore
+        const conductor = yield* conducting()
+        yield* conductor.dispatchStored(runtime, { prompt: "hang" })
+        const start = (runId: string) =>
+          Effect.forkChild(conductor.dispatchStored(runtime, { prompt: "go", runId: runId as RunId }), {
+            startImmediately: true
+          })
+        const interrupted = yield* start("interrupted")
+        yield* Fiber.interrupt(interrupted)
+        const isReturned = Exit.isSuccess(yield* Fiber.await(interrupted))
+        const found = yield* Effect.option(store.head("interrupted" as RunId))
+        if (!isReturned && Option.isSome(found)) assert.strictEqual(found.value.status, "cancelled")
+
+        const drained = yield* start("drained")
+        yield* conductor.drain
+        const handle = yield* Fiber.join(drained)
+        assert.strictEqual(handle.status.current(), "suspended")
+        assert.strictEqual((yield* store.head(handle.runId)).status, "held")
+      }))
+
+    test("starts with the grants of its session, without those that were revoked while it was queued", () =>
+      Effect.gen(function* () {
+        const { runtime, write } = yield* team
+        const sessionId = "granted" as SessionId
+        const first = yield* runPromptStored(runtime, { prompt: "write", sessionId })
+        const grant = { scope: "session", arguments: {} } as const
+        const decisions = [approve(only(first, "approval"), { grant })]
+        expect(yield* runPromptStored(runtime, { runId: first.runId, decisions }), "completed")
+        const conductor = yield* conducting()
+        const other = yield* conductor.dispatchStored(runtime, { prompt: "hang" })
+        const queued = yield* conductor.dispatchStored(runtime, { prompt: "write", sessionId })
+        const [given] = yield* (yield* RunStore).grants({ runId: first.runId })
+        yield* revokeGrant(first.runId, given!.grant.id, "ann")
+        yield* other.cancel()
+        only(yield* queued.wait, "approval")
+        assert.deepStrictEqual(write.ran, ["1"])
       }))
 
     test("keeps its session, and is refused if the session is busy", () =>
