@@ -117,6 +117,35 @@ export interface RetryOptions {
 }
 
 /**
+ * Limits on the requests of all runs of a process, and of all profiles with the same `key`: at most so many in any 60 seconds. A request
+ * above a limit waits for its turn, in the order of arrival.
+ */
+export interface RateLimit {
+  readonly requestsPerMinute?: number
+  /**
+   * Input and output tokens. Until the response reports its usage, a request counts with an estimate of its input. A request above the
+   * whole limit is sent alone.
+   */
+  readonly tokensPerMinute?: number
+  /** The profiles with the same key share the limits. Default: the host of the address. */
+  readonly key?: string
+}
+
+/**
+ * Stops sending requests to a server that fails. After `failures` failed attempts in a row, of all runs of the process, calls fail at once
+ * with a retryable `ProviderFault`, so that a router takes the next profile. After `cooldown`, one request is sent: if it succeeds, calls
+ * are sent again, otherwise the cooldown begins anew. Only faults, lost connections and timeouts count as failures.
+ */
+export interface CircuitBreaker {
+  /** Default: 5. */
+  readonly failures?: number
+  /** Default: 30 seconds. */
+  readonly cooldown?: Duration.Input
+  /** The profiles with the same key share the breaker. Default: the host of the address. */
+  readonly key?: string
+}
+
+/**
  * Time limits of each attempt at a request. An attempt that exceeds one fails with `TimedOut`, and may be retried.
  *
  * **Gotchas**
@@ -165,4 +194,8 @@ export interface ModelProfile {
   readonly settings?: ModelSettings
   readonly retry?: RetryOptions
   readonly timeouts?: Timeouts
+  /** Default: no limit. */
+  readonly rateLimit?: RateLimit
+  /** Default: none. */
+  readonly circuitBreaker?: CircuitBreaker
 }

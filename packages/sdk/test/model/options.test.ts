@@ -25,6 +25,22 @@ describe("the options of a model", () => {
       assert.include(thrown(() => module.profile(undefined as never)).message, "a plain object")
     }
   })
+
+  it("are refused with an unknown or invalid limit", () => {
+    for (const [wrong, words] of [
+      [{ rateLimit: { requestPerMinute: 1 } }, 'did you mean "requestsPerMinute"?'],
+      [{ rateLimit: { tokensPerMinute: 0 } }, "a whole number of 1 or more"],
+      [{ rateLimit: 60 }, "rateLimit"],
+      [{ circuitBreaker: { failure: 1 } }, 'did you mean "failures"?'],
+      [{ circuitBreaker: { cooldown: "soon" } }, "takes a duration"],
+      [{ circuitBreaker: true }, "circuitBreaker"]
+    ] as const) {
+      const error = thrown(() => OpenAiChat.make({ model: "m", ...wrong } as never))
+      assert.deepInclude({ ...error }, { _tag: "OptionsInvalid", of: "OpenAiChat" })
+      assert.include(error.message, words)
+    }
+    OpenAiChat.profile({ model: "m", rateLimit: { requestsPerMinute: 1 }, circuitBreaker: {} })
+  })
 })
 
 describe("the options of a login", () => {

@@ -2,10 +2,10 @@
  * Makes and checks a model profile from options. Unknown options are refused, since a misspelt price or limit would have no effect.
  */
 import * as Config from "effect/Config"
-import { shapeOf, string } from "../../domain/internal/misfits.ts"
+import { demanded, duration, positive, shapeOf, string } from "../../domain/internal/misfits.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
 import * as Auth from "../Auth.ts"
-import type { ModelProfile, ProtocolName } from "../ModelProfile.ts"
+import type { CircuitBreaker, ModelProfile, ProtocolName, RateLimit } from "../ModelProfile.ts"
 
 const shape = shapeOf<ModelProfile & { readonly apiKey?: Auth.Secret }>({
   model: string,
@@ -22,7 +22,11 @@ const shape = shapeOf<ModelProfile & { readonly apiKey?: Auth.Secret }>({
   compatibility: "anything",
   settings: "anything",
   retry: "anything",
-  timeouts: "anything"
+  timeouts: "anything",
+  rateLimit: demanded(
+    shapeOf<RateLimit>({ requestsPerMinute: positive, tokensPerMinute: positive, key: string })
+  ),
+  circuitBreaker: demanded(shapeOf<CircuitBreaker>({ failures: positive, cooldown: duration, key: string }))
 })
 
 /** The defaults of a provider: its server, its key, and the name of the module for error messages (`of`). */
@@ -46,7 +50,8 @@ export const openAi = {
 
 /**
  * Makes a profile. Defaults: the provider's address, the key from the environment, and the model's name as the profile's name. Throws
- * `OptionsInvalid` for an unknown option, and for a `model`, `name` or `baseUrl` that is not a string.
+ * `OptionsInvalid` for an unknown option, for a `model`, `name` or `baseUrl` that is not a string, and for an invalid `rateLimit` or
+ * `circuitBreaker`.
  */
 export const profileWith = (
   { auth, baseUrl, keyName, of, protocol }: Provider,

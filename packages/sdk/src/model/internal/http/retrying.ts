@@ -37,7 +37,7 @@ export const retrying = (client: Client, options?: RetryOptions): Client => {
     after: (error) =>
       awaitRetry(error, number, options, request.onRetry).pipe(
         Effect.map(() => attempt(request, ask, number + 1, error)),
-        Effect.mapError((last) => changed(last, { attempts: number }))
+        Effect.mapError((last) => changed(last, { attempts: last.attempts === 0 ? number - 1 : number }))
       )
   })
   return {
@@ -116,7 +116,8 @@ export const awaitRetry = (
 ): Effect.Effect<void, ModelError> =>
   Effect.suspend(() => {
     const { base = "1 second", cap = "60 seconds", times = defaultTimes } = options
-    if (!error.isRetryable || attempt > times) return Effect.fail(error)
+    // The circuit breaker did not send the request: waiting would defeat its purpose.
+    if (!error.isRetryable || attempt > times || error.attempts === 0) return Effect.fail(error)
     const capMs = Duration.toMillis(cap)
     const asked = adviceOf(error)
     if (asked !== undefined && asked > capMs) return Effect.fail(tooLong(error, asked))

@@ -21,6 +21,7 @@ import type { Protocol } from "../protocol.ts"
 import { partLimitOf, partWithin } from "../timeLimits.ts"
 import { makeWarnings, omittedSettings } from "../warnings.ts"
 import { connectionError } from "./connectionError.ts"
+import { guarded } from "./guarded.ts"
 import { retrying } from "./retrying.ts"
 import { type Sent, send } from "./send.ts"
 import { type AnswerReader, makeAnswerReader } from "./sse.ts"
@@ -59,7 +60,8 @@ export const makeClient = (
       )
     const streamOnly = profile.compatibility?.streamOnly === true
     const whole = streamOnly ? (request: ModelRequest) => collect(stream(request)) : complete
-    return retrying({ stream, complete: whole, contextTokens: () => profile.contextTokens }, profile.retry)
+    const client = { stream, complete: whole, contextTokens: () => profile.contextTokens }
+    return retrying(guarded(client, profile), profile.retry)
   })
 
 const readerOf = ({ response }: Sent, protocol: Protocol, profile: ModelProfile): AnswerReader =>
