@@ -1,11 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type { StandardSchemaV1 } from "effect/StandardSchema"
 import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
 import { buildRuntimeRegistry } from "../../src/agent/buildRuntimeRegistry.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { DataSchema } from "../../src/tool/DataSchema.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import { bind, probe, safe } from "../helpers/Fixture.ts"
@@ -130,6 +132,36 @@ describe("the definition of an agent is refused before anything runs", () => {
       const child = Agent.make("child", { tools: [safe("read").tool, safe("read").tool] })
       const error = yield* refused(Agent.make("a", { subAgents: [child] }))
       assert.deepInclude({ ...error }, { _tag: "ToolNameTaken", agent: "child" })
+    })
+  )
+})
+
+describe("a privileged tool whose calls need no approval", () => {
+  it.effect("is warned about once when the runtime is made, with its agent", () =>
+    Effect.gen(function* () {
+      const logs: Array<string> = []
+      const logger = Logger.make(({ logLevel, message }) => void logs.push(`${logLevel} ${String(message)}`))
+      const open = { safety: "privileged", needsApproval: false } as const
+      const scout = Agent.make("scout", { tools: [probe("pay", open).tool] })
+      const lead = Agent.make("lead", {
+        tools: [
+          probe("erase", open).tool,
+          probe("asks", { safety: "privileged" }).tool,
+          probe("write", { needsApproval: false }).tool,
+          probe("rule", { safety: "privileged", needsApproval: () => false }).tool
+        ],
+        subAgents: [scout],
+        handoffs: [scout]
+      })
+      const made = Effect.provide(bind(lead, [{ calls: [] }, "done"]), Logger.layer([logger]))
+      const { runtime } = yield* made
+      yield* runPrompt(runtime, { prompt: "go" })
+      const why =
+        "is privileged and has needsApproval: false: its calls run without a decision, unless a policy asks or denies."
+      assert.deepStrictEqual(logs, [
+        `Warn The tool erase of lead ${why}`,
+        `Warn The tool pay of scout ${why}`
+      ])
     })
   )
 })

@@ -17,6 +17,7 @@ import { RuntimeOptionsInvalid } from "../RuntimeError.ts"
 import { configure, type ConfigureError } from "./configuration.ts"
 import { makeLifecycle } from "./lifecycle.ts"
 import { LiveRuns } from "./LiveRuns.ts"
+import { warnOfUnasked } from "./unasked.ts"
 import { servicesOf } from "./userCode.ts"
 
 /** The constant defaults. The others follow from the profile and the agent, or are random. */
@@ -59,6 +60,7 @@ export const assemble = <R, Output>(
       { profile, ...withoutUndefined({ mode, model }) },
       { model: client, services: servicesOf(yield* Effect.context<R>()) }
     )
+    yield* warnOfUnasked(configured.bound)
     made = {
       kind: "local",
       options,
