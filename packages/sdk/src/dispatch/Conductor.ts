@@ -93,7 +93,7 @@ export interface Conductor {
   /**
    * Takes over the stored runs of conductors of this name that have not ended, for example after a restart: queued runs start when they get
    * a slot, in the order in which they were dispatched, and before that runs that had started continue. Returns their handles, with the names
-   * under which they were dispatched. Each run counts as with `attach`. Runs of agents that are not in `runtimes` are left out.
+   * under which they were dispatched. Each run counts as with `attach`, and none is refused for `maxQueued`. Runs of agents that are not in `runtimes` are left out.
    */
   readonly adopt: (
     runtimes: ReadonlyArray<Runtime>,

@@ -82,6 +82,8 @@ export const queueSuite = (name: string, layer: Layer.Layer<RunStore, RunStoreEr
         const store = yield* RunStore
         const { lease, status } = yield* store.head(runId)
         assert.deepStrictEqual([status, lease], ["held", undefined])
+        const tags = (yield* store.events(runId)).map(({ _tag }) => _tag)
+        assert.deepStrictEqual(tags, ["run.started", "run.held"])
         const { resuming, text } = yield* explain(runId)
         assert.include(text, 'is queued as "work/1": it waits for a slot of the conductor "nightly"')
         assert.deepStrictEqual(resuming, ["call the model"])

@@ -128,11 +128,25 @@ export const create = Effect.fnUntraced(function* (
     yield* observing(runtime, onUpdate)
   )
   const options = { clock, runtime, journal, token, suspension, onUpdate: observer }
-  const driven = drive({ ...options, state, staged: [], committed: events })
+  const driven = isQueued(state)
+    ? Effect.sync(() => publishQueued(state, events, observer))
+    : drive({ ...options, state, staged: [], committed: events })
   const end = yield* underLease(store, owned, token, driven)
   remember(store, { state: end, saved: checkpointing.saved }, { from, to })
   return end
 })
+
+/** Publishes the events of a run that waits for its first slot. */
+const publishQueued = (
+  state: RunState,
+  events: ReadonlyArray<RunEvent>,
+  publish: RunOptions["onUpdate"]
+): RunState => {
+  for (const [index, event] of events.entries()) {
+    publish?.({ _tag: "event", runId: state.runId, revision: index + 1, event })
+  }
+  return state
+}
 
 /** Input that continues a stored run. */
 export interface Continuation extends LimitsAndPolicy, Allotted, Dequeued {
