@@ -1,4 +1,3 @@
-import { closeOnSignal, createFermata, type Fermata, isRunExists } from "@fermata/node"
 /**
  * @title A web service: ask, inbox, decide, watch and result over HTTP, with a worker in a second process
  *
@@ -7,6 +6,7 @@ import { closeOnSignal, createFermata, type Fermata, isRunExists } from "@fermat
  * Without an argument, `web-service/visit.ts` starts both and uses them over HTTP. The model is scripted. The guide explains each route:
  * `docs/guides/web-service.md`.
  */
+import { closeOnSignal, createFermata, type Fermata, isRunExists } from "@fermata/node"
 import { serve } from "@hono/node-server"
 import { Hono } from "hono"
 import { validator } from "hono/validator"
