@@ -78,5 +78,9 @@ export const lineOf = (runId: string): { readonly root: RunId; readonly path: Re
     : { root: runId as RunId, path: [] }
 }
 
+/** Whether a run is `root` or the run of a sub-agent in it. */
+export const isRunWithin = (runId: string, root: string): boolean =>
+  runId === root || (runId.startsWith(`${root}.t`) && /^\.t\d+\.\d+/.test(runId.slice(root.length)))
+
 /** Whether an id is that of a run, or of a call, request, grant or sub-agent's run inside it. */
 export const isWithin = (id: string, runId: RunId): boolean => id === runId || id.startsWith(`${runId}.`)

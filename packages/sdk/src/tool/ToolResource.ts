@@ -15,7 +15,7 @@ export interface ToolResource {
   /** Closes the resource, once; later calls resolve with the first one. */
   readonly close: () => Promise<void>
   readonly isClosed: () => boolean
-  /** Counts a user of the tools. Returns the function that ends the use, to call once; the end of the last use closes the resource. */
+  /** Counts a user of the tools. Returns the function that ends the use; the end of the last use closes the resource. */
   readonly use: () => () => Promise<void>
 }
 
@@ -48,7 +48,10 @@ export const attach = (tools: ReadonlyArray<AnyTool>, close: () => Promise<void>
     isClosed: () => closing !== undefined,
     use: () => {
       uses += 1
+      let isUsed = true
       return async () => {
+        if (!isUsed) return closing
+        isUsed = false
         uses -= 1
         if (uses === 0) await closeOnce()
       }

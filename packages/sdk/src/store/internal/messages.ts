@@ -5,7 +5,7 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import type { Timestamp } from "../../domain/Id.ts"
+import { isRunWithin, type RunId, type Timestamp } from "../../domain/Id.ts"
 import { defined } from "../../domain/internal/defined.ts"
 import { fingerprint } from "../../domain/internal/fingerprint.ts"
 import { canonicalJson, isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
@@ -19,10 +19,11 @@ import { isCancellable, isGoing } from "./requests.ts"
 const decode = Schema.decodeUnknownResult(SentMessage)
 const isMessageId = Schema.is(MessageId)
 
-/** Decodes the message of a caller, with an id and the time. The error does not repeat the input. */
+/** Decodes the message of a caller to a run, with an id and the time. The error does not repeat the input. */
 export const decodeMessage = (
   input: MessageInput,
-  now: Timestamp
+  now: Timestamp,
+  runId: RunId
 ): Result.Result<SentMessage, MessageInvalid> => {
   const refuse = (issues: string) => Result.fail(new MessageInvalid({ issues }))
   if (typeof input !== "object" || input === null) return refuse("it is not an object")
@@ -34,6 +35,9 @@ export const decodeMessage = (
     return refuse(`its content is nested more than ${maxGivenDepth} levels deep`)
   }
   const { ends, to } = input
+  // The run could not be loaded: it has no such sub-agent.
+  if (typeof to === "string" && !isRunWithin(to, runId))
+    return refuse("its `to` is not the id of a run inside this one")
   return Result.mapError(
     decode({ messageId, content, at: now, ...defined({ to, ends }) }),
     () =>

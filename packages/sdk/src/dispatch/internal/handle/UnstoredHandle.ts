@@ -136,7 +136,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   private sendOnce(prompt: Prompt, messageId: string, sending: Effect.Effect<void, SendError>) {
     return Effect.gen({ self: this }, function* () {
       const content = yield* decodePrompt(prompt)
-      const message = yield* Effect.fromResult(decodeMessage({ messageId, content }, 0))
+      const message = yield* Effect.fromResult(decodeMessage({ messageId, content }, 0, this.runId))
       const digest = (this.sent ??= new Map<string, string>()).get(messageId)
       const wrong = idConflict(defined({ digest }), message)
       if (wrong !== undefined) return yield* wrong

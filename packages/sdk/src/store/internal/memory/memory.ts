@@ -345,7 +345,7 @@ export const makeMemory = (): RunStorePort => {
 
     send: (runId, input) =>
       inSteps(function* (now) {
-        const sent = yield* decodeMessage(input, now)
+        const sent = yield* decodeMessage(input, now, runId)
         const { messageId, ...message } = sent
         const run = yield* found(runId)
         const known = run.mail.get(messageId)

@@ -52,7 +52,7 @@ export const makeMessages = (access: SqlAccess) => {
 
   const send: RunStorePort["send"] = Effect.fnUntraced(function* (runId, input) {
     const now = yield* Clock.currentTimeMillis
-    const message = yield* Effect.fromResult(decodeMessage(input, now))
+    const message = yield* Effect.fromResult(decodeMessage(input, now, runId))
     const { at, messageId } = message
     return yield* write(
       "send",

@@ -5,14 +5,14 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { check } from "../../../domain/decide.ts"
 import { Decision } from "../../../domain/Decision.ts"
-import { RequestId, RunId, SessionId } from "../../../domain/Id.ts"
+import { isRunWithin, RequestId, RunId, SessionId } from "../../../domain/Id.ts"
 import { verbatim } from "../../../domain/internal/verbatim.ts"
 import { Interruption, toolOf, warnAt } from "../../../domain/Interruption.ts"
 import type { PendingRequest } from "../../RunStorePort.ts"
 import { type RequestEntry, RequestStatus } from "../requests.ts"
 import type { SqlAccess } from "./access.ts"
 import { type RowKind, displayId } from "./damage.ts"
-import { isIn, isSameTime, SafeInteger } from "./rows.ts"
+import { isSameTime, SafeInteger } from "./rows.ts"
 
 const RequestRow = Schema.Struct({
   request_id: RequestId,
@@ -86,7 +86,7 @@ export const requestKind: RowKind<RequestRow, InboxEntry> = {
     const hasDecision = isDecided[row.status] ?? decision !== null
     return {
       request_id: row.request_id === request.requestId,
-      run_id: isIn(request.runId, row.run_id),
+      run_id: isRunWithin(request.runId, row.run_id),
       kind: row.kind === request._tag,
       agent_path: row.agent_path === pathText(request.agentPath),
       tool: row.tool === (toolOf(request) ?? null),

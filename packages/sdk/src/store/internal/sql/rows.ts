@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Fragment } from "effect/sql/Statement"
-import { Revision, RunId, SessionId } from "../../../domain/Id.ts"
+import { isRunWithin, Revision, RunId, SessionId } from "../../../domain/Id.ts"
 import { verbatim } from "../../../domain/internal/verbatim.ts"
 import { UserPart } from "../../../domain/Message.ts"
 import { Status } from "../../../domain/RunState.ts"
@@ -119,10 +119,6 @@ export const makeHeads = (access: SqlAccess) => {
     )
 }
 
-/** Whether a run is `root` or the run of a sub-agent in it. */
-export const isIn = (runId: string, root: string): boolean =>
-  runId === root || (runId.startsWith(`${root}.t`) && /^\.t\d+\.\d+/.test(runId.slice(root.length)))
-
 const isMessageId = Schema.is(MessageId)
 
 const MessageRow = Schema.Struct({
@@ -139,7 +135,7 @@ export const messageKind: RowKind<typeof MessageRow.Type, SentMessage> = {
   row: MessageRow,
   what: ({ message_id, run_id }) =>
     `the message ${isMessageId(message_id) ? `${message_id} ` : ""}to the run ${displayId(run_id)}`,
-  agreements: (row) => ({ recipient: row.recipient === null || isIn(row.recipient, row.run_id) }),
+  agreements: (row) => ({ recipient: row.recipient === null || isRunWithin(row.recipient, row.run_id) }),
   make: ({ content, intent, message_id, recipient, sent_at }) => ({
     messageId: message_id,
     content,

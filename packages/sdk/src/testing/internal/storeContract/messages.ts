@@ -112,7 +112,10 @@ export const messages = ({ assert, fails, test }: Group): void => {
       { content: [text("hello")], messageId: "two words" },
       { content: [text("hello")], messageId: "nul\0" },
       { content: [text("hello")], messageId: "x".repeat(257) },
-      { content: [text("hello")], messageId: 7 }
+      { content: [text("hello")], messageId: 7 },
+      { content: [text("hello")], to: 7 },
+      { content: [text("hello")], to: "run_b.t1.1" },
+      { content: [text("hello")], to: "run_a.other" }
     ]
     for (const message of wrong) {
       const error = yield* Effect.flip(store.send(a, message as never))
