@@ -1,7 +1,7 @@
 /**
  * A program that depends on `@fermata/node` alone and exports what it makes and gets, with inferred types. A spread spells the members of
- * its type out. Compiled with
- * `declaration: true` as npm and pnpm install it, never run. Under pnpm, a type that only `@fermata/sdk` or `effect` exports has no name here.
+ * its type out. Compiled with `declaration: true` as npm and pnpm install it, never run. Under pnpm, a type that only `@fermata/sdk` or
+ * `effect` exports has no name here.
  */
 import {
   agent,
