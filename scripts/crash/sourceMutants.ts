@@ -112,6 +112,21 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/dispatch/queue.test.ts"] }
   },
   {
+    name: "counts the handles of a quorum instead of its runs",
+    file: "dispatch/internal/conductor/joins.ts",
+    line: "runs.set(handle.runId, before === undefined ? [handle] : [...before, handle])",
+    broken:
+      "runs.set(before === undefined ? handle.runId : (`${handle.runId}+${runs.size}` as RunId), [handle])",
+    finder: { tests: ["sdk/test/dispatch/Conductor.test.ts"] }
+  },
+  {
+    name: "spares a report turn that calls a tool",
+    file: "domain/internal/reports.ts",
+    line: 'if (response.some((part) => part._tag === "toolCall" && part.name !== waitName)) return false',
+    broken: "",
+    finder: { tests: ["sdk/test/run/reportTurns.test.ts"] }
+  },
+  {
     name: "counts a run again that its conductor has already",
     file: "dispatch/internal/conductor/RunPool.ts",
     line: "if (known !== undefined) return known",

@@ -1,6 +1,6 @@
 /**
  * A process with a conductor of two slots. Arguments: `dispatch` or `adopt`, the database, and the log of effects. `dispatch` fills the slots
- * with runs that never end and queues twenty runs, each of which charges a card; `adopt` adopts the runs. Prints the id of each
+ * with runs that never end and queues twelve runs, each of which charges a card; `adopt` adopts the runs. Prints the id of each
  * queued run, `ready`, and `charged` after each charge.
  */
 import * as Fs from "node:fs"
@@ -62,7 +62,7 @@ if (import.meta.main) {
       adopted.forEach(say)
     } else {
       for (const _ of [1, 2]) yield* conductor.dispatchStored(runtime, { prompt: "hang" })
-      for (let card = 1; card <= 20; card++) {
+      for (let card = 1; card <= 12; card++) {
         say(
           yield* conductor.dispatchStored(
             runtime,
