@@ -8,6 +8,7 @@
  *
  * @since 0.1.0
  */
+import { OptionsInvalid } from "@fermata/sdk"
 import type {
   AnthropicMessages,
   LoginTokens,
@@ -19,7 +20,9 @@ import type {
 import type * as Models from "@fermata/sdk/model"
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
+import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
+import * as FileTokenStore from "./FileTokenStore.ts"
 
 type Client = ModelClient.ModelClient["Service"]
 type Made = Effect.Effect<Client, never, HttpClient.HttpClient>
@@ -113,6 +116,99 @@ export const login = (options: LoginTokens.Options): ModelProfile.Auth => {
     headers: (given) => Effect.flatMap(auth, (auth) => auth.headers(given))
   }
 }
+
+/** Options of {@link codexLogin}. */
+export interface CodexLoginOptions {
+  /** The provider's name for the model. */
+  readonly model: string
+  /** The file with the tokens of the login (see `FileTokenStore`), or another store. */
+  readonly tokens: string | LoginTokens.TokenStore
+  /** The id of your client at the issuer. Fermata has none of its own. */
+  readonly clientId: string
+  /** The name of your program in the header `originator`. */
+  readonly originator: string
+  /** Name of the profile. Default: `model`. */
+  readonly name?: string
+  /** A sentence for the user that describes how to log in. Default: `Log in again.` */
+  readonly guidance?: string
+  /** Default: `https://chatgpt.com/backend-api/codex`. */
+  readonly baseUrl?: string
+  /** Default: `https://auth.openai.com/oauth/token`. */
+  readonly tokenUrl?: string
+}
+
+/**
+ * Returns the options of {@link openAi} for the backend of Codex, which is used with the login of a ChatGPT account instead of a key.
+ *
+ * **Details**
+ *
+ * The backend stores nothing, only streams, accepts no limit on the output tokens, and requires instructions: a request of an agent without
+ * any has one sentence. Change the returned options as needed, for example `{ ...codexLogin(options), contextTokens: 272_000 }`.
+ *
+ * **Errors**
+ *
+ * Throws `OptionsInvalid` for an unknown option. Model calls fail with `LoginRequired` if there is no login, or it cannot be renewed.
+ *
+ * **Example** (An agent with a login)
+ *
+ * ```ts run
+ * import { codexLogin, openAi } from "@fermata/node"
+ *
+ * const model = openAi(
+ *   codexLogin({
+ *     model: "gpt-5.5",
+ *     tokens: "tokens.json",
+ *     clientId: "your-client-id",
+ *     originator: "your_program",
+ *     guidance: "Run `your-program login`."
+ *   })
+ * )
+ * ```
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const codexLogin = (options: CodexLoginOptions): OpenAiResponses.Options => {
+  const keys = OptionsInvalid.checkKeys("codexLogin", options ?? null, codexKeys)
+  if (Result.isFailure(keys)) throw keys.failure
+  const { clientId, guidance, model, originator, tokens } = options
+  const { baseUrl = "https://chatgpt.com/backend-api/codex", name = model } = options
+  const { tokenUrl = "https://auth.openai.com/oauth/token" } = options
+  return {
+    model,
+    name,
+    baseUrl,
+    headers: { originator, "openai-beta": "responses=experimental" },
+    auth: login({
+      profile: name,
+      store: typeof tokens === "string" ? FileTokenStore.make(tokens) : tokens,
+      tokenUrl,
+      clientId,
+      account: {
+        header: "chatgpt-account-id",
+        claim: ["https://api.openai.com/auth", "chatgpt_account_id"]
+      },
+      ...(guidance === undefined ? {} : { guidance })
+    }),
+    compatibility: {
+      store: false,
+      streamOnly: true,
+      maxOutputTokens: false,
+      defaultInstructions: "You are a helpful assistant."
+    }
+  }
+}
+
+const codexKeys: ReadonlyArray<keyof CodexLoginOptions> = [
+  "model",
+  "tokens",
+  "clientId",
+  "originator",
+  "name",
+  "guidance",
+  "baseUrl",
+  "tokenUrl"
+]
 
 const lazily = (
   { contextTokens }: Pick<ModelProfile.ModelProfile, "contextTokens">,

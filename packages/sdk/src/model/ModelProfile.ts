@@ -87,6 +87,8 @@ export interface Compatibility {
    * form, always in the same way. Default: any length up to 40.
    */
   readonly callIdLength?: number
+  /** `responses`: the instructions of a request without any, for servers that require some. Default: none are sent. */
+  readonly defaultInstructions?: string
   /** `responses`: if `true`, the provider stores responses. Default: `false`; reasoning is then sent back encrypted. */
   readonly store?: boolean
   /**

@@ -30,7 +30,8 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   const settings = { ...profile.settings, ...request.settings }
   const store = compatibility.store === true
   const asked = compatibility.structuredOutput ?? "jsonSchema"
-  const instructions = instructionsOf(request, asked === "jsonSchema")
+  const given = instructionsOf(request, asked === "jsonSchema")
+  const instructions = given.trim() === "" ? (compatibility.defaultInstructions ?? given) : given
   const effort = compatibility.reasoningEffort === false ? undefined : settings.reasoningEffort
   return {
     model: profile.model,
