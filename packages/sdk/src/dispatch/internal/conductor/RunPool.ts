@@ -23,7 +23,7 @@ import { type ConductorBudgetExceeded, ConductorClosed, type ConductorFull } fro
 import type { ConductorOptions } from "../../dispatchOptions.ts"
 import { Latest, readAll, Reader, reading } from "../events/Reader.ts"
 import type { AnyHandle, ConductorLink, BaseHandle, HandleOptions } from "../handle/BaseHandle.ts"
-import type { StoredOptions } from "../handle/StoredHandle.ts"
+import type { StoredOptions } from "../handle/QueueHandle.ts"
 import { follow, liveOf, newStored, runtimeOf } from "../handle/storedHandles.ts"
 import { type Input, UnstoredHandle } from "../handle/UnstoredHandle.ts"
 import { closeAll, makeGroup } from "../HandleGroup.ts"

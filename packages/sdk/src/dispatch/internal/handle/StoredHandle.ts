@@ -4,14 +4,11 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
 import type * as Stream from "effect/Stream"
-import * as Struct from "effect/Struct"
 import type * as Cancellation from "../../../agent/Cancellation.ts"
-import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { DecisionInput } from "../../../domain/Decision.ts"
-import type { RequestId, RunId, SessionId } from "../../../domain/Id.ts"
+import type { RequestId, RunId } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { RunSuspended } from "../../../domain/RunError.ts"
 import { type RunEvent, unwrap } from "../../../domain/RunEvent.ts"
@@ -29,152 +26,25 @@ import { RunStore } from "../../../store/RunStore.ts"
 import { RunNotFound, type RunStoreError } from "../../../store/RunStoreError.ts"
 import type { RunHead } from "../../../store/RunStorePort.ts"
 import { Scrubber } from "../../../tool/Scrubber.ts"
-import type { HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
+import type { HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
 import { ConductorClosed } from "../../DispatchError.ts"
-import type { StoredDispatchOptions } from "../../dispatchOptions.ts"
-import type { AllottedInput } from "../conductor/Ledger.ts"
 import { Latest } from "../events/Reader.ts"
 import { failWhenRemoved, readStored } from "../events/readEvents.ts"
 import { type Piece, piecesOf } from "../events/signals.ts"
 import { watch } from "../watch/StoreWatch.ts"
-import {
-  type AnyHandle,
-  BaseHandle,
-  type HandleOptions,
-  newIds,
-  explainQueued,
-  readerRoom
-} from "./BaseHandle.ts"
-import {
-  type Continuation,
-  type DrivenRun,
-  driveStored,
-  enqueue,
-  look,
-  openRequestsIn,
-  restingStatus,
-  type Start,
-  type StoredFailure
-} from "./driveStored.ts"
+import { explainQueued, newIds, readerRoom } from "./BaseHandle.ts"
+import { driveStored, openRequestsIn, restingStatus, type StoredFailure } from "./driveStored.ts"
 import { type Driven, elsewhere } from "./HandleState.ts"
+import { QueueHandle } from "./QueueHandle.ts"
 import { ReadyBackoff } from "./ReadyBackoff.ts"
 
-/** The options with which a stored run is dispatched. */
-export interface StoredOptions extends HandleOptions {
-  readonly store: RunStore["Service"]
-  /** What happens to the run when its scope closes. */
-  readonly onClose?: StoredDispatchOptions["onClose"] | undefined
-}
-
-/** Prepares the input when the run starts: a conductor limits it to its budgets. */
-export type PrepareStored = <Input extends AllottedInput>(
-  live: AnyHandle,
-  input: Input
-) => Effect.Effect<Input, HandleError>
-
-export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implements DrivenRun<Output> {
-  declare readonly options: StoredOptions
-  private input: Start | undefined
-  private readonly prepare: PrepareStored | undefined
-  private lastState: RunState | undefined
+export class StoredHandle<Output> extends QueueHandle<Output> {
   private readonly open = new Map<RequestId, Interruption>()
-  /** The number of events of the run that this handle knows. */
-  revision = 0
-  private unwatch: (() => void) | undefined
   /** Called when a drive is retried because the store failed. Allocated with the first cancellation. */
   private retryListeners: Set<(error: RunStoreError) => void> | undefined
-  /** Stores the queued run. */
-  private storing: Fiber.Fiber<unknown, StoredFailure> | undefined
-  /** The input that starts the queued run, once its part of the budgets is reserved. */
-  private starting: Continuation | undefined
   private readonly backoff = new ReadyBackoff()
   /** The handle of the sub-agent's run for which this one was made, if any. */
   subAgent: { readonly follow: (update: Extract<RunUpdate, { readonly _tag: "event" }>) => void } | undefined
-
-  constructor(
-    runtime: Runtime<Output>,
-    ids: { readonly runId: RunId; readonly sessionId: SessionId },
-    options: StoredOptions,
-    start?: { readonly input?: Start; readonly prepare?: PrepareStored | undefined }
-  ) {
-    super(runtime, ids, options)
-    const { conductor, name } = options
-    const by =
-      conductor === undefined
-        ? {}
-        : { "~conductor": { name: conductor.name, ...(name === undefined ? {} : { as: name }) } }
-    this.input = start?.input === undefined ? undefined : { ...start.input, ...by }
-    this.prepare = start?.prepare
-  }
-
-  override get beginning() {
-    return Effect.andThen(this.stored, super.beginning)
-  }
-
-  override get isStoring(): boolean {
-    return this.storing !== undefined && !this.begun && !this.over
-  }
-
-  /** Waits until the queued run is stored, or could not be. */
-  private get stored(): Effect.Effect<void> {
-    return Effect.suspend(() => (this.storing === undefined ? Effect.void : Fiber.await(this.storing)))
-  }
-
-  override enqueue(): void {
-    const { input } = this
-    if (input === undefined || this.currentStatus !== "queued") return
-    const storing = this.launch(enqueue(this, input))
-    this.storing = storing
-    storing.addObserver((exit) => {
-      if (Exit.isFailure(exit)) this.finish(Exit.failCause(exit.cause))
-      else this.watchQueued()
-    })
-  }
-
-  /** Watches a run that waits for a slot: another process may drive, end or remove it. */
-  private watchQueued(): void {
-    const { options, runId, runtime } = this
-    if (!this.begun || !this.waitsForSlot || this.unwatch !== undefined) return
-    const read = Effect.map(look(this), (stands) => {
-      if (!this.awaitsSlot && stands !== undefined) this.overtaken(stands)
-    })
-    this.unwatch = watch(
-      options.store,
-      {
-        runId,
-        runtime,
-        isElsewhere: false,
-        onReady: () => {},
-        onHead: ({ revision }) => {
-          if (revision !== this.revision) this.launch(Effect.ignore(read))
-        },
-        onSignal: () => {},
-        onRemoved: () => this.finish(Exit.fail(new RunNotFound({ runId, removed: true })))
-      },
-      (effect) => this.launch(effect)
-    )
-  }
-
-  /** Whether the run waits for a slot of a conductor that this handle does not have. */
-  private get isFollowed(): boolean {
-    return this.awaitsSlot && this.options.conductor === undefined
-  }
-
-  get continuation(): Effect.Effect<Continuation, HandleError> {
-    return Effect.suspend((): Effect.Effect<Continuation, HandleError> => {
-      const { lastState: state, options, prepare, runId, starting } = this
-      if (options.conductor === undefined) return Effect.succeed({ runId, "~queued": "keep" })
-      if (!this.awaitsSlot || state === undefined) return Effect.succeed({ runId })
-      if (starting !== undefined || prepare === undefined) {
-        return Effect.succeed(starting ?? { runId, "~queued": "start" })
-      }
-      const input = { runId, state, "~queued": "start" } as const
-      return Effect.map(
-        prepare(this, input),
-        (prepared) => (this.starting = Struct.omit(prepared, ["state"]))
-      )
-    })
-  }
 
   get state() {
     return (): RunState | undefined => this.lastState
@@ -302,11 +172,6 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     })
   }
 
-  protected override changed(): void {
-    this.watchQueued()
-    super.changed()
-  }
-
   protected parked(): void {
     if (this.options.group.suspension.soon.reason() !== undefined) return this.leave()
     const isElsewhere = this.status.current() === "running"
@@ -331,11 +196,6 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
       },
       (effect) => this.launch(effect)
     )
-  }
-
-  protected unparked(): void {
-    this.unwatch?.()
-    this.unwatch = undefined
   }
 
   protected ended(): void {

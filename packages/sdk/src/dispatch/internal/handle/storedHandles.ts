@@ -17,7 +17,8 @@ import { RunNotFound } from "../../../store/RunStoreError.ts"
 import type { StoredRun } from "../../../store/RunStorePort.ts"
 import type { StoredFault } from "../../AgentHandle.ts"
 import { newIds } from "./BaseHandle.ts"
-import { type PrepareStored, StoredHandle, type StoredOptions } from "./StoredHandle.ts"
+import type { PrepareStored, StoredOptions } from "./QueueHandle.ts"
+import { StoredHandle } from "./StoredHandle.ts"
 import { SubAgentHandle } from "./SubAgentHandle.ts"
 
 /** Makes the handle of a run that is not in the store yet. */
