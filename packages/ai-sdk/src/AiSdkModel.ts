@@ -57,6 +57,10 @@ export interface Options {
   readonly retry?: ModelProfile.RetryOptions
   /** Time limits of each attempt; `firstByte` and `idle` count for the parts that the AI SDK emits. Defaults: see `Timeouts`. */
   readonly timeouts?: ModelProfile.Timeouts
+  /** Limits of the provider's requests and tokens, over all runs. Default: none. The default of its `key` is the model's provider. */
+  readonly rateLimit?: ModelProfile.RateLimit
+  /** When to stop asking a provider that fails. Default: never. The default of its `key` is the model's provider. */
+  readonly circuitBreaker?: ModelProfile.CircuitBreaker
 }
 
 /**
@@ -160,7 +164,12 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
     )
 
   const contextTokens = () => options.contextTokens
-  return ModelBridge.retrying({ stream, complete, contextTokens }, options.retry)
+  const { circuitBreaker, rateLimit } = options
+  const limited = ModelBridge.guarded(
+    { stream, complete, contextTokens },
+    { server: model.provider, rateLimit, circuitBreaker }
+  )
+  return ModelBridge.retrying(limited, options.retry)
 }
 
 /**

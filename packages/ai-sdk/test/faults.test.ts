@@ -116,6 +116,22 @@ describe("an error in words within a successful response, through the AI SDK", (
   }
 })
 
+describe("a limit of a provider of the AI SDK", () => {
+  it.live("is shared by its models, and refuses unknown keys", () =>
+    Effect.gen(function* () {
+      const server = yield* ReplayServer.make(() => ({ status: 503, headers: json, body: "{}" }))
+      const circuitBreaker = { failures: 2, key: "limit-of-the-test" }
+      const clients = [models.chat, models.messages].map((make) =>
+        AiSdkModel.make(make(server.url), { retry: { times: 0 }, circuitBreaker })
+      )
+      for (const client of [...clients, ...clients]) yield* Effect.flip(client.complete(ask()))
+      assert.strictEqual(server.requests.length, 2)
+      const wrong = { rateLimit: { perMinute: 1 } } as never
+      assert.throws(() => AiSdkModel.make(models.chat(server.url), wrong), '"perMinute"')
+    })
+  )
+})
+
 describe("a failed result, through the AI SDK", () => {
   const shot = {
     _tag: "file",

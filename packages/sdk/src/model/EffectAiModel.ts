@@ -32,6 +32,7 @@ import { fieldsOf } from "./internal/fields.ts"
 import { reasonOf } from "./internal/providerErrors.ts"
 import {
   type Answer,
+  guarded,
   makeAnswer,
   readAnswer,
   respondWithin,
@@ -42,7 +43,7 @@ import {
 import { collect, ModelClient } from "./ModelClient.ts"
 import { ModelError } from "./ModelError.ts"
 import type { ModelPart } from "./ModelPart.ts"
-import type { Prices, RetryOptions, Timeouts } from "./ModelProfile.ts"
+import type { CircuitBreaker, Prices, RateLimit, RetryOptions, Timeouts } from "./ModelProfile.ts"
 import type { ModelRequest, ModelSettings } from "./ModelRequest.ts"
 
 /** Options of {@link make}. */
@@ -67,6 +68,10 @@ export interface Options {
    * `Timeouts`.
    */
   readonly timeouts?: Timeouts
+  /** Default: no limit. The default of its `key` is `name`. */
+  readonly rateLimit?: RateLimit
+  /** Default: none. The default of its `key` is `name`. */
+  readonly circuitBreaker?: CircuitBreaker
 }
 
 /**
@@ -127,7 +132,11 @@ export const make = (model: LanguageModel.LanguageModel, options: Options): Mode
     })
 
   const contextTokens = () => options.contextTokens
-  return retrying({ stream, complete, contextTokens }, options.retry)
+  const { circuitBreaker, name, rateLimit, retry } = options
+  return retrying(
+    guarded({ stream, complete, contextTokens }, { server: name, rateLimit, circuitBreaker }),
+    retry
+  )
 }
 
 /**

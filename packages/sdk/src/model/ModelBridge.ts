@@ -16,16 +16,20 @@ import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { ToolCallId } from "../domain/Id.ts"
 import { defined } from "../domain/internal/defined.ts"
+import { string } from "../domain/internal/misfits.ts"
 import type { FilePart, Message } from "../domain/Message.ts"
+import { problemOf } from "../domain/OptionsInvalid.ts"
 import type { FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
 import { priced, validUsage } from "./internal/cost.ts"
 import { errorStatedIn as statedIn } from "./internal/decoding.ts"
 import { argumentsValue, writtenArguments } from "./internal/fields.ts"
+import { guarded as withLimits } from "./internal/http/guarded.ts"
 import { requestIdOf, shouldRetry, redactError } from "./internal/http/responseError.ts"
 import { retryAfter, retrying as withRetries } from "./internal/http/retrying.ts"
 import { changed, callCut, streamCut, modelError } from "./internal/modelError.ts"
 import { type Blocks, makeBlocks } from "./internal/pieces.ts"
+import { limitShapes } from "./internal/profileOptions.ts"
 import { reasonOf } from "./internal/providerErrors.ts"
 import { headLimitOf, headWithin, partLimitOf, partWithin } from "./internal/timeLimits.ts"
 import { omittedSetting, makeWarnings } from "./internal/warnings.ts"
@@ -33,7 +37,7 @@ import { wireIds, wireName } from "./internal/wireNames.ts"
 import type { ModelClient } from "./ModelClient.ts"
 import { type ModelError, ProviderFault } from "./ModelError.ts"
 import type { ModelPart } from "./ModelPart.ts"
-import type { Prices, RetryOptions, Timeouts } from "./ModelProfile.ts"
+import type { CircuitBreaker, Prices, RateLimit, RetryOptions, Timeouts } from "./ModelProfile.ts"
 
 /**
  * Returns a client that retries retryable errors, as long as no part of the response was emitted.
@@ -48,6 +52,31 @@ import type { Prices, RetryOptions, Timeouts } from "./ModelProfile.ts"
  */
 export const retrying: (client: ModelClient["Service"], options?: RetryOptions) => ModelClient["Service"] =
   withRetries
+
+/** Options of {@link guarded}. */
+export interface GuardOptions {
+  /** The provider's name in errors. The default of the keys. */
+  readonly server: string
+  readonly rateLimit?: RateLimit | undefined
+  readonly circuitBreaker?: CircuitBreaker | undefined
+}
+
+/**
+ * Returns a client whose requests are limited by a rate limit and a circuit breaker, shared with all clients of the process that have the
+ * same keys. Apply {@link retrying} to its result, so that each attempt counts.
+ *
+ * **Errors**
+ *
+ * Throws `OptionsInvalid` for an unknown key or an invalid value in a limit.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const guarded = (client: ModelClient["Service"], options: GuardOptions): ModelClient["Service"] => {
+  const problem = problemOf("ModelBridge.guarded", options, { keys: { server: string, ...limitShapes } })
+  if (problem !== undefined) throw problem
+  return withLimits(client, options)
+}
 
 /**
  * Makes a function that logs what a bridge omits from requests. Each sentence is logged once, as a warning that names the profile.

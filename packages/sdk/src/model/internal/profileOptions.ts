@@ -7,6 +7,14 @@ import { problemOf } from "../../domain/OptionsInvalid.ts"
 import * as Auth from "../Auth.ts"
 import type { CircuitBreaker, ModelProfile, ProtocolName, RateLimit } from "../ModelProfile.ts"
 
+/** The shapes of the options that limit requests. */
+export const limitShapes = {
+  rateLimit: demanded(
+    shapeOf<RateLimit>({ requestsPerMinute: positive, tokensPerMinute: positive, key: string })
+  ),
+  circuitBreaker: demanded(shapeOf<CircuitBreaker>({ failures: positive, cooldown: duration, key: string }))
+}
+
 const shape = shapeOf<ModelProfile & { readonly apiKey?: Auth.Secret }>({
   model: string,
   // A complete profile is accepted as options. Its protocol is ignored.
@@ -23,10 +31,7 @@ const shape = shapeOf<ModelProfile & { readonly apiKey?: Auth.Secret }>({
   settings: "anything",
   retry: "anything",
   timeouts: "anything",
-  rateLimit: demanded(
-    shapeOf<RateLimit>({ requestsPerMinute: positive, tokensPerMinute: positive, key: string })
-  ),
-  circuitBreaker: demanded(shapeOf<CircuitBreaker>({ failures: positive, cooldown: duration, key: string }))
+  ...limitShapes
 })
 
 /** The defaults of a provider: its server, its key, and the name of the module for error messages (`of`). */

@@ -15,11 +15,10 @@ import * as Stream from "effect/Stream"
 import type { ModelUsage } from "../../../domain/Usage.ts"
 import type { ModelClient } from "../../ModelClient.ts"
 import { type ModelError, ProviderFault } from "../../ModelError.ts"
-import type { CircuitBreaker, ModelProfile, RateLimit } from "../../ModelProfile.ts"
+import type { CircuitBreaker, RateLimit } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
 import { countRequest, Tokenizer } from "../../Tokenizer.ts"
 import { modelError } from "../modelError.ts"
-import { hostOf } from "./connectionError.ts"
 
 type Client = ModelClient["Service"]
 
@@ -31,6 +30,14 @@ export class Guards extends Context.Reference<{
   defaultValue: () => ({ windows: new Map(), breakers: new Map() })
 }) {}
 
+/** The limits of a client. */
+export interface Limits {
+  /** The server's name in errors, and the default key. */
+  readonly server: string
+  readonly rateLimit?: RateLimit | undefined
+  readonly circuitBreaker?: CircuitBreaker | undefined
+}
+
 /** What a request was admitted with. */
 interface Admission {
   /** Replaces the estimated tokens by those of the response. */
@@ -39,29 +46,26 @@ interface Admission {
 }
 
 /** Returns the client, limited as its profile states. */
-export const guarded = (client: Client, profile: ModelProfile): Client => {
-  const { circuitBreaker, rateLimit } = profile
+export const guarded = (client: Client, { circuitBreaker, rateLimit, server }: Limits): Client => {
   if (circuitBreaker === undefined && rateLimit === undefined) return client
-  const host = hostOf(profile)
-
   const admit = (request: ModelRequest): Effect.Effect<Admission, ModelError> =>
     Effect.gen(function* () {
       const { breakers, windows } = yield* Guards
       const breaker =
         circuitBreaker === undefined
           ? undefined
-          : found(breakers, circuitBreaker.key ?? host, () => ({
+          : found(breakers, circuitBreaker.key ?? server, () => ({
               failures: 0,
               until: undefined,
               isTrying: false
             }))
-      const isTrial = breaker !== undefined && (yield* checkBreaker(breaker, profile))
+      const isTrial = breaker !== undefined && (yield* checkBreaker(breaker, server))
       const release = Effect.sync(() => {
         if (breaker !== undefined && isTrial) breaker.isTrying = false
       })
       let entry: Entry | undefined
       if (rateLimit !== undefined) {
-        const window = found(windows, rateLimit.key ?? host, makeWindow)
+        const window = found(windows, rateLimit.key ?? server, makeWindow)
         const tokens = rateLimit.tokensPerMinute === undefined ? 0 : countRequest(yield* Tokenizer, request)
         entry = yield* Effect.onInterrupt(take(window, rateLimit, tokens), () => release)
       }
@@ -154,7 +158,7 @@ interface Breaker {
 }
 
 /** Fails while the breaker is open. Returns `true` for the one request after a cooldown. */
-const checkBreaker = (breaker: Breaker, profile: ModelProfile): Effect.Effect<boolean, ModelError> =>
+const checkBreaker = (breaker: Breaker, server: string): Effect.Effect<boolean, ModelError> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
     if (breaker.until === undefined) return Effect.succeed(false)
     const left = breaker.until - now
@@ -162,7 +166,7 @@ const checkBreaker = (breaker: Breaker, profile: ModelProfile): Effect.Effect<bo
       breaker.isTrying = true
       return Effect.succeed(true)
     }
-    const description = `${hostOf(profile)} is not asked at the moment, since ${breaker.failures} attempts in a row have failed.`
+    const description = `${server} is not asked at the moment, since ${breaker.failures} attempts in a row have failed.`
     const wait = left > 0 ? { retryAfterMs: left } : {}
     return Effect.fail(modelError(new ProviderFault({ description, ...wait }), { attempts: 0 }))
   })

@@ -20,7 +20,7 @@ import { roomFor } from "../outputBound.ts"
 import type { Protocol } from "../protocol.ts"
 import { partLimitOf, partWithin } from "../timeLimits.ts"
 import { makeWarnings, omittedSettings } from "../warnings.ts"
-import { connectionError } from "./connectionError.ts"
+import { connectionError, hostOf } from "./connectionError.ts"
 import { guarded } from "./guarded.ts"
 import { retrying } from "./retrying.ts"
 import { type Sent, send } from "./send.ts"
@@ -61,7 +61,7 @@ export const makeClient = (
     const streamOnly = profile.compatibility?.streamOnly === true
     const whole = streamOnly ? (request: ModelRequest) => collect(stream(request)) : complete
     const client = { stream, complete: whole, contextTokens: () => profile.contextTokens }
-    return retrying(guarded(client, profile), profile.retry)
+    return retrying(guarded(client, { ...profile, server: hostOf(profile) }), profile.retry)
   })
 
 const readerOf = ({ response }: Sent, protocol: Protocol, profile: ModelProfile): AnswerReader =>
