@@ -78,8 +78,8 @@ export interface Conductor {
   ) => Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault | ConductorFull, RunStore>
   /**
    * Takes over a stored run by its id, which may not be that of a sub-agent's run; see `attach`. The run counts towards `maxRuns` once,
-   * unless it has ended, and its spending from now on counts towards the budgets. Nothing is reserved for the run, which keeps its own
-   * limits. Returns the conductor's handle of the run if it has one; `options` are then ignored.
+   * unless it has ended, and its spending from now on counts towards the budgets. Nothing is reserved for a run that has started, which
+   * keeps its own limits; a queued run gets its part of the budgets when it starts. Returns the conductor's handle of the run if it has one; `options` are then ignored.
    */
   readonly attach: (
     runtimes: ReadonlyArray<Runtime>,

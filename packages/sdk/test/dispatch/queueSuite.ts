@@ -138,6 +138,20 @@ export const queueSuite = (name: string, layer: Layer.Layer<RunStore, RunStoreEr
         assert.strictEqual(next.spending().spent.runs, 1)
       }))
 
+    test("is adopted within the budgets of the next conductor, which are free again when it has ended", () =>
+      Effect.gen(function* () {
+        const { other, runtime } = yield* team
+        const { conductor, first, runId } = yield* queueing(runtime)
+        yield* conductor.drain
+        yield* cancelRun(first.runId, "enough")
+        const next = yield* conducting({ limits: { maxTokens: 1000 } })
+        const [adopted] = yield* next.adopt([other])
+        const { state } = expect(yield* adopted!.done, "completed")
+        assert.deepStrictEqual([adopted!.runId, state.limits.maxTokens], [runId, 1000])
+        assert.strictEqual(next.spending().reserved.tokens, 0)
+        assert.isAbove(next.spending().spent.tokens, 0)
+      }))
+
     test("is adopted within the bound, after the runs that had started, in the order of dispatch", () =>
       Effect.gen(function* () {
         const { asked, other, runtime } = yield* team

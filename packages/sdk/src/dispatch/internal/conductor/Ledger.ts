@@ -156,9 +156,9 @@ export class Ledger {
     })
   }
 
-  /** Books what an attached run consumes from now on. Reserves nothing: the run keeps its own limits. */
+  /** Books what an attached run consumes from now on. Reserves nothing: the run keeps its own limits, unless it was queued. */
   follow(key: object, before: RunState | undefined): void {
-    this.reserved.set(key, { amounts: {}, before })
+    if (!this.reserved.has(key)) this.reserved.set(key, { amounts: {}, before })
   }
 
   /**
