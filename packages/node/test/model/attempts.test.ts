@@ -1,7 +1,7 @@
 /** How many requests a turn sends when the provider fails, and what the error states. */
 import { assert, describe, it } from "@effect/vitest"
-import { agent, createFermata } from "@fermata/node"
-import type { ReplayServer } from "@fermata/node/testing"
+import { agent, createFermata, openAi } from "@fermata/node"
+import { ReplayServer } from "@fermata/node/testing"
 import type { OpenAiChat } from "@fermata/sdk/model"
 import * as Effect from "effect/Effect"
 import { end, event, eventStream, helloWhole, json, pieces } from "./asking.ts"
@@ -74,6 +74,29 @@ describe("a turn whose streams fail", () => {
         { times: 1, base: "1 millis" }
       )
       assert.deepStrictEqual(streamed, [true, false, false])
+    })
+  )
+})
+
+describe("a circuit breaker of a profile", () => {
+  it.live("stops the requests of every run of the process, also in another Fermata", () =>
+    Effect.gen(function* () {
+      const server = yield* ReplayServer.make(() => ({ status: 503, headers: json, body: "{}" }))
+      const runs = yield* Effect.forEach([1, 2, 3], () =>
+        Effect.promise(async () => {
+          const model = openAi({
+            model: "m",
+            baseUrl: server.url,
+            apiKey: "key-of-the-test",
+            retry: { times: 0 },
+            circuitBreaker: { failures: 2 }
+          })
+          await using fermata = await createFermata({ agents: [agent("a")], model, store: false })
+          return messageOf(await fermata.runPrompt("a", "Hello?"))
+        })
+      )
+      assert.strictEqual(server.requests.length, 2)
+      assert.include(runs[2], "is not asked at the moment")
     })
   )
 })
