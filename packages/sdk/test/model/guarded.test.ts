@@ -23,7 +23,7 @@ const answered = (tokens = 2) =>
 const failed = (status: number) => new Response('{"error":{"message":"down"}}', { status })
 
 /** A provider with these answers, and a function that makes clients of it. */
-const provider = (answer: (index: number) => Response | undefined = () => answered()) => {
+const provider = (answer: (index: number) => Response | undefined = () => answered(), takesMs = 0) => {
   const at: Array<number> = []
   const http = HttpClient.make((request) =>
     Effect.flatMap(
@@ -32,7 +32,7 @@ const provider = (answer: (index: number) => Response | undefined = () => answer
         const response = answer(at.push(now) - 1)
         return response === undefined
           ? Effect.never
-          : Effect.succeed(HttpClientResponse.fromWeb(request, response))
+          : Effect.delay(Effect.succeed(HttpClientResponse.fromWeb(request, response)), takesMs)
       }
     )
   )
@@ -197,6 +197,52 @@ describe("a circuit breaker", () => {
         yield* Effect.yieldNow
         assert.strictEqual(at.length, 5)
         yield* Fiber.interrupt(again)
+      })
+    )
+  )
+
+  it.effect("begins its cooldown anew when the request after it has failed", () =>
+    alone(
+      Effect.gen(function* () {
+        const { at, client } = provider(() => failed(500), 4000)
+        const model = yield* client({ circuitBreaker: { failures: 1, cooldown: "10 seconds" } })
+        const call = Effect.gen(function* () {
+          const fiber = yield* Effect.forkChild(Effect.flip(model.complete(ask)), { startImmediately: true })
+          yield* TestClock.adjust("4 seconds")
+          yield* Fiber.join(fiber)
+        })
+        yield* call
+        yield* TestClock.adjust("10 seconds")
+        yield* call
+        yield* TestClock.adjust("9999 millis")
+        yield* Effect.flip(model.complete(ask))
+        assert.strictEqual(at.length, 2)
+        yield* TestClock.adjust("1 millis")
+        yield* call
+        assert.strictEqual(at.length, 3)
+      })
+    )
+  )
+
+  it.effect("stops a request that waits for the rate limit while the server fails", () =>
+    alone(
+      Effect.gen(function* () {
+        const { at, client } = provider(() => failed(500))
+        const model = yield* client({
+          circuitBreaker: { failures: 2, cooldown: "2 minutes" },
+          rateLimit: { requestsPerMinute: 1 }
+        })
+        yield* Effect.flip(model.complete(ask))
+        const waiting = yield* Effect.forEach([1, 2], () =>
+          Effect.forkChild(Effect.flip(model.complete(ask)), { startImmediately: true })
+        )
+        yield* TestClock.adjust("2 minutes")
+        const errors = yield* Effect.forEach(waiting, Fiber.join)
+        assert.strictEqual(at.length, 2)
+        assert.deepStrictEqual(
+          errors.map(({ attempts }) => attempts),
+          [1, 0]
+        )
       })
     )
   )

@@ -48,40 +48,65 @@ interface Admission {
 /** Returns the client, limited as its profile states. */
 export const guarded = (client: Client, { circuitBreaker, rateLimit, server }: Limits): Client => {
   if (circuitBreaker === undefined && rateLimit === undefined) return client
+  const cooldownMs = Duration.toMillis(circuitBreaker?.cooldown ?? "30 seconds")
+  const mostFailures = circuitBreaker?.failures ?? 5
+
   const admit = (request: ModelRequest): Effect.Effect<Admission, ModelError> =>
     Effect.gen(function* () {
       const { breakers, windows } = yield* Guards
+      const key = circuitBreaker?.key ?? server
       const breaker =
         circuitBreaker === undefined
           ? undefined
-          : found(breakers, circuitBreaker.key ?? server, () => ({
-              failures: 0,
-              until: undefined,
-              isTrying: false
-            }))
-      const isTrial = breaker !== undefined && (yield* checkBreaker(breaker, server))
-      const release = Effect.sync(() => {
-        if (breaker !== undefined && isTrial) breaker.isTrying = false
-      })
+          : found(breakers, key, (): Breaker => ({ failures: 0, until: undefined }))
+      // A request to a server that is down does not wait for its turn. While another one waits, the server may fail.
+      if (breaker !== undefined) yield* checkOpen(breaker, server)
       let entry: Entry | undefined
       if (rateLimit !== undefined) {
         const window = found(windows, rateLimit.key ?? server, makeWindow)
         const tokens = rateLimit.tokensPerMinute === undefined ? 0 : countRequest(yield* Tokenizer, request)
-        entry = yield* Effect.onInterrupt(take(window, rateLimit, tokens), () => release)
+        entry = yield* take(window, rateLimit, tokens)
+        if (breaker !== undefined) yield* checkOpen(breaker, server)
       }
+      const now = yield* Clock.currentTimeMillis
+      const isTrial = breaker?.until !== undefined
+      // The others fail until the trial has ended, or, if it never ends, for another cooldown.
+      if (isTrial) breaker!.until = now + cooldownMs
       return {
         use: ({ inputTokens, outputTokens }) => {
           if (entry !== undefined) entry.tokens = inputTokens + outputTokens
         },
         end: (exit) =>
-          breaker === undefined
-            ? Effect.void
-            : Effect.flatMap(Clock.currentTimeMillis, (now) => {
-                record(breaker, exit, circuitBreaker!, isTrial, now)
-                return release
-              })
+          Effect.map(Clock.currentTimeMillis, (now) => {
+            if (breaker !== undefined) record(breaker, exit, isTrial, now)
+          })
       }
     })
+
+  /** Records how a request ended. */
+  const record = (
+    breaker: Breaker,
+    exit: Exit.Exit<unknown, ModelError>,
+    isTrial: boolean,
+    now: number
+  ): void => {
+    const error = Exit.findErrorOption(exit)
+    if (Exit.isFailure(exit) && error._tag === "None") {
+      // An interrupted request shows nothing, so that the next one tries.
+      if (isTrial) breaker.until = now
+      return
+    }
+    if (error._tag === "None" || !isOutage(error.value)) {
+      breaker.failures = 0
+      breaker.until = undefined
+      return
+    }
+    breaker.failures++
+    // A request that was sent before the others failed does not prolong the cooldown.
+    if (isTrial || (breaker.until === undefined && breaker.failures >= mostFailures)) {
+      breaker.until = now + cooldownMs
+    }
+  }
 
   return {
     ...client,
@@ -89,7 +114,10 @@ export const guarded = (client: Client, { circuitBreaker, rateLimit, server }: L
       Stream.unwrap(
         Effect.map(admit(request), ({ end, use }) =>
           client.stream(request).pipe(
-            Stream.tap((part) => Effect.sync(() => part._tag === "finish" && use(part.usage))),
+            Stream.mapArray((parts) => {
+              for (const part of parts) if (part._tag === "finish") use(part.usage)
+              return parts
+            }),
             Stream.onExit(end)
           )
         )
@@ -151,47 +179,19 @@ const take = (
 interface Breaker {
   /** Failed attempts in a row. */
   failures: number
-  /** When the cooldown ends; `undefined` while requests are sent. */
+  /** Until when no request is sent; the first one after that tries. `undefined` while requests are sent. */
   until: number | undefined
-  /** The one request after a cooldown is in progress. */
-  isTrying: boolean
 }
 
-/** Fails while the breaker is open. Returns `true` for the one request after a cooldown. */
-const checkBreaker = (breaker: Breaker, server: string): Effect.Effect<boolean, ModelError> =>
+/** Fails while no request is sent. */
+const checkOpen = ({ failures, until }: Breaker, server: string): Effect.Effect<void, ModelError> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
-    if (breaker.until === undefined) return Effect.succeed(false)
-    const left = breaker.until - now
-    if (left <= 0 && !breaker.isTrying) {
-      breaker.isTrying = true
-      return Effect.succeed(true)
-    }
-    const description = `${server} is not asked at the moment, since ${breaker.failures} attempts in a row have failed.`
-    const wait = left > 0 ? { retryAfterMs: left } : {}
-    return Effect.fail(modelError(new ProviderFault({ description, ...wait }), { attempts: 0 }))
+    if (until === undefined || until <= now) return Effect.void
+    const description = `${server} is not asked at the moment, since ${failures} attempts in a row have failed.`
+    return Effect.fail(
+      modelError(new ProviderFault({ description, retryAfterMs: until - now }), { attempts: 0 })
+    )
   })
-
-/** Records how a request ended. An interrupted one shows nothing. */
-const record = (
-  breaker: Breaker,
-  exit: Exit.Exit<unknown, ModelError>,
-  { cooldown = "30 seconds", failures = 5 }: CircuitBreaker,
-  isTrial: boolean,
-  now: number
-): void => {
-  const error = Exit.findErrorOption(exit)
-  if (Exit.isFailure(exit) && error._tag === "None") return
-  if (error._tag === "None" || !isOutage(error.value)) {
-    breaker.failures = 0
-    breaker.until = undefined
-    return
-  }
-  breaker.failures++
-  // A request that was sent before the others failed does not prolong the cooldown.
-  if (isTrial || (breaker.until === undefined && breaker.failures >= failures)) {
-    breaker.until = now + Duration.toMillis(cooldown)
-  }
-}
 
 /** Whether an error shows that the server is down or overloaded, rather than that it refuses this request. */
 const isOutage = ({ reason: { _tag } }: ModelError): boolean =>
