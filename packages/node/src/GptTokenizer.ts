@@ -52,7 +52,8 @@ export const make: Effect.Effect<Tokenizer.Tokenizer> = Effect.map(
 export const load = (): Promise<Tokenizer.Tokenizer> => Effect.runPromise(make)
 
 /**
- * Provides this tokenizer as the `Tokenizer`.
+ * Provides this tokenizer as the `Tokenizer`: where a runtime is created, for its context budget, and where its runs are driven, for the
+ * model clients.
  *
  * @category layers
  * @since 0.1.0

@@ -29,10 +29,11 @@ export const Rule = Schema.Struct({
 export type Rule = typeof Rule.Type
 
 /**
- * Determines which calls run. The mode applies to a call that needs approval and that no rule matches:
+ * Determines which calls run. Where several policies bind a call, such as those of the agents above a sub-agent, the strictest verdict
+ * counts. The mode applies to a call that needs approval and that no rule matches:
  *
- * - `ask` (the default): a request is opened, unless a grant covers the call. A run that is not interactive denies the call instead.
- * - `all`: the call runs, also that of a `privileged` tool.
+ * - `ask` (the mode of the policy that applies if none is given): a request is opened, unless a grant covers the call. A run that is not interactive denies the call instead.
+ * - `all`: this policy lets the call run, also that of a `privileged` tool.
  * - `none`: the call is denied, also one that a grant covers.
  * - `until`: as `all` before the time `until`, as `ask` from then on and without a time. With another mode, a given time is refused.
  */

@@ -296,10 +296,16 @@ export const isOpen = (record: RequestRecord): boolean =>
 const hasChildren = ({ background, calls }: RunState): boolean =>
   background !== undefined || calls.some(({ child }) => child !== undefined)
 
-/** Every open request of the run and of the sub-agents inside it: first the run's own, then those of each sub-agent. */
+/**
+ * Every open request of the run and of the sub-agents inside it: first the run's own, then those of each sub-agent. Those of a failed run can
+ * be decided only when it is resumed, and decisions on those of a stopped run change nothing; see {@link answerable}.
+ */
 export const interruptions = (state: RunState): ReadonlyArray<Interruption> => openRequests(state, () => true)
 
-/** The open requests whose decision can still change something: all except those of a stopped run and of the sub-agents in it. */
+/**
+ * The open requests whose decision can still change something: all except those of a stopped run and of the sub-agents in it. Those of a
+ * failed run can be decided only when it is resumed.
+ */
 export const answerable = (state: RunState): ReadonlyArray<Interruption> =>
   openRequests(state, ({ stop }) => stop === undefined)
 
@@ -314,7 +320,7 @@ const openRequests = (
   return inside.length === 0 ? open : [...open, ...inside]
 }
 
-/** The open approval requests of the run and of its sub-agents. */
+/** The approval requests among the {@link interruptions} of the run and of its sub-agents. */
 export const pendingApprovals = (state: RunState): ReadonlyArray<ToolApprovalItem> =>
   interruptions(state).filter((request) => request._tag === "approval")
 

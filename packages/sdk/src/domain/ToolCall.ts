@@ -47,7 +47,7 @@ import { ToolOutcome, UserPart } from "./Message.ts"
 export const Target = Schema.Literals(["tool", "question", "agent", "background", "agents", "handoff"])
 export type Target = typeof Target.Type
 
-/** The state of a call; see the transitions above. */
+/** The state of a call. The description of the module has the transitions. */
 export const Status = Schema.Literals(["requested", "waiting", "ready", "started", "inDoubt", "settled"])
 export type Status = typeof Status.Type
 

@@ -34,7 +34,7 @@ export interface Definition extends ToolIdentity {
 /** The first part in which a definition differs from an identity; `identity` is the identity that a tool declares itself. */
 export type Difference = "agent" | "tool" | "identity" | "schema" | "safety"
 
-/** The other names that existed when an identity was recorded: of the agent's tools, and of the agents beside it. */
+/** The names of the agent's other tools, and of the other agents beside it, when an identity was recorded. Aliases are none of them. */
 export interface Peers {
   readonly tools?: ReadonlyArray<string> | undefined
   readonly agents?: ReadonlyArray<string> | undefined

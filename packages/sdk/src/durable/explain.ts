@@ -168,7 +168,7 @@ const explainSubRun = (
   const isHeldAbove = status === "held" && next(state)._tag !== "Hold"
   const parts = [
     isEnded(state) || isEnded(root)
-      ? statusText({ ...state, status }, stored.head.lease, now)
+      ? statusText({ ...state, status }, stored.head.lease, false, now)
       : explained.text,
     isEnded(root) && !isEnded(state)
       ? sentence`${whom}, which has ended (${root.status}).`
@@ -185,7 +185,10 @@ export interface MissingDefinitions extends Unavailable {
 
 /** Facts about a run that its state does not contain. */
 export interface ExplainStateOptions {
+  /** The lease in force. Absent: no process drives the run, unless `isDriven` is set. */
   readonly lease?: RunHead["lease"] | undefined
+  /** Whether this program drives the run, which has no lease because it is not stored. */
+  readonly isDriven?: boolean
   readonly missing?: MissingDefinitions | undefined
   /** The ids of calls whose tools are missing, or have changed since they were classified: they are checked again before they run. */
   readonly changed?: ReadonlySet<string> | undefined
@@ -193,17 +196,21 @@ export interface ExplainStateOptions {
   readonly line?: ReadonlyArray<RunState>
 }
 
-/** Describes a state, from a store or kept by the caller. `decisions` are those that the state does not contain yet. */
+/**
+ * Describes a state, from a store or kept by the caller. `decisions` are those that the state does not contain yet. Without `lease` or
+ * `isDriven`, a running run is described as one that no process drives.
+ */
 export const explainState = (
   state: RunState,
   decisions: ReadonlyArray<Decision>,
   now: Timestamp,
-  { changed, lease, line = [], missing }: ExplainStateOptions = {}
+  { changed, isDriven = false, lease, line = [], missing }: ExplainStateOptions = {}
 ): Explanation => {
   const after = withDecisions(state, decisions)
   const stop = isEnded(after) ? undefined : stopDecisionIn([...line, after])
   const answered = new Set(decisions.map(({ requestId }) => requestId))
-  const waitsFor = (stop === undefined ? answerable(after) : [])
+  // The requests of a failed run cannot be decided before it is resumed.
+  const waitsFor = (stop === undefined && after.status !== "error" ? answerable(after) : [])
     .filter(({ requestId }) => !answered.has(requestId))
     .map(waitOf)
     .toSorted((a, b) => a.since - b.since)
@@ -214,7 +221,7 @@ export const explainState = (
       : stoppedSteps(after, constraintsOf(line, unavailable))
   const problems = (stop === undefined ? missing?.problemsOf(state.runId) : undefined) ?? []
   const parts = [
-    statusText(state, lease, now),
+    statusText(state, lease, isDriven, now),
     ...waitsFor.map((wait) => sentence`It waits ${waitText(wait, now)}.`),
     ...decisions.map(
       (decision) =>
@@ -222,7 +229,9 @@ export const explainState = (
     ),
     ...problems.map(({ message }) => message),
     stop === undefined ? supersededText(state, after, decisions) : stopText(after, stop),
-    lease === undefined && resuming.length > 0 ? sentence`Resuming it would ${resuming.join(", then ")}.` : ""
+    lease === undefined && !isDriven && resuming.length > 0
+      ? sentence`Resuming it would ${resuming.join(", then ")}.`
+      : ""
   ]
   return {
     runId: state.runId,
@@ -274,10 +283,11 @@ const waitText = (wait: Wait, now: Timestamp): string => {
   return sentence`${wait.what}, asked ${when(wait.since, now)} by ${wait.askedBy.join(" for ")}; ${end}`
 }
 
-const statusText = (state: RunState, lease: RunHead["lease"], now: Timestamp): string => {
+const statusText = (state: RunState, lease: RunHead["lease"], isDriven: boolean, now: Timestamp): string => {
   const name = sentence`The run ${state.runId} of ${state.agent.name}`
   switch (state.status) {
     case "running":
+      if (isDriven) return sentence`${name} is running in this program.`
       return lease === undefined
         ? sentence`${name} is running, and no process drives it.`
         : sentence`${name} is driven by ${lease.owner}, whose lease ends ${when(lease.until, now)} at the earliest.`

@@ -35,7 +35,7 @@ export const estimate: Tokenizer = {
 }
 
 /**
- * The tokenizer that runs and clients use. Default: {@link estimate}. `@fermata/node` provides `GptTokenizer`.
+ * The tokenizer. A runtime reads it when it is created, and a model client at each request. Default: {@link estimate}. `@fermata/node` provides `GptTokenizer`.
  *
  * @category services
  * @since 0.1.0

@@ -41,7 +41,7 @@ export interface StateKey {
  *
  * **Errors**
  *
- * - `SealKeyInvalid` — the secret is shorter than 32 bytes, or the id is empty or has other characters.
+ * - `SealKeyInvalid` — the secret is shorter than 32 bytes, or the id is empty or has other characters than letters, digits, `_` and `-`.
  *
  * @category states
  * @since 0.1.0

@@ -18,9 +18,9 @@ export type { PromptUpdate } from "./internal/streamed.ts"
  *
  * **Details**
  *
- * Each use of the stream is a run of its own. The run does not wait for the reader; unread updates stay in memory, without a limit. The
- * last element is the `result`: failures inside the run are results, and the errors of the stream are those of `runPrompt`. A reader that
- * ends the stream early, such as with `Stream.take`, interrupts the run, which is cancelled then.
+ * Each use of the stream runs the prompt, or continues the state, again. The run does not wait for the reader; unread updates stay in
+ * memory, without a limit. The last element is the `result`: failures inside the run are results, and the errors of the stream are those of
+ * `runPrompt`. A reader that ends the stream early, such as with `Stream.take`, interrupts the run, which is cancelled then.
  *
  * **Example** (Printing the text and the result)
  *

@@ -336,6 +336,21 @@ for (const { dispatch, name } of ways) {
       )
     )
 
+    it.effect("leaves `explain` of the handle to say that this program, or its lease, drives the run", () =>
+      scoped(
+        Effect.gen(function* () {
+          const { runtime } = yield* bind(Agent.make("a"), [{ hang: true }])
+          const handle = yield* dispatch(runtime, { prompt: "go" })
+          yield* Effect.repeat(Effect.yieldNow, { until: () => handle.status.current() === "running" })
+          for (let times = 0; times < 20; times++) yield* Effect.yieldNow
+          const { text } = yield* handle.explain
+          assert.match(text, /is running in this program|is driven by/)
+          assert.notInclude(text, "Resuming it would")
+          yield* handle.cancel("enough")
+        })
+      )
+    )
+
     it.effect("leaves `explain` of the handle to describe the request", () =>
       scoped(
         Effect.gen(function* () {

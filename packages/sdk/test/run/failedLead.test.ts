@@ -16,6 +16,7 @@ import type { Interruption } from "../../src/domain/Interruption.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { cancelRun } from "../../src/durable/cancelRun.ts"
 import { decideAllStored, decideStored } from "../../src/durable/decideStored.ts"
+import { explain } from "../../src/durable/explain.ts"
 import { forkRun } from "../../src/durable/forkRun.ts"
 import { loadState } from "../../src/durable/loadState.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
@@ -93,6 +94,17 @@ describe("a decision acknowledged while the lead of a background sub-agent fails
       expect(yield* runPromptStored(runtime, { runId }), "completed")
       assert.deepStrictEqual(publish.ran, ["1"])
       assert.deepStrictEqual(yield* store.decisions(runId), [])
+    })
+  )
+
+  stored(
+    "is not waited for, as `explain` says, before the run is resumed",
+    Effect.gen(function* () {
+      yield* failed(nothing)
+      const { text, waitsFor } = yield* explain(runId)
+      assert.deepStrictEqual(waitsFor, [])
+      assert.notInclude(text, "It waits")
+      assert.include(text, "Resuming it would")
     })
   )
 

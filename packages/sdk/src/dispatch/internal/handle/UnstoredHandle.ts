@@ -108,7 +108,9 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   get explain(): Effect.Effect<Explanation> {
     return Effect.map(Clock.currentTimeMillis, (now) => {
       const state = this.state()
-      return state === undefined ? explainQueued(this) : explainState(state, [], now)
+      return state === undefined
+        ? explainQueued(this)
+        : explainState(state, [], now, { isDriven: this.currentStatus === "running" })
     })
   }
 
