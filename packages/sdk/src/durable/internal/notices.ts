@@ -9,6 +9,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as Queue from "effect/Queue"
+import * as Scheduler from "effect/Scheduler"
 import * as Stream from "effect/Stream"
 import type { RunId } from "../../domain/Id.ts"
 import type { RunStore } from "../../store/RunStore.ts"
@@ -44,8 +45,13 @@ export const subscribe = Effect.fnUntraced(function* (store: Store, clock: Clock
   subscriptions.set(store, it)
   it.driven.add(driven)
   Queue.offerUnsafe(it.wake, undefined)
-  // Without the context of the run that happens to be the first.
-  it.fiber ??= Effect.runForkWith(Context.make(Clock.Clock, clock))(reading(store, it))
+  const context = Context.add(
+    Context.make(Clock.Clock, clock),
+    Scheduler.Scheduler,
+    yield* Scheduler.Scheduler
+  )
+  // Without the rest of the context of the run that happens to be the first.
+  it.fiber ??= Effect.runForkWith(context)(reading(store, it))
   return () => {
     it.driven.delete(driven)
     if (it.driven.size > 0) return
