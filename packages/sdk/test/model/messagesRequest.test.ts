@@ -157,6 +157,16 @@ describe("thinking with /v1/messages", () => {
     assert.strictEqual(asked.temperature, thinks ? undefined : 0.5)
   })
 
+  it("has the lowest effort for a model that cannot do without", () => {
+    for (const model of ["claude-opus-5-5", "anthropic/claude-sonnet-5.5", "claude-fable-5-1"]) {
+      const { effort, thinking } = thinkingOf(model, { reasoningEffort: "none" })
+      assert.deepStrictEqual([effort, thinking], ["low", undefined])
+    }
+    for (const model of ["claude-opus-5", "claude-haiku-5-5", "claude-sonnet-5"]) {
+      assert.deepStrictEqual(thinkingOf(model, { reasoningEffort: "none" }).thinking, { type: "disabled" })
+    }
+  })
+
   it("is not requested without an effort, or for a server without effort", () => {
     assert.isUndefined(thinkingOf("claude-opus-4-6", {}).thinking)
     const { effort, temperature, thinking } = thinkingOf(

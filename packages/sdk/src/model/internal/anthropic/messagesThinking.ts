@@ -33,6 +33,7 @@ export const thinkingOf = (
   const forced = toolChoice === "required" || typeof toolChoice === "object"
   const version = claudeVersionOf(model)
   if (version >= 4.6) {
+    if (asked === "none" && alwaysThinks.test(model)) return { thinking: undefined, effort: "low" }
     if (asked === "none") return { thinking: { type: "disabled" }, effort: undefined }
     return { thinking: forced ? undefined : { type: "adaptive" }, effort: effortOf(asked, version) }
   }
@@ -40,6 +41,9 @@ export const thinkingOf = (
   if (asked === "none" || forced || budget >= maxTokens || isBegunWithout(history)) return noThinking
   return { thinking: { type: "enabled", budget_tokens: budget }, effort: undefined }
 }
+
+/** Models for which the provider refuses to disable thinking. They get the lowest effort instead. */
+const alwaysThinks = /claude-(?:(?:opus|sonnet)-5[-.]5|fable-5)/
 
 const effortOf = (asked: Effort, version: number): string =>
   asked === "minimal" ? "low" : asked === "xhigh" && version < 4.7 ? "high" : asked
