@@ -231,7 +231,7 @@ export const messages = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.ready(), [])
     for (const status of ["completed", "cancelled"] as const) {
       yield* started(store, run(status), { status, ttl: 0 })
-      yield* fails(store.send(run(status), ending), "RunEnded")
+      yield* fails(store.send(run(status), { ...ending, to: run(`${status}.t1.1`) }), "RunEnded")
     }
   })
 
