@@ -8,6 +8,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import * as Agent from "../../src/agent/Agent.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import * as Conductor from "../../src/dispatch/Conductor.ts"
@@ -158,7 +159,11 @@ export const queueSuite = (name: string, layer: Layer.Layer<RunStore, RunStoreEr
         const before = yield* conducting()
         const first = yield* before.dispatchStored(runtime, { prompt: "write" }, { name: "first" })
         const request = only(yield* first.wait, "approval")
-        yield* before.dispatchStored(runtime, { prompt: "hang" }, { name: "running" })
+        const running = yield* before.dispatchStored(runtime, { prompt: "hang" }, { name: "running" })
+        yield* running.status.changes.pipe(
+          Stream.filter((status) => status === "running"),
+          Stream.runHead
+        )
         for (const prompt of ["a", "b", "c"])
           yield* before.dispatchStored(runtime, { prompt }, { name: prompt })
         yield* before.drain
