@@ -26,7 +26,7 @@ import {
 import type { ToolServices } from "./RuntimeExtension.ts"
 import type { Configuration } from "./RuntimeHooks.ts"
 
-/** The changes to a runtime. What is left out stays as it is. */
+/** The changes to a runtime. What is left out stays as it is, unless a field says otherwise: a new profile also brings its mode and model. */
 export interface RuntimeChange<R = never> {
   /**
    * The name of the new capability profile. Unless the change names a mode, the mode becomes the profile's. Unless the change names a

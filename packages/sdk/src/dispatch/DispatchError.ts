@@ -69,8 +69,9 @@ export const SharedBudget = Schema.Literals(["tokens", "cost", "runs", "turns"])
 export type SharedBudget = typeof SharedBudget.Type
 
 /**
- * A shared budget of the conductor is exhausted, or its rest is reserved for runs that have not ended; or the cost budget is set, and the
- * cost of a run is unknown. The run was not started.
+ * A shared budget of the conductor is exhausted, or its rest is reserved for runs that have not ended; or the cost budget is set, and a run
+ * of unknown cost has ended. The conductor did not start or take over the run. A stored run that was queued stays queued in the store: do
+ * not dispatch its prompt again. A conductor of the same name starts it when it adopts it and has the budget.
  */
 export class ConductorBudgetExceeded extends TaggedError<ConductorBudgetExceeded>()(
   "ConductorBudgetExceeded",

@@ -466,10 +466,10 @@ export const exhausted = (
 /**
  * What a run does if a sub-agent finds nothing available in one of the run's budgets:
  *
- * - `seenTo`: nothing, because a request for the budget is open or the run already wraps up for it.
+ * - `seenTo`: nothing, because a request for the budget is open or the run already wraps up for it. The sub-agent waits.
  * - `comesToItsEnd`: wrap up.
  * - `asks`: open a limit request.
- * - `refused`: nothing, because the run may not ask, the cost is unknown, or a top-up was denied.
+ * - `refused`: nothing, because the run may not ask, the cost is unknown, or a top-up was denied. The sub-agent fails.
  */
 export const onNothingLeft = (
   state: RunState,

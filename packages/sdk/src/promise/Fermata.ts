@@ -357,7 +357,7 @@ export interface Fermata extends AsyncDisposable {
  * - `OptionsInvalid`, `RuntimeOptionsInvalid`, `PrincipalInvalid` — an option is unknown or has an invalid value.
  * - `RunStoreError` — the store cannot be opened; see its `reason`.
  * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the existing profiles.
- * - `ExtensionFailed` — an extension failed to make its tools or to start.
+ * - `ExtensionFailed`, `RuntimeClosed` — an extension failed to make its tools or to start, or closed its runtime while it started.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition of the agent.
  *
  * @category constructors
