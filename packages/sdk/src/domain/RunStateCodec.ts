@@ -49,7 +49,7 @@ export const decodeUnknown = (value: unknown): Result.Result<RunState, RunStateM
 
 /** Whether events can be decoded again after {@link encodeEvents}. */
 export const areReadable = (events: ReadonlyArray<RunEvent>): boolean =>
-  isAsWritten(events) || isReadable(events)
+  isAsWritten(events) || (!isDeeperThan(events, maxDepth) && isReadable(events))
 
 /** Encodes the events of one journal row as JSON text. */
 export const encodeEvents = (events: ReadonlyArray<RunEvent>): string => JSON.stringify(events)

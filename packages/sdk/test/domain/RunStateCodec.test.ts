@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
-import type { RunEvent } from "../../src/domain/RunEvent.ts"
+import { type RunEvent, version } from "../../src/domain/RunEvent.ts"
 import { messages, pendingApprovals, providerMessages } from "../../src/domain/RunState.ts"
 import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
 import * as Journal from "./Journal.ts"
@@ -161,6 +161,17 @@ describe("RunStateCodec", () => {
       assert.strictEqual(Result.isFailure(read) ? read.failure._tag : "read", answer)
     })
   }
+
+  it("counts events as readable only if they can be decoded again", () => {
+    for (const levels of [100, 900, 997, 998, 1001, 10_000, 200_000]) {
+      const output = JSON.parse("[".repeat(levels) + "]".repeat(levels))
+      const events: ReadonlyArray<RunEvent> = [{ _tag: "run.completed", at: 1, output }]
+      const isDecoded =
+        levels < 10_000 &&
+        Result.isSuccess(RunStateCodec.decodeEvents(RunStateCodec.encodeEvents(events), version))
+      assert.strictEqual(RunStateCodec.areReadable(events), isDecoded, `${levels} levels`)
+    }
+  })
 
   it("decodes deeply nested sub-agents", () => {
     const levels = 300

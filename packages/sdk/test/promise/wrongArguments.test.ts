@@ -23,9 +23,13 @@ const refusal = (ask: () => unknown): Promise<any> =>
       (error: unknown) => error
     )
 
+/** Lists inside lists, as many as `levels`. */
+const nested = (levels: number): unknown => JSON.parse("[".repeat(levels) + "]".repeat(levels))
+
 describe("a prompt that is none", () => {
   const message = [{ role: "user", content: "Deploy." }]
   const text = { _tag: "text", text: "Deploy." }
+  const file = (source: unknown) => ({ _tag: "file", mediaType: "image/png", source })
   for (const [what, prompt, words] of [
     [
       "a list of messages",
@@ -50,6 +54,31 @@ describe("a prompt that is none", () => {
       [{ ...text, txt: "" }],
       'there is no "txt" in its part 0 (did you mean "text"?)'
     ],
+    ...[201, 1000, 5000, 100_000].map(
+      (levels) =>
+        [
+          `a part with data nested ${levels} levels deep`,
+          [{ ...text, payload: nested(levels) }],
+          "it is nested more than 200 levels deep"
+        ] as const
+    ),
+    [
+      "a part with data that is not JSON",
+      [{ ...text, payload: { at: new Date(0) } }],
+      '"payload" of its part 0 takes plain JSON data'
+    ],
+    ["a file without a source", [file(undefined)], '"source" of its part 0 is missing: it takes an object'],
+    ["a file with a text as its source", [file("a.png")], "source"],
+    [
+      "a file of another SDK",
+      [file({ _tag: "base64", data: "" })],
+      '"source._tag" of its part 0 takes "bytes" or "url" or "reference", and another text was given'
+    ],
+    [
+      "a file whose URL is none",
+      [file({ _tag: "url", url: "a.png" })],
+      '"source.url" of its part 0 takes a URL, such as "https://example.com/a.png", and another text was given'
+    ],
     ["blank", "  ", "The prompt is empty"],
     ["an empty list", [], "The prompt is empty"]
   ] as const) {
@@ -61,6 +90,9 @@ describe("a prompt that is none", () => {
         () => fermata.runPrompt("ops", prompt as never),
         () => fermata.dispatch("ops", prompt as never),
         () => conductor.dispatch("ops", prompt as never).then((handle) => handle.done()),
+        () => fermata.submit("ops", prompt as never),
+        // A resume without a prompt is no error.
+        ...(prompt === undefined ? [] : [() => fermata.resume(runId, { prompt: prompt as never })]),
         () => fermata.fork(runId, prompt as never),
         () => fermata.send(runId, prompt as never)
       ]) {

@@ -730,6 +730,20 @@ describe("the structured output of an agent", () => {
     })
   )
 
+  it.effect("is requested again when it nests deeper than a journal could return", () =>
+    Effect.gen(function* () {
+      const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels)
+      const agent = Agent.make("a", { output: Schema.Unknown })
+      const { runtime, model } = yield* bind(agent, [201, 1000, 100_000, 200].map(nested))
+      const result = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+      assert.strictEqual(JSON.stringify(result.output), nested(200))
+      assert.lengthOf(model.requests, 4)
+      const misfit = "The answer does not fit the required form: it is nested more than 200 levels deep."
+      for (const { messages } of model.requests.slice(1))
+        assert.include(JSON.stringify(messages.at(-1)), misfit)
+    })
+  )
+
   it.effect("is requested again, with the error, when it does not match the schema", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(effectAgent, [

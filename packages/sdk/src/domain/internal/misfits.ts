@@ -18,7 +18,7 @@ export type Shape =
   /** An object with any keys and these values. With `filled`, `undefined` is a misfit at every depth, because JSON would drop it. */
   | { readonly values: Shape | "anything"; readonly filled?: true }
   /** An object of one of several shapes, by its `_tag`. */
-  | { readonly cases: Readonly<Record<string, Shape>> }
+  | { readonly cases: Readonly<Record<string, Shape>>; readonly required?: true }
   /** A value that is checked itself. `undefined` counts as absent. */
   | Kind
 
@@ -205,10 +205,15 @@ const look = (value: unknown, shape: Shape, location: Location, found: Array<Mis
   if ("keys" in shape) lookForMissing(value, shape.keys, location, found)
 }
 
+/** The kind of an object of one of several shapes, for the sentence about a missing one. */
+const tagged = (cases: Readonly<Record<string, Shape>>) => ({
+  takes: `an object whose "_tag" is ${oneOf(...Object.keys(cases)).takes}`
+})
+
 const lookForMissing = (value: object, keys: Keys, location: Location, found: Array<Misfit>): void => {
   for (const [key, kind] of Object.entries(keys)) {
     if (kind === "anything" || !("required" in kind)) continue
-    const { takes } = "takes" in kind ? kind : list
+    const { takes } = "takes" in kind ? kind : "cases" in kind ? tagged(kind.cases) : list
     if ((value as Record<string, unknown>)[key] !== undefined) continue
     // A misspelt key is one problem.
     if (found.some(({ nearest, place }) => nearest === key && place === named(location))) continue

@@ -4,16 +4,26 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { keysOf, misfits, required, type Shape, shapeOf, string } from "../../domain/internal/misfits.ts"
+import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
+import {
+  json,
+  keysOf,
+  type Kind,
+  misfits,
+  required,
+  type Shape,
+  shapeOf,
+  string
+} from "../../domain/internal/misfits.ts"
 import { kindOf, readOnce } from "../../domain/internal/untyped.ts"
-import { FilePart, text, type TextPart, UserPart } from "../../domain/Message.ts"
+import { type FilePart, text, type TextPart, UserPart } from "../../domain/Message.ts"
 import { EmptyPrompt } from "../../domain/RunError.ts"
 
 /** Decodes the parts of a prompt. Fails if it has no part, blank texts only, or a value that is no part. */
 export const decodePrompt = (
   prompt: string | ReadonlyArray<UserPart>
 ): Effect.Effect<ReadonlyArray<UserPart>, EmptyPrompt> => {
-  const decoded = typeof prompt === "string" ? Result.succeed([text(prompt)]) : partsOf(readOnce(prompt))
+  const decoded = typeof prompt === "string" ? Result.succeed([text(prompt)]) : partsOf(prompt)
   if (Result.isFailure(decoded)) return Effect.fail(new EmptyPrompt({ problem: decoded.failure }))
   const parts = decoded.success
   return parts.every((part) => part._tag === "text" && part.text.trim() === "")
@@ -21,22 +31,43 @@ export const decodePrompt = (
     : Effect.succeed(parts)
 }
 
+const url: Kind = {
+  takes: 'a URL, such as "https://example.com/a.png"',
+  is: (value) => typeof value === "string" && URL.canParse(value),
+  among: ["string"]
+}
+
 const shape: Shape = {
   cases: {
     text: shapeOf<TextPart>({
       _tag: "anything",
       text: required(string),
-      provider: "anything",
-      payload: "anything"
+      provider: string,
+      payload: json
     }),
-    file: keysOf(Object.keys(FilePart.fields))
+    file: shapeOf<FilePart>({
+      _tag: "anything",
+      mediaType: required(string),
+      source: {
+        required: true,
+        cases: {
+          bytes: keysOf(["_tag"], { base64: required(string) }),
+          url: keysOf(["_tag"], { url: required(url) }),
+          reference: keysOf(["_tag"], { id: required(string), provider: required(string) })
+        }
+      },
+      name: string
+    })
   }
 }
 
 const decode = Schema.decodeUnknownResult(UserPart)
 
-const partsOf = (given: unknown): Result.Result<ReadonlyArray<UserPart>, string> => {
-  if (!Array.isArray(given)) return Result.fail(`it is ${kindOf(given)}`)
+const partsOf = (prompt: unknown): Result.Result<ReadonlyArray<UserPart>, string> => {
+  if (!Array.isArray(prompt)) return Result.fail(`it is ${kindOf(prompt)}`)
+  if (isDeeperThan(prompt, maxGivenDepth))
+    return Result.fail(`it is nested more than ${maxGivenDepth} levels deep`)
+  const given = readOnce(prompt)
   const parts: Array<UserPart> = []
   for (const [index, part] of given.entries()) {
     const whole = `its part ${index}`

@@ -9,6 +9,7 @@ import type * as Schema from "effect/Schema"
 import { decodeWithin } from "../../agent/internal/decoding.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 import * as History from "../../domain/History.ts"
+import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { textOf } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
@@ -39,9 +40,11 @@ export const decodeOutput = Effect.fnUntraced(function* (run: AgentRun, answer: 
   const decoded =
     json === undefined
       ? Exit.fail("it is not JSON")
-      : yield* run.supervisor.run<unknown, unknown>(
-          decodeWithin(decoder, stateOf(run).limits.toolTimeoutMs, json)
-        )
+      : isDeeperThan(json, maxGivenDepth)
+        ? Exit.fail(`it is nested more than ${maxGivenDepth} levels deep`)
+        : yield* run.supervisor.run<unknown, unknown>(
+            decodeWithin(decoder, stateOf(run).limits.toolTimeoutMs, json)
+          )
   if (Exit.isSuccess(decoded)) {
     const output = Result.try(() => decoder.encode?.(decoded.value) ?? (json as Schema.Json))
     if (Result.isSuccess(output)) {
