@@ -9,6 +9,7 @@
 import * as Result from "effect/Result"
 import * as ApprovalPolicy_ from "../domain/ApprovalPolicy.ts"
 import { kindOf } from "../domain/internal/untyped.ts"
+import type { RunContext } from "../domain/RunContext.ts"
 import type { AnyTool, Inferred, Tool } from "../tool/Tool.ts"
 import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { Agent, AgentOptions, Any } from "./AgentDefinition.ts"
@@ -49,14 +50,15 @@ export const make = <
   const SubAgents extends ReadonlyArray<Any> = [],
   const Handoffs extends ReadonlyArray<Any> = [],
   Instructions = never,
-  Output = undefined
+  Output = undefined,
+  Context = RunContext
 >(
   name: string,
-  options: Omit<AgentOptions<never, Output>, "instructions" | "tools" | "subAgents" | "handoffs"> & {
+  options: Omit<AgentOptions<never, Output, Context>, "instructions" | "tools" | "subAgents" | "handoffs"> & {
     readonly tools?: Tools
     readonly subAgents?: SubAgents
     readonly handoffs?: Handoffs | (() => Handoffs)
-  } & Pick<AgentOptions<Instructions, Output>, "instructions"> = {}
+  } & Pick<AgentOptions<Instructions, Output, Context>, "instructions"> = {}
 ): Agent<Needs<Tools, SubAgents, Handoffs, Instructions>, Output> => {
   if (typeof name !== "string" || name === "") {
     const given = name === "" ? "an empty one" : kindOf(name)

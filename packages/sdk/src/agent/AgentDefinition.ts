@@ -5,29 +5,32 @@
  */
 import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { Limits } from "../domain/Limits.ts"
+import type { RunContext } from "../domain/RunContext.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { ModelSettings } from "../model/ModelRequest.ts"
 import type { DataSchema } from "../tool/DataSchema.ts"
 import type { Tool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
 
-/** The argument of a function that computes instructions. */
-export interface InstructionsContext {
+/** The argument of a function that computes instructions. `Context` is the context of the run as the agent reads it. */
+export interface InstructionsContext<Context = RunContext> {
   readonly state: RunState
+  /** The context of the run, which its caller gave, as the agent's schema `context` decodes it. Without a schema, JSON. */
+  readonly context: Context
   /** The number of the turn, from 1. */
   readonly turn: number
 }
 
 /**
  * The options of an agent. `R` are the services that its instructions, tools, sub-agents and handoffs need; `Output` is the type that its
- * output schema decodes to.
+ * output schema decodes to; `Context` is the context of the run as the agent reads it.
  */
-export interface AgentOptions<R, Output> {
+export interface AgentOptions<R, Output, Context = any> {
   /**
    * The system instructions: a text, or a function that is called in each turn, before the model, and has no timeout. If the function fails
    * or returns no string, the run fails with `RunDefect`. Default: none.
    */
-  readonly instructions?: string | ((context: InstructionsContext) => Awaitable<string, R>)
+  readonly instructions?: string | ((context: InstructionsContext<Context>) => Awaitable<string, R>)
   /** The tools that the model may call. Default: none. */
   readonly tools?: ReadonlyArray<Tool<R>>
   /** Agents that this agent can call. Their runs are part of its runs, and so are their requests. Default: none. */
@@ -50,6 +53,11 @@ export interface AgentOptions<R, Output> {
    * another turn, as long as the budgets permit. Default: the answer is text.
    */
   readonly output?: DataSchema<Output>
+  /**
+   * The schema of what the agent's instructions read of the context of the run, for example of its user. A run whose context does not fit is
+   * refused with `ContextInvalid`. The schema has to decode at once, without a promise. Default: the context as JSON.
+   */
+  readonly context?: DataSchema<Context>
   /** Changes to the default limits, field by field. By default, `maxTurns` is 8 and every other budget is unlimited; see `Limits`. */
   readonly limits?: Partial<Limits>
   /** The approval policy. Default: a call that needs approval opens a request, unless a grant covers it. */

@@ -15,6 +15,7 @@ import * as Limits_ from "../domain/Limits.ts"
 import { type Definition, isOther, isSame } from "../domain/ToolIdentity.ts"
 import type { ToolDefinition } from "../model/ModelRequest.ts"
 import { type Decoder, decoder } from "../tool/DataSchema.ts"
+import { contextDecoder } from "../tool/internal/decodeContext.ts"
 import type { AnyTool } from "../tool/Tool.ts"
 import { AgentDefinitionError, type ToolDefinitionError, ToolNameTaken } from "../tool/ToolError.ts"
 import type * as Agent from "./Agent.ts"
@@ -220,6 +221,10 @@ const bind = (
     const output = agent.options.output === undefined ? undefined : decoder(agent.options.output)
     if (output !== undefined && Result.isFailure(output)) {
       return yield* invalid(`its output schema cannot be shown to a model: ${output.failure}`)
+    }
+    const context = agent.options.context === undefined ? undefined : contextDecoder(agent.options.context)
+    if (context !== undefined && Result.isFailure(context)) {
+      return yield* invalid(`its context schema cannot be used: ${context.failure}`)
     }
     const { instructions = "" } = agent.options
     const bound: BoundAgent = {

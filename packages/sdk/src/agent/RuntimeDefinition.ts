@@ -10,6 +10,7 @@ import type * as Semaphore from "effect/Semaphore"
 import type { ContextPolicy } from "../context/ContextPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
 import type { Interruption } from "../domain/Interruption.ts"
+import type { RunContext } from "../domain/RunContext.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
 import type { Tokenizer } from "../model/Tokenizer.ts"
 import type { Scrubber } from "../tool/Scrubber.ts"
@@ -34,7 +35,11 @@ export interface RuntimeOptions<R, Output> extends RuntimeSettings {
    * decision does not fit the request, leaves it open, too. Each time a run is resumed, the callback is called for its open requests.
    * Default: an open request holds the run.
    */
-  readonly approvalCallback?: (request: Interruption) => Awaitable<DecisionInput | undefined, R>
+  readonly approvalCallback?: (
+    request: Interruption,
+    /** The context of the run, as JSON. */
+    about: { readonly context: RunContext }
+  ) => Awaitable<DecisionInput | undefined, R>
   /** Extensions, which add tools that can use the runtime, and code that runs when the runtime starts and closes. Default: none. */
   readonly extensions?: ReadonlyArray<RuntimeExtension<R>>
   /** Callbacks that observe the runs. Default: none. */

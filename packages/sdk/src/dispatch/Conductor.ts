@@ -17,12 +17,18 @@ import type { RunId } from "../domain/Id.ts"
 import type { Shape } from "../domain/internal/misfits.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Rejection } from "../domain/Rejection.ts"
-import type { AgentNotFound, IdInvalid, LimitsInvalid, PolicyInvalid } from "../domain/RunError.ts"
+import type {
+  AgentNotFound,
+  ContextInvalid,
+  IdInvalid,
+  LimitsInvalid,
+  PolicyInvalid
+} from "../domain/RunError.ts"
 import { storedStartShape } from "../durable/internal/shapes.ts"
 import type { StoredStartInput } from "../durable/storedInput.ts"
 import { continueShape, startShape } from "../run/internal/shapes.ts"
-import { checkIds, checkLimitsAndPolicy } from "../run/internal/staging.ts"
-import type { LimitsAndPolicy } from "../run/internal/startOptions.ts"
+import { checkIds, checkCallerOptions } from "../run/internal/staging.ts"
+import type { CallerOptions } from "../run/internal/startOptions.ts"
 import type { ContinueInput, StartInput } from "../run/runInput.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
@@ -205,16 +211,16 @@ const inStore = (given: Omit<ConductOptions, "keepEvents">) =>
 
 /** Checks an input and its options when the run is dispatched, not when it gets its slot. */
 const checkDispatch = <
-  Input extends LimitsAndPolicy & { readonly runId?: string; readonly sessionId?: string }
+  Input extends CallerOptions & { readonly runId?: string; readonly sessionId?: string }
 >(
   input: Input,
   inputShape: Shape,
   options: object,
   optionsShape: Shape
-): Effect.Effect<Input, IdInvalid | LimitsInvalid | OptionsInvalid | PolicyInvalid> =>
+): Effect.Effect<Input, ContextInvalid | IdInvalid | LimitsInvalid | OptionsInvalid | PolicyInvalid> =>
   Effect.gen(function* () {
     const read = yield* requireOptions("dispatch", input, inputShape)
     yield* requireOptions("dispatch", options, optionsShape)
     yield* checkIds(read)
-    return yield* checkLimitsAndPolicy(read)
+    return yield* checkCallerOptions(read)
   })

@@ -12,7 +12,7 @@ import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { AgentNotFound } from "../domain/RunError.ts"
 import { storedStartShape } from "../durable/internal/shapes.ts"
 import type { StoredStartInput } from "../durable/storedInput.ts"
-import { checkLimitsAndPolicy, checkIds } from "../run/internal/staging.ts"
+import { checkCallerOptions, checkIds } from "../run/internal/staging.ts"
 import { notARun } from "../store/internal/soundInput.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
@@ -51,7 +51,7 @@ export const dispatchPromptStored: <Output>(
     const input = yield* requireOptions("dispatchPromptStored", given, storedStartShape)
     yield* requireOptions("dispatchPromptStored", options, storedDispatchShape)
     yield* checkIds(input)
-    const taken = yield* checkLimitsAndPolicy(input)
+    const taken = yield* checkCallerOptions(input)
     const live = newStored(runtime, taken, yield* optionsOf(options))
     live.begin()
     // An interrupted caller never receives the handle, so the run is cancelled.

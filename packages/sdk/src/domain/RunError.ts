@@ -128,6 +128,24 @@ export class PolicyInvalid extends TaggedError<PolicyInvalid>()("PolicyInvalid",
   }
 }
 
+/** The context that a caller gave to a run cannot be used, or an agent or a tool does not accept it. Nothing was done. */
+export class ContextInvalid extends TaggedError<ContextInvalid>()("ContextInvalid", {
+  issues: Schema.String,
+  /** The agent whose schema does not accept the context, or the agent of the tool. */
+  agent: Schema.optionalKey(Schema.String),
+  /** The tool whose schema does not accept the context. */
+  tool: Schema.optionalKey(Schema.String)
+}) {
+  override get message() {
+    const { agent, issues, tool } = this
+    if (agent === undefined) {
+      return sentence`This context cannot be used: ${lines(issues)}. Give a small JSON object with references, such as a tenant and a user.`
+    }
+    const whose = tool === undefined ? `The agent ${agent}` : `The tool ${tool} of the agent ${agent}`
+    return sentence`${whose} does not accept the context of the run: ${lines(issues)}. Give the run a context that fits the schema.`
+  }
+}
+
 /** The caller gave a policy to a run that has not ended, or to an ended run without a prompt that starts the next run. */
 export class PolicyFixed extends TaggedError<PolicyFixed>()("PolicyFixed", {
   runId: RunId,
@@ -213,9 +231,12 @@ export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound",
 export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavailable", {
   runId: RunId,
   tool: Schema.String,
-  reason: Schema.Literals(["missing", "schemaChanged"])
+  reason: Schema.Literals(["missing", "schemaChanged", "contextRefused"])
 }) {
   override get message() {
+    if (this.reason === "contextRefused") {
+      return sentence`The run ${this.runId} waits to call ${this.tool}, whose schema does not accept the context of the run: let the tool accept it. Until then an open request about the call can be decided without running it, and the run can be cancelled.`
+    }
     return this.reason === "missing"
       ? sentence`The run ${this.runId} waits to call ${this.tool}, which the agent no longer has: define it again, or add its name to another tool's aliases. Until then an open request about the call can be decided without running it, and the run can be cancelled.`
       : sentence`The run ${this.runId} waits to call ${this.tool}, which no longer accepts its arguments and will not run with them. Decide its open request without running it, or approve it with other arguments; when the run is resumed, a call that is decided already is asked about again.`

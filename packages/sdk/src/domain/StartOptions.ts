@@ -1,5 +1,5 @@
 /**
- * The policy and limits that the caller gave to a run, and the policy of its capability profile.
+ * The policy, limits and context that the caller gave to a run, and the policy of its capability profile.
  *
  * The state keeps them beside the effective values. A handoff, a fork, and a prompt to an ended run read them from here instead of
  * inferring them from the effective values. A prompt that names only a session inherits none. `policiesFor` combines the policies with an
@@ -11,8 +11,9 @@ import * as Schema from "effect/Schema"
 import { ApprovalPolicy } from "./ApprovalPolicy.ts"
 import { canonicalJson } from "./internal/json.ts"
 import { LimitChanges } from "./Limits.ts"
+import { RunContext } from "./RunContext.ts"
 
-/** The policy and the limits that a caller gave to a run, and the policy of its capability profile; empty if there are none. */
+/** The policy, limits and context that a caller gave to a run, and the policy of its capability profile; empty if there are none. */
 export const StartOptions = Schema.Struct({
   /** The caller's policy. */
   policy: Schema.optionalKey(ApprovalPolicy),
@@ -23,7 +24,9 @@ export const StartOptions = Schema.Struct({
   /** The caller's changes to the limits, including those given when the run was resumed. */
   limits: Schema.optionalKey(LimitChanges),
   /** The policy of the capability profile under which the run was started. */
-  profilePolicy: Schema.optionalKey(ApprovalPolicy)
+  profilePolicy: Schema.optionalKey(ApprovalPolicy),
+  /** The caller's context; see {@link RunContext}. */
+  context: Schema.optionalKey(RunContext)
 })
 export type StartOptions = typeof StartOptions.Type
 

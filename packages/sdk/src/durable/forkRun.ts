@@ -21,7 +21,7 @@ import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { decodePrompt } from "../run/internal/decodePrompt.ts"
 import { toResult } from "../run/internal/result.ts"
-import { checkLimitsAndPolicy, checkIds, startRun } from "../run/internal/staging.ts"
+import { checkCallerOptions, checkIds, startRun } from "../run/internal/staging.ts"
 import { answering } from "../run/internal/startOptions.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import { RunStore } from "../store/RunStore.ts"
@@ -69,7 +69,7 @@ export const forkRun: <Output>(
     given: ForkInput,
     options: StoredRunOptions = {}
   ) {
-    const input = yield* Effect.flatMap(requireOptions("forkRun", given, forkShape), checkLimitsAndPolicy)
+    const input = yield* Effect.flatMap(requireOptions("forkRun", given, forkShape), checkCallerOptions)
     yield* requireOptions("forkRun", options, storedRunShape)
     const { answeredBy, newRunId, runId, sessionId: chosenId, ...chosen } = input
     const ids = withoutUndefined({ runId: newRunId, sessionId: chosenId })
@@ -84,7 +84,7 @@ export const forkRun: <Output>(
     if (sessionId === stored.head.sessionId)
       return yield* new SessionTaken({ runId: stored.head.runId, sessionId })
     const agent = yield* answering(runtime, { previous: original, under: stored.head.agent, answeredBy })
-    const staged = startRun(runtime, clock, {
+    const staged = yield* startRun(runtime, clock, {
       ...chosen,
       ...ids,
       prompt,

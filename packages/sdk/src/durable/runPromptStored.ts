@@ -18,7 +18,7 @@ import type { RunId, SessionId } from "../domain/Id.ts"
 import { AgentNotFound, RunSuspended, SessionBusy } from "../domain/RunError.ts"
 import { decodePrompt } from "../run/internal/decodePrompt.ts"
 import { toResult } from "../run/internal/result.ts"
-import { checkLimitsAndPolicy, checkIds, startRun } from "../run/internal/staging.ts"
+import { checkCallerOptions, checkIds, startRun } from "../run/internal/staging.ts"
 import { answering } from "../run/internal/startOptions.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import { RunStore } from "../store/RunStore.ts"
@@ -80,7 +80,7 @@ const running = Effect.fnUntraced(function* <Output>(
   )
   yield* requireOptions("runPromptStored", options, storedRunShape)
   if (isStart) yield* checkIds(read)
-  const input = yield* checkLimitsAndPolicy(read)
+  const input = yield* checkCallerOptions(read)
   const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
   if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
     return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })
@@ -120,7 +120,7 @@ const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartI
   })
   return yield* create(
     work,
-    startRun(runtime, clock, {
+    yield* startRun(runtime, clock, {
       ...input,
       prompt,
       agent,

@@ -8,6 +8,7 @@ import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
+import type { RunContext } from "../domain/RunContext.ts"
 import type { Allotted, Dequeued, Dispatched } from "../run/internal/startOptions.ts"
 import type { Prompt } from "../run/Mail.ts"
 import type { ContinueInput, RunOptions, StartInput } from "../run/runInput.ts"
@@ -80,6 +81,8 @@ export interface ForkInput extends Allotted, Dispatched {
   readonly limits?: Partial<Limits>
   /** The approval policy of the fork; see `StartInput`. Default: the policy that the original's caller gave, if any. */
   readonly policy?: ApprovalPolicy
+  /** The context of the fork; see `StartInput`. Default: that of the original. */
+  readonly context?: RunContext
   /**
    * The name of the agent that answers; see `StoredStartInput`. Default: the agent that had the conversation at that revision, if it is the
    * runtime's agent or one that it hands over to; otherwise as for a start.

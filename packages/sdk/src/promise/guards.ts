@@ -98,7 +98,7 @@ export const isRunLetGo = isRunSuspended
 export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")
 /** The program has no agent with this name or alias that may act here, or the run was started with another agent than the given one. */
 export const isAgentNotFound = tagged<RunError.AgentNotFound>("AgentNotFound")
-/** The program does not have a tool that the run needs (`missing`), or the tool does not accept the arguments of an open call any more. */
+/** The program does not have a tool that the run needs (`missing`), or the tool does not accept the arguments of an open call, or the context of the run, any more. */
 export const isToolUnavailable = tagged<RunError.ToolUnavailable>("ToolUnavailable")
 /** The prompt has no content, or is not a prompt (`problem`). */
 export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
@@ -106,6 +106,8 @@ export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
 export const isLimitsInvalid = tagged<RunError.LimitsInvalid>("LimitsInvalid")
 /** The approval policy that the caller gave is not valid. */
 export const isPolicyInvalid = tagged<RunError.PolicyInvalid>("PolicyInvalid")
+/** The context that the caller gave to a run cannot be used, or an agent or a tool (`agent`, `tool`) does not accept it. */
+export const isContextInvalid = tagged<RunError.ContextInvalid>("ContextInvalid")
 /** The options of a function have an unknown key or a wrong value, or lack a key; `misfits` names each, and the nearest known key. */
 export const isOptionsInvalid = tagged<OptionsInvalid>("OptionsInvalid")
 /** The id of a run or of a session that the caller chose is not valid. */

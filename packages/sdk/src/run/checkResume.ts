@@ -9,7 +9,7 @@ import type { Any } from "../agent/AgentDefinition.ts"
 import * as BoundAgent_ from "../agent/BoundAgent.ts"
 import type { BoundAgent } from "../agent/Entry.ts"
 import { decodeArguments } from "../agent/internal/decoding.ts"
-import { walk } from "../agent/internal/definitions.ts"
+import { contextRefused, refusesContext, walk } from "../agent/internal/definitions.ts"
 import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { parse } from "./calls/recordClassification.ts"
@@ -28,8 +28,9 @@ export type Change =
 export interface ResumeReport {
   readonly changes: ReadonlyArray<Change>
   /**
-   * Missing agents and tools, whose parts of the run stay held, and tools that no longer accept the arguments of an open call. Such a call
-   * does not run with these arguments; if it was decided already, it is asked about again.
+   * Missing agents and tools, and tools that do not accept the context of the run, whose parts of the run stay held, and tools that no
+   * longer accept the arguments of an open call. Such a call does not run with these arguments; if it was decided already, it is asked about
+   * again.
    */
   readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
@@ -79,6 +80,7 @@ export const checkBound: (state: RunState, first: BoundAgent) => Effect.Effect<R
           break
         case "call": {
           const { call, entry } = found
+          if (refusesContext(state, entry)) blocking.push(contextRefused(found.state, call))
           if (call.proposed !== undefined) break
           const json = parse(call.argumentsText) ?? call.arguments ?? {}
           const decoded = yield* Effect.exit(decodeArguments(entry, found.state.limits, json))

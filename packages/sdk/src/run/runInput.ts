@@ -9,6 +9,7 @@ import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
+import type { RunContext } from "../domain/RunContext.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { Allotted } from "./internal/startOptions.ts"
 import type { Prompt } from "./Mail.ts"
@@ -31,6 +32,11 @@ export interface StartInput extends Allotted {
    * in addition to their own policies; the strictest verdict counts.
    */
   readonly policy?: ApprovalPolicy
+  /**
+   * The context of the run: a JSON object of at most 16,384 characters, such as `{ tenant: "acme", user: "u_7" }`. It is stored with the run
+   * and passed to handlers, instructions and approval rules, also in other processes, and not to the model; see `RunContext`. Default: empty.
+   */
+  readonly context?: RunContext
   /** The name of the agent that answers: the runtime's agent (default), or one that it hands over to, directly or through others. */
   readonly answeredBy?: string
 }
@@ -52,6 +58,11 @@ export interface ContinueInput extends Allotted {
    * `PolicyFixed` if no next run starts.
    */
   readonly policy?: ApprovalPolicy
+  /**
+   * The context of the next run; see `StartInput`. Default: that of the ended run. Refused with `OptionsInvalid` if no next run starts: a
+   * run keeps its context.
+   */
+  readonly context?: RunContext
   /**
    * The name of the agent that answers in the next run. Default: the agent that has the conversation. If no next run starts, only that
    * agent's name is accepted.

@@ -18,6 +18,7 @@ import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type {
   AgentNotFound,
+  ContextInvalid,
   EmptyPrompt,
   IdInvalid,
   LimitsInvalid,
@@ -31,7 +32,7 @@ import { decodePrompt } from "./internal/decodePrompt.ts"
 import { toResult } from "./internal/result.ts"
 import { drive } from "./internal/RunLoop.ts"
 import { continueShape, runShape, startShape } from "./internal/shapes.ts"
-import { checkLimitsAndPolicy, checkIds, continueRun, startRun } from "./internal/staging.ts"
+import { checkCallerOptions, checkIds, continueRun, startRun } from "./internal/staging.ts"
 import { answering } from "./internal/startOptions.ts"
 import { noJournal } from "./internal/unstoredJournal.ts"
 import type { ContinueInput, RunOptions, StartInput } from "./runInput.ts"
@@ -39,6 +40,7 @@ import type { RunResult } from "./RunResult.ts"
 
 /** Why a prompt was not run. Nothing has changed when one of these is returned. */
 export type RunPromptError =
+  | ContextInvalid
   | EmptyPrompt
   | IdInvalid
   | LimitsInvalid
@@ -68,6 +70,7 @@ export type RunPromptError =
  * **Errors**
  *
  * - `EmptyPrompt`, `IdInvalid`, `LimitsInvalid`, `PolicyInvalid` — correct the prompt, the id, the limits or the policy.
+ * - `ContextInvalid` — the context is no small JSON object, or an agent or a tool does not accept it.
  * - `OptionsInvalid` — an option's key or value is wrong; for a misspelt key, the error names the nearest one.
  * - A `Rejection` — a decision's request does not exist, has been decided or has expired, or the decision does not fit it.
  * - `RunEnded` — the run is completed or cancelled: pass a `prompt` to start the next run of the session.
@@ -110,7 +113,7 @@ const starting = Effect.fnUntraced(function* <Output>(
   options: RunOptions = {}
 ) {
   const shape = "state" in given ? continueShape : startShape
-  const input = yield* Effect.flatMap(requireOptions("runPrompt", given, shape), checkLimitsAndPolicy)
+  const input = yield* Effect.flatMap(requireOptions("runPrompt", given, shape), checkCallerOptions)
   yield* requireOptions("runPrompt", options, runShape)
   yield* requireOpen(runtime)
   const clock = yield* Clock.Clock
@@ -124,7 +127,7 @@ const starting = Effect.fnUntraced(function* <Output>(
           asks: false,
           hasMail: options.mailbox?.isEmpty() === false
         })
-      : startRun(runtime, clock, {
+      : yield* startRun(runtime, clock, {
           ...input,
           prompt: prompt ?? [],
           agent: yield* answering(runtime, input),

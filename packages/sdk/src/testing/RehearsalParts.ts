@@ -74,7 +74,7 @@ export interface Parts<R> extends Pick<RuntimeOptions<never, unknown>, "approval
 export type Setup<R = never> = (effects: Effects) => Parts<R>
 
 /** Start options of a run in a rehearsal. */
-export interface RehearsalRunOptions extends Pick<StoredStartInput, "limits" | "policy"> {
+export interface RehearsalRunOptions extends Pick<StoredStartInput, "context" | "limits" | "policy"> {
   /** Name of the agent. Default: the first agent. */
   readonly agent?: string
   readonly runId?: string

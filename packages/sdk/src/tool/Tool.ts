@@ -17,6 +17,7 @@ import type * as Stream from "effect/Stream"
 import { kindOf } from "../domain/internal/untyped.ts"
 import type { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"
+import type { RunContext } from "../domain/RunContext.ts"
 import type { Target } from "../domain/ToolCall.ts"
 import { type DataSchema, type Decoder, decoder } from "./DataSchema.ts"
 import { definitionMisfits } from "./internal/definitionOptions.ts"
@@ -127,15 +128,16 @@ export const make = <
   NeedsApproval = never,
   Reconcile = never,
   Risk = never,
-  Preview = never
+  Preview = never,
+  Context = RunContext
 >(
   name: string,
   // One type parameter a callback: TypeScript infers the services of each independently.
-  options: Omit<ToolOptions<A, Out>, "needsApproval" | "reconcile" | "risk" | "preview"> &
-    Pick<ToolOptions<A, Out, NeedsApproval>, "needsApproval"> &
-    Pick<ToolOptions<A, Out, Reconcile>, "reconcile"> &
-    Pick<ToolOptions<A, Out, Risk>, "risk"> &
-    Pick<ToolOptions<A, Out, Preview>, "preview">
+  options: Omit<ToolOptions<A, Out, never, Context>, "needsApproval" | "reconcile" | "risk" | "preview"> &
+    Pick<ToolOptions<A, Out, NeedsApproval, Context>, "needsApproval"> &
+    Pick<ToolOptions<A, Out, Reconcile, Context>, "reconcile"> &
+    Pick<ToolOptions<A, Out, Risk, Context>, "risk"> &
+    Pick<ToolOptions<A, Out, Preview, Context>, "preview">
 ): Tool<Services<Out> | Inferred<NeedsApproval | Reconcile | Risk | Preview>> => {
   if (typeof name !== "string" || name === "") {
     const given = name === "" ? "an empty one" : kindOf(name)

@@ -4,14 +4,17 @@
  * @since 0.1.0
  */
 import type { RunId, SessionId, ToolCallId } from "../domain/Id.ts"
+import type { RunContext } from "../domain/RunContext.ts"
 
-/** The context of one tool call. */
-export interface ToolContext {
+/** The context of one tool call. `Context` is the context of the run as the tool's schema `context` decodes it. */
+export interface ToolContext<Context = RunContext> {
   readonly runId: RunId
   readonly sessionId: SessionId
   readonly callId: ToolCallId
   /** The names of the agents from the root to the agent that made the call. */
   readonly agentPath: ReadonlyArray<string>
+  /** The context of the run, which its caller gave: for example, its tenant and user. Without a schema, JSON. */
+  readonly context: Context
   /**
    * The number of this attempt, from 1: above 1 after a crash, after the loss of a store in which the call may have run, or by a `retry`
    * decision. The tries of a `retry` schedule share one number.

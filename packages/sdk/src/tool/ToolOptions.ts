@@ -9,6 +9,7 @@ import type * as Schedule from "effect/Schedule"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Safety } from "../domain/Interruption.ts"
+import type { RunContext } from "../domain/RunContext.ts"
 import type { DataSchema } from "./DataSchema.ts"
 import type { ToolContext } from "./ToolContext.ts"
 
@@ -44,15 +45,20 @@ export interface ApprovalOptions {
   readonly onExpiry?: "deny" | "stay"
 }
 
-/** The second argument of a `needsApproval` function. */
-export interface ApprovalContext {
+/** The last argument of `needsApproval`, `risk`, `preview` and `reconcile`. `Context` is the context of the run as the tool reads it. */
+export interface ApprovalContext<Context = RunContext> {
   readonly runId: string
   readonly sessionId: string
   readonly agentPath: ReadonlyArray<string>
+  /** The context of the run, which its caller gave. Without a schema, JSON. */
+  readonly context: Context
 }
 
-/** The definition of a tool. `R` are the services that its callbacks require; those of the handler are in `Out`. */
-export interface ToolOptions<A, Out, R = never> {
+/**
+ * The definition of a tool. `R` are the services that its callbacks require; those of the handler are in `Out`. `Context` is the context of
+ * the run as the tool reads it.
+ */
+export interface ToolOptions<A, Out, R = never, Context = any> {
   /** What the tool does, for the model. */
   readonly description?: string
   /**
@@ -61,12 +67,18 @@ export interface ToolOptions<A, Out, R = never> {
    */
   readonly parameters?: DataSchema<A> | Schema.JsonObject
   /**
+   * The schema of what the tool reads of the context of the run, for example of its tenant. A run whose context does not fit is refused
+   * with `ContextInvalid`; a call that a held run makes after the schema has changed waits for a tool that accepts the context. The schema
+   * has to decode at once, without a promise. Default: the context as JSON.
+   */
+  readonly context?: DataSchema<Context>
+  /**
    * Runs the call: returns a value, a promise or an effect, which gets its own scope. The result is a string as it is, bytes or a `Blob` as
    * an attachment (also inside another value), the parts of `Tool.content`, `undefined` or `null` as an empty text, or any other value as
    * JSON. A handler that returns an async generator, another async iterable or a `Stream` of {@link StreamItem} streams output and
    * progress before its result.
    */
-  readonly handler: (args: A, context: ToolContext) => Out
+  readonly handler: (args: A, context: ToolContext<Context>) => Out
   /**
    * The schema of the handler's errors. The model receives an error's message and its encoded fields as JSON, and only the message of an
    * error that the schema does not encode. Default: the error's own schema if it is a `Schema.TaggedError`.
@@ -79,7 +91,7 @@ export interface ToolOptions<A, Out, R = never> {
    * function that fails or does not return `false` counts as `true`. This callback has the same timeout as the body, and so has each of
    * `risk`, `preview` and `reconcile`.
    */
-  readonly needsApproval?: boolean | ((args: A, context: ApprovalContext) => Awaitable<boolean, R>)
+  readonly needsApproval?: boolean | ((args: A, context: ApprovalContext<Context>) => Awaitable<boolean, R>)
   /** Whether the tool has the same effect once or repeatedly under one idempotency key. Default: `false`. */
   readonly idempotent?: boolean
   /**
@@ -87,16 +99,20 @@ export interface ToolOptions<A, Out, R = never> {
    * `readOnly` or `idempotent` tool is not asked: its body runs again. An `inDoubt` request is opened if this callback is missing, fails or
    * returns `unknown`, or if the call's name or alias now stands for another tool or the tool no longer accepts the arguments.
    */
-  readonly reconcile?: (idempotencyKey: string, args: A) => Awaitable<Reconciled, R>
+  readonly reconcile?: (
+    idempotencyKey: string,
+    args: A,
+    context: ApprovalContext<Context>
+  ) => Awaitable<Reconciled, R>
   /** The timeout of the body, or of each of its tries with `retry`. Default: the run's `toolTimeoutMs`. */
   readonly timeout?: Duration.Input
   /** The schedule for repeating a failed body. Only for tools that are `readOnly` or `idempotent`. Default: no repetition. */
   readonly retry?: Schedule.Schedule<unknown, unknown>
   readonly approval?: ApprovalOptions
   /** What could go wrong, for the person who decides. A function that fails or returns no string is ignored. */
-  readonly risk?: string | ((args: A) => Awaitable<string, R>)
+  readonly risk?: string | ((args: A, context: ApprovalContext<Context>) => Awaitable<string, R>)
   /** What would happen, for the person who decides: a diff, an amount. A function that fails or returns no string is ignored. */
-  readonly preview?: (args: A) => Awaitable<string, R>
+  readonly preview?: (args: A, context: ApprovalContext<Context>) => Awaitable<string, R>
   /** Earlier names of the tool, by which held runs find it after a rename. */
   readonly aliases?: ReadonlyArray<string>
   /**

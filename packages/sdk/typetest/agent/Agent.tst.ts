@@ -1,4 +1,12 @@
-import { Agent, type ModelClient, type RunResult, Runtime, runPrompt, Tool } from "@fermata/sdk"
+import {
+  Agent,
+  type ModelClient,
+  type RunContext,
+  type RunResult,
+  Runtime,
+  runPrompt,
+  Tool
+} from "@fermata/sdk"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -38,6 +46,30 @@ describe("Tool.make", () => {
       parameters: z.object({ n: z.coerce.number() }),
       handler: (args) => {
         expect(args.n).type.toBe<number>()
+      }
+    })
+  })
+  it("passes the callbacks the context of the run as its schema decodes it, or as JSON", () => {
+    const context = Schema.Struct({ tenant: Schema.String, since: Schema.DateFromString })
+    Tool.make("t", {
+      context,
+      handler: (_, call) =>
+        expect(call.context).type.toBe<{ readonly tenant: string; readonly since: Date }>(),
+      needsApproval: (_, { context }) => context.tenant === "acme",
+      reconcile: (_key, _args, { context }) => ({ _tag: "failed", message: context.tenant }),
+      risk: (_, { context }) => context.tenant,
+      preview: (_, { context }) => context.tenant
+    })
+    Tool.make("t", {
+      context: z.object({ tenant: z.string() }),
+      handler: (_, { context }) => expect(context).type.toBe<{ tenant: string }>()
+    })
+    Tool.make("t", { handler: (_, { context }) => expect(context).type.toBe<RunContext.RunContext>() })
+    Agent.make("a", { context, instructions: ({ context }) => context.tenant })
+    Agent.make("a", {
+      instructions: ({ context }) => {
+        expect(context).type.toBe<RunContext.RunContext>()
+        return ""
       }
     })
   })

@@ -6,6 +6,7 @@ import * as Result from "effect/Result"
 import { millisOf } from "../../domain/internal/untyped.ts"
 import { Safety } from "../../domain/Interruption.ts"
 import type { Decoder } from "../../tool/DataSchema.ts"
+import { contextDecoder } from "../../tool/internal/decodeContext.ts"
 import { definitionMisfits } from "../../tool/internal/definitionOptions.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { ToolDefinitionError } from "../../tool/ToolError.ts"
@@ -43,6 +44,10 @@ export const checkTool = (
   const { jsonSchema } = parameters.success
   if (jsonSchema["type"] !== "object") {
     return invalid("its parameters must be a struct, since models pass arguments by name")
+  }
+  const context = tool.options.context === undefined ? undefined : contextDecoder(tool.options.context)
+  if (context !== undefined && Result.isFailure(context)) {
+    return invalid(`its context schema cannot be used: ${context.failure}`)
   }
   if (tool.options.retry !== undefined && tool.safety !== "readOnly" && !tool.idempotent) {
     return invalid("it has a retry policy, which is only for tools that are readOnly or idempotent")

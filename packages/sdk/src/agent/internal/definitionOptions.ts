@@ -61,6 +61,7 @@ const { keys } = shapeOf<AgentOptions<never, unknown>>({
   delegation: oneOf("tools", "delegate"),
   handoffs: either(agents, callable),
   output: dataSchemaKind,
+  context: dataSchemaKind,
   limits: demanded(limitsShape),
   policy: "anything",
   description: string,

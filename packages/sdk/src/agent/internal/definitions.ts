@@ -5,8 +5,10 @@
  * sub-agent's run contains the name of the starter, and `under` the name by which the sub-agent was started. The sub-agent's definition is
  * looked up by these two names and nowhere else. If the definition is not found, the run waits; no other agent replaces the missing one.
  */
+import * as Result from "effect/Result"
 import { isWithin, type RunId, type ToolCallId } from "../../domain/Id.ts"
 import type { Unavailable } from "../../domain/next.ts"
+import { contextOf } from "../../domain/RunContext.ts"
 import { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
 import {
   findCall,
@@ -16,6 +18,7 @@ import {
   type RunState,
   type ToolCall
 } from "../../domain/RunState.ts"
+import { decodeContext } from "../../tool/internal/decodeContext.ts"
 import { calledAgent, holderOf, isOtherAgent, memberOf, subAgentOf } from "../BoundAgent.ts"
 import type { BoundAgent, Entry, SubAgent } from "../Entry.ts"
 
@@ -111,6 +114,10 @@ export const missingCalled = (holder: BoundAgent, { arguments: args, name }: Too
 /** The error of a call whose tool this program does not have. */
 export const missingTool = ({ runId }: RunState, { name }: ToolCall): ToolUnavailable =>
   new ToolUnavailable({ runId, tool: name, reason: "missing" })
+
+/** The error of a call whose tool does not accept the context of the run. */
+export const contextRefused = ({ runId }: RunState, { name }: ToolCall): ToolUnavailable =>
+  new ToolUnavailable({ runId, tool: name, reason: "contextRefused" })
 
 /** A missing definition: that of a run of the tree, or of the tool or sub-agent that a call needs. */
 export interface Obstacle {
@@ -228,9 +235,27 @@ function* walkCall(holder: BoundAgent, state: RunState, call: ToolCall): Generat
   } else yield { _tag: "call", state, call, entry }
 }
 
-/** The definitions that a run and its sub-agents need and this program does not have. */
-export const missingIn = (first: BoundAgent, state: RunState): ReadonlyArray<Obstacle> =>
-  [...walk(first, state)].flatMap((found) => (found._tag === "missing" ? [found.obstacle] : []))
+/**
+ * The definitions that a root run and its sub-agents need and this program does not have, and the tools of open calls that do not accept the
+ * context of the run.
+ */
+export const missingIn = (first: BoundAgent, root: RunState): ReadonlyArray<Obstacle> =>
+  [...walk(first, root)].flatMap((found) => {
+    if (found._tag === "missing") return [found.obstacle]
+    return found._tag === "call" && refusesContext(root, found.entry)
+      ? [
+          {
+            id: found.call.id,
+            arguments: found.call.arguments,
+            problem: contextRefused(found.state, found.call)
+          }
+        ]
+      : []
+  })
+
+/** Whether a tool does not accept the context of a root run. */
+export const refusesContext = (root: RunState, entry: Entry): boolean =>
+  "tool" in entry && Result.isFailure(decodeContext(entry.tool.options.context, contextOf(root)))
 
 /** The missing definitions of a drive, as `next` queries them. More may be added while the run is driven. */
 export class Missing implements Unavailable {

@@ -20,8 +20,8 @@ import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import { findRequest, interruptions, isEnded, isQueued, type RunState } from "../../domain/RunState.ts"
 import { decodePrompt } from "../../run/internal/decodePrompt.ts"
 import { drive } from "../../run/internal/RunLoop.ts"
-import { checkAnswering, continueRun, type Staged } from "../../run/internal/staging.ts"
-import type { Allotted, Dequeued, LimitsAndPolicy } from "../../run/internal/startOptions.ts"
+import { checkNextOnly, continueRun, type Staged } from "../../run/internal/staging.ts"
+import type { Allotted, Dequeued, CallerOptions } from "../../run/internal/startOptions.ts"
 import type { Prompt } from "../../run/Mail.ts"
 import type { RunOptions } from "../../run/runInput.ts"
 import type { RunPromptError } from "../../run/runPrompt.ts"
@@ -149,7 +149,7 @@ const publishQueued = (
 }
 
 /** Input that continues a stored run. */
-export interface Continuation extends LimitsAndPolicy, Allotted, Dequeued {
+export interface Continuation extends CallerOptions, Allotted, Dequeued {
   readonly runId: RunId
   readonly decisions?: ReadonlyArray<DecisionInput>
   readonly message?: Prompt
@@ -161,7 +161,7 @@ export const continueStored = Effect.fnUntraced(function* (
   work: Work,
   continuation: Continuation
 ): Effect.fn.Return<RunState, WorkError> {
-  const { answeredBy, decisions = [], limits, message, policy, runId } = continuation
+  const { answeredBy, context, decisions = [], limits, message, policy, runId } = continuation
   const { "~allotted": allotted, "~queued": dequeued } = continuation
   const { onUpdate, runtime, store, suspension, token } = work
   yield* requireOpen(runtime)
@@ -183,9 +183,10 @@ export const continueStored = Effect.fnUntraced(function* (
     checkpointing.saved = saved
     const decided = yield* recordExpiries(store, stored.decisions)
     yield* requireSoundDecisions(reopened(before), decided)
-    yield* checkAnswering(before, { answeredBy, prompt })
+    yield* checkNextOnly(before, { answeredBy, context, prompt })
     const hasMail = stored.messages.length > 0
-    const isGiven = limits !== undefined || policy !== undefined || allotted !== undefined
+    const isGiven =
+      limits !== undefined || policy !== undefined || context !== undefined || allotted !== undefined
     const isStarted = isQueued(state) && dequeued !== "keep"
     const hasInput = prompt !== undefined || isGiven || isStarted || (hasMail && !isEnded(state))
     if (isEnded(state) && !hasInput && state.status !== "error") return state
@@ -209,7 +210,7 @@ export const continueStored = Effect.fnUntraced(function* (
       decided,
       // Messages to a sub-agent wait for that sub-agent, except a cancellation.
       hasMail: stored.messages.some(({ ends }) => ends === true),
-      ...withoutUndefined({ limits, policy, "~allotted": allotted, "~queued": dequeued })
+      ...withoutUndefined({ context, limits, policy, "~allotted": allotted, "~queued": dequeued })
     })
     if (continued.state.runId !== state.runId) {
       const { createdAt } = stored.head

@@ -12,7 +12,7 @@ import type { ContinueInput } from "../../run/runInput.ts"
 import { decisionOn } from "../RunHandle.ts"
 import type { ForkOptions, PromptOptions, ResumeOptions } from "./options.ts"
 
-const given = ["answeredBy", "limits", "policy"] as const
+const given = ["answeredBy", "context", "limits", "policy"] as const
 const startKeys = [...given, "runId", "sessionId", "mayRepeat"] as const
 const forkKeys = [...given, "sessionId", "revision", "newRunId"] as const
 

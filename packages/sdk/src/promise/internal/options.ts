@@ -116,7 +116,10 @@ export interface PromptOptions extends PlainIds<
 /** The options of `submit`: those of `runPrompt`, without `signal` and `onUpdate`. */
 export type SubmitOptions = Omit<PromptOptions, "signal" | "onUpdate">
 
-/** The options of `fork`. A policy that is left out is that of the original's caller, if any, and so is each limit that is left out. */
+/**
+ * The options of `fork`. A policy or a context that is left out is that of the original's caller, if any, and so is each limit that is left
+ * out.
+ */
 export interface ForkOptions<Output = unknown>
   extends
     Pick<PromptOptions, "signal" | "onUpdate">,
@@ -211,7 +214,7 @@ type Unbranded<Value> =
 /** The options of a conductor's `dispatch`. */
 export interface ConductorDispatchOptions extends Pick<
   PromptOptions,
-  "runId" | "sessionId" | "answeredBy" | "limits" | "policy"
+  "runId" | "sessionId" | "answeredBy" | "limits" | "policy" | "context"
 > {
   /**
    * The name of the run, a path such as `research/eu`, which its handle shows. A conductor's `cancel` takes the whole name or its first

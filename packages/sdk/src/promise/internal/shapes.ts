@@ -110,8 +110,9 @@ export const reconfigureShape = shapeOf<FermataChange>({
 
 export const storelessShape: Shape = { keys: Struct.omit(fermataShape.keys, ["leaseTtl", "owner", "store"]) }
 
-/** Limits and a policy are checked later, by functions with errors of their own. */
+/** Limits, a policy and a context are checked later, by functions with errors of their own. */
 const run = {
+  context: "anything",
   limits: "anything",
   policy: "anything",
   answeredBy: string,
@@ -145,6 +146,7 @@ export const conductedShape = shapeOf<ConductorDispatchOptions>({
   runId: "anything",
   sessionId: "anything",
   answeredBy: string,
+  context: "anything",
   limits: "anything",
   policy: "anything",
   name: string

@@ -13,6 +13,7 @@ import type { DecodedArguments } from "../../tool/internal/decodedArguments.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
+import { callbackContext } from "../internal/runContext.ts"
 import { findGrant } from "./findGrant.ts"
 import { openApproval, openInDoubt } from "./openRequest.ts"
 import { classifyTool, deny } from "./recordClassification.ts"
@@ -83,9 +84,8 @@ export function* askRule(
   rule: Rule,
   value: unknown
 ): Effect.fn.Return<Need | undefined> {
-  const { runId, sessionId, agentPath } = stateOf(run)
   const answer = yield* askTool(run, call, tool, "needsApproval", () =>
-    rule(value, { runId, sessionId, agentPath })
+    rule(value, callbackContext(run, tool))
   )
   if (answer === undefined) return undefined
   return Exit.isSuccess(answer)

@@ -11,6 +11,7 @@ import type { ToolIdentity } from "../../domain/ToolIdentity.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { type AgentRun, stateOf, isCallOpen, nextRequestId } from "../internal/AgentRun.ts"
 import { now, emit } from "../internal/Drive.ts"
+import { callbackContext } from "../internal/runContext.ts"
 import { approvalDigest } from "./digest.ts"
 import { idempotencyKey } from "./toolBody.ts"
 import { askTool, type ToolEntry } from "./userCalls.ts"
@@ -41,13 +42,13 @@ export function* openApproval(
   const shown =
     preview === undefined || Exit.isFailure(decoded)
       ? Exit.void
-      : yield* askTool(run, call, tool, "preview", () => preview(decoded.value))
+      : yield* askTool(run, call, tool, "preview", () => preview(decoded.value, callbackContext(run, tool)))
   const said =
     typeof risk !== "function"
       ? Exit.succeed(risk)
       : Exit.isFailure(decoded)
         ? Exit.void
-        : yield* askTool(run, call, tool, "risk", () => risk(decoded.value))
+        : yield* askTool(run, call, tool, "risk", () => risk(decoded.value, callbackContext(run, tool)))
   if (shown === undefined || said === undefined) return
   const previewText = textOf(shown)
   yield* requestApproval(run, call, definition, args, {

@@ -8,19 +8,22 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
-import { missingTool } from "../../agent/internal/definitions.ts"
+import { contextRefused, missingTool } from "../../agent/internal/definitions.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 import { lines, sentence } from "../../domain/Display.ts"
 import { cloneJson, sameJson } from "../../domain/internal/json.ts"
 import { recordOf } from "../../domain/internal/released.ts"
 import { callIdOf } from "../../domain/Interruption.ts"
 import { text } from "../../domain/Message.ts"
+import type { ToolUnavailable } from "../../domain/RunError.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
 import { type DecodedArguments, decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { isStopped, timeLeftOf, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
+import { contextFor } from "../internal/runContext.ts"
 import { outOfTime } from "../steps/limits.ts"
 import { authorize, editOf, type Judging } from "./authorize.ts"
 import { guarded, judgeCall } from "./judgeCall.ts"
@@ -49,7 +52,9 @@ export function* prepare(run: AgentRun, call: ToolCall | undefined): Effect.fn.R
     return undefined
   }
   const entry = toolEntryOf(run.bound, call)
-  if (entry === undefined) return unavailable(run, call)
+  if (entry === undefined) return unavailable(run, call, missingTool(stateOf(run), call))
+  if (Result.isFailure(contextFor(run, entry.tool)))
+    return unavailable(run, call, contextRefused(stateOf(run), call))
   const mayHaveRun =
     call.attempt > 0 && call.safety !== "readOnly" && run.drive.notHappened?.has(call.id) !== true
   return yield* guarded(run, call, judgeAgain({ run, call, entry, mayHaveRun }), mayHaveRun)
@@ -151,12 +156,8 @@ const unfitting = (run: AgentRun, call: ToolCall, problem: unknown): string => {
 }
 
 /** Records that a call waits for its tool. The rest of the run continues. */
-const unavailable = (run: AgentRun, call: ToolCall): undefined => {
-  run.drive.addMissing({
-    id: call.id,
-    arguments: call.arguments,
-    problem: missingTool(stateOf(run), call)
-  })
+const unavailable = (run: AgentRun, call: ToolCall, problem: ToolUnavailable): undefined => {
+  run.drive.addMissing({ id: call.id, arguments: call.arguments, problem })
 }
 
 /** Classifies a call again with the current tool, and judges it. For a call that may have run, opens an `inDoubt` request instead. */

@@ -5,14 +5,17 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import { Reading, readStream } from "../../agent/internal/streamedResult.ts"
 import { inSpan, isPromise, isTraced, supplied } from "../../agent/internal/userCode.ts"
+import type { RunContext } from "../../domain/RunContext.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import { readBlobs, unreadBlobs } from "../../tool/internal/blobs.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import { isThere, stateOf, type AgentRun } from "../internal/AgentRun.ts"
+import { contextFor, contextInvalid } from "../internal/runContext.ts"
 import type { Running } from "../internal/Supervisor.ts"
 import { calledOf } from "./userCalls.ts"
 
@@ -27,7 +30,9 @@ export const invoke = (
   value: unknown
 ): Exit.Exit<unknown, unknown> | Running<unknown, unknown> => {
   const { context: runContext, runtime } = run.drive
-  const context = new CallContext(run, call)
+  const own = contextFor(run, tool)
+  if (Result.isFailure(own)) return Exit.fail(contextInvalid(run, tool, own.failure))
+  const context = new CallContext(run, call, own.success as RunContext)
   let isStopped = false
   let reading: Reading | undefined
   const settled = <A>(promise: Promise<A>, outcome: (value: A) => Effect.Effect<unknown, unknown>) =>
@@ -139,6 +144,7 @@ class CallContext implements ToolContext {
   readonly sessionId: ToolContext["sessionId"]
   readonly callId: ToolContext["callId"]
   readonly agentPath: ToolContext["agentPath"]
+  readonly context: RunContext
   readonly attempt: number
   readonly idempotencyKey: string
   declare readonly signal: AbortSignal
@@ -148,13 +154,14 @@ class CallContext implements ToolContext {
   readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
   readonly #run: AgentRun
 
-  constructor(run: AgentRun, call: ToolCall) {
+  constructor(run: AgentRun, call: ToolCall, context: RunContext) {
     const { agentPath, runId, sessionId } = stateOf(run)
     this.#run = run
     this.runId = runId
     this.sessionId = sessionId
     this.callId = call.id
     this.agentPath = agentPath
+    this.context = context
     this.attempt = call.attempt + 1
     this.idempotencyKey = idempotencyKey(call)
     // An own property, so that copies of the context have it. A getter in a literal would be slow in V8.

@@ -14,6 +14,7 @@ import { copyJson } from "../../domain/internal/json.ts"
 import { readOnce } from "../../domain/internal/untyped.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { DecisionMalformed } from "../../domain/Rejection.ts"
+import type { RunContext } from "../../domain/RunContext.ts"
 import { answerable } from "../../domain/RunState.ts"
 import { calledOf } from "../calls/userCalls.ts"
 import { isStopped, isEnding, AgentRun } from "./AgentRun.ts"
@@ -22,6 +23,7 @@ import { checkEdited, decodeDecision } from "./decisions.ts"
 import { type Drive, now } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 import { holdsWithheld, redactDecision } from "./redact.ts"
+import { contextIn } from "./runContext.ts"
 import { stopCallback, takeDecisions, takeMail, takeMailInTask } from "./takeMail.ts"
 import { approvalCallbackTask } from "./Tasks.ts"
 
@@ -107,7 +109,8 @@ const askCallback = Effect.fnUntraced(function* (root: AgentRun, request: Interr
   const shown = copyJson(request) as Interruption | undefined
   const called = calledOf(root, "approvalCallback")
   const log = (drive.logCallback ??= logFirst())
-  const answered = call(runtime, called, () => approvalCallback(shown ?? request), undefined, log)
+  const ask = () => approvalCallback(shown ?? request, { context: copyJson(contextIn(root)) as RunContext })
+  const answered = call(runtime, called, ask, undefined, log)
   const answer = readOnce(yield* answered, 1)
   if (answer === undefined) return undefined
   const decision = yield* Effect.tapCause(decisionOf(root, request, answer), (cause) =>

@@ -4,8 +4,9 @@
 import { callable, shapeOf, string } from "../../domain/internal/misfits.ts"
 import type { ContinueInput, RunOptions, StartInput } from "../runInput.ts"
 
-/** `checkLimitsAndPolicy` checks limits and policy, which have errors of their own. */
+/** `checkCallerOptions` checks limits, policy and context, which have errors of their own. */
 export const givenShape = {
+  context: "anything",
   limits: "anything",
   policy: "anything",
   answeredBy: string,

@@ -13,6 +13,7 @@ import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import { checkLimits, checkPolicy } from "../../domain/internal/given.ts"
+import { checkContext } from "../../domain/internal/givenContext.ts"
 import { recordOf } from "../../domain/internal/released.ts"
 import { repeatsPrompt } from "../../domain/internal/repeatedPrompt.ts"
 import type { Limits } from "../../domain/Limits.ts"
@@ -21,8 +22,9 @@ import type { UserPart } from "../../domain/Message.ts"
 import { next, noConstraints } from "../../domain/next.ts"
 import { OptionsInvalid } from "../../domain/OptionsInvalid.ts"
 import type { Rejection } from "../../domain/Rejection.ts"
+import type { RunContext } from "../../domain/RunContext.ts"
 import type { AgentNotFound, LimitsInvalid, PolicyInvalid, ToolUnavailable } from "../../domain/RunError.ts"
-import { IdInvalid, maxChosenId, PolicyFixed, RunEnded } from "../../domain/RunError.ts"
+import { type ContextInvalid, IdInvalid, maxChosenId, PolicyFixed, RunEnded } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { isEnded, isOpen, isQueued } from "../../domain/RunState.ts"
@@ -31,7 +33,8 @@ import { checkBound } from "../checkResume.ts"
 import { checkEdited, checkUnchanged, decodeDecision } from "./decisions.ts"
 import { eventsOf, withDecisions } from "./mailEvents.ts"
 import { redactEvent } from "./redact.ts"
-import type { Allotted, Dequeued, Dispatched, LimitsAndPolicy } from "./startOptions.ts"
+import { requireContext } from "./runContext.ts"
+import type { Allotted, Dequeued, Dispatched, CallerOptions } from "./startOptions.ts"
 import { answering, inheritedOptions, isPrompted, startOptions, turnsOf } from "./startOptions.ts"
 
 /** A state, and the events in it that are not stored. */
@@ -65,26 +68,29 @@ export const checkIds = (input: {
   return Effect.void
 }
 
-/** The input with checked copies of its limits and its policy. */
-export const checkLimitsAndPolicy = <Input extends LimitsAndPolicy>(
+/** The input with checked copies of its limits, its policy and its context. */
+export const checkCallerOptions = <Input extends CallerOptions>(
   input: Input
-): Effect.Effect<Input, LimitsInvalid | PolicyInvalid> => {
+): Effect.Effect<Input, ContextInvalid | LimitsInvalid | PolicyInvalid> => {
   const limits = input.limits === undefined ? undefined : checkLimits(input.limits)
   if (limits !== undefined && Result.isFailure(limits)) return Effect.fail(limits.failure)
   const policy = input.policy === undefined ? undefined : checkPolicy(input.policy)
   if (policy !== undefined && Result.isFailure(policy)) return Effect.fail(policy.failure)
+  const context = input.context === undefined ? undefined : checkContext(input.context)
+  if (context !== undefined && Result.isFailure(context)) return Effect.fail(context.failure)
   return Effect.succeed({
     ...input,
+    ...(context === undefined ? {} : { context: context.success }),
     ...(limits === undefined ? {} : { limits: limits.success }),
     ...(policy === undefined ? {} : { policy: policy.success })
   })
 }
 
 /** The first event of a new run, in a new session or after `previous`, and the hold of a queued one. */
-export const startRun = (
+export const startRun = Effect.fnUntraced(function* (
   runtime: Runtime,
   clock: Clock.Clock,
-  input: LimitsAndPolicy &
+  input: CallerOptions &
     Allotted &
     Dispatched & {
       readonly prompt: ReadonlyArray<UserPart>
@@ -101,7 +107,7 @@ export const startRun = (
       /** The agent that answers; see {@link answering}. */
       readonly agent: BoundAgent
     }
-): Staged => {
+): Effect.fn.Return<Staged, ContextInvalid> {
   const at = clock.currentTimeMillisUnsafe()
   const { ids, options } = runtime
   const { agent: bound, previous } = input
@@ -110,6 +116,7 @@ export const startRun = (
     input.continues === undefined
       ? startOptions(runtime, input)
       : inheritedOptions(runtime, input, input.continues)
+  yield* requireContext(runtime, startedWith)
   const { limits } = startedWith
   const allotted = input["~allotted"]
   const by = input["~conductor"]
@@ -146,7 +153,7 @@ export const startRun = (
   if (by?.isQueued !== true) return { state, events: [started] }
   const held = { _tag: "run.held", at, awaitsSlot: true } as const
   return { state: evolve(state, held), events: [started, held] }
-}
+})
 
 /** The open calls of a failed run that a decision released, whether the decision is in `state` or among `decisions`. */
 const notRunIn = (
@@ -167,6 +174,7 @@ const notRunIn = (
 /** Why a state was not continued. */
 export type ContinueError =
   | Rejection
+  | ContextInvalid
   | OptionsInvalid
   | RunEnded
   | PolicyFixed
@@ -177,7 +185,7 @@ export type ContinueError =
 export const continueRun = Effect.fnUntraced(function* (
   runtime: Runtime,
   clock: Clock.Clock,
-  input: LimitsAndPolicy &
+  input: CallerOptions &
     Allotted &
     Dequeued & {
       readonly state: RunState
@@ -191,14 +199,14 @@ export const continueRun = Effect.fnUntraced(function* (
       readonly hasMail?: boolean
     }
 ): Effect.fn.Return<Staged, ContinueError> {
-  const { prompt, limits, policy } = input
+  const { context, prompt, limits, policy } = input
   const allotted = input["~allotted"]
   const ended = isEnded(input.state)
   if (policy !== undefined && !(ended && prompt !== undefined)) {
     const { runId, status } = input.state
     return yield* new PolicyFixed({ runId, status })
   }
-  yield* checkAnswering(input.state, input)
+  yield* checkNextOnly(input.state, input)
   if (ended && prompt !== undefined) {
     const { answeredBy, state } = input
     const agent = yield* answering(runtime, { previous: state, answeredBy })
@@ -208,7 +216,7 @@ export const continueRun = Effect.fnUntraced(function* (
     for (const given of input.decisions ?? []) {
       yield* Effect.fromResult(decide(input.state, yield* decodeDecision(given, clock)))
     }
-    return startRun(runtime, clock, {
+    return yield* startRun(runtime, clock, {
       prompt,
       previous: state,
       continues: state,
@@ -217,6 +225,7 @@ export const continueRun = Effect.fnUntraced(function* (
       asks: input.asks,
       ...(limits === undefined ? {} : { limits }),
       ...(policy === undefined ? {} : { policy }),
+      ...(context === undefined ? {} : { context }),
       ...(allotted === undefined ? {} : { "~allotted": allotted })
     })
   }
@@ -275,17 +284,35 @@ export const continueRun = Effect.fnUntraced(function* (
   return { state, events, missing }
 })
 
-/** Refuses an agent that is to answer in a run in which another agent has the conversation. */
-export const checkAnswering = (
+/** Refuses what only a next run takes, for a run in which another agent has the conversation, or which has its context already. */
+export const checkNextOnly = (
   state: RunState,
-  { answeredBy, prompt }: { readonly answeredBy?: string | undefined; readonly prompt: unknown }
+  {
+    answeredBy,
+    context,
+    prompt
+  }: {
+    readonly answeredBy?: string | undefined
+    readonly context?: RunContext | undefined
+    readonly prompt: unknown
+  }
 ): Effect.Effect<void, OptionsInvalid> => {
   const { agent, runId, status } = state
-  const isNext = isEnded(state) && prompt !== undefined
-  if (isNext || answeredBy === undefined || answeredBy === agent.name) return Effect.void
-  const problem = `"answeredBy" chooses the agent of the next run, which begins with a prompt after the run ${runId} has ended; in this run (${status}), ${agent.name} answers`
-  const misfit = { place: "the options of resume", key: "answeredBy", problem }
-  return Effect.fail(new OptionsInvalid({ of: "resume", misfits: [misfit] }))
+  if (isEnded(state) && prompt !== undefined) return Effect.void
+  const refuse = (key: string, problem: string) =>
+    Effect.fail(
+      new OptionsInvalid({ of: "resume", misfits: [{ place: "the options of resume", key, problem }] })
+    )
+  const when = `the next run, which begins with a prompt after the run ${runId} has ended`
+  if (context !== undefined) {
+    return refuse("context", `"context" is that of ${when}; this run (${status}) keeps its own`)
+  }
+  return answeredBy === undefined || answeredBy === agent.name
+    ? Effect.void
+    : refuse(
+        "answeredBy",
+        `"answeredBy" chooses the agent of ${when}; in this run (${status}), ${agent.name} answers`
+      )
 }
 
 /** Whether the run was started with the bound agent or an agent of its handoffs. */

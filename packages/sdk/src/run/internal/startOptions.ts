@@ -8,17 +8,20 @@ import type { Runtime } from "../../agent/Runtime.ts"
 import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
 import type { LimitChanges } from "../../domain/Limits.ts"
 import { waitName } from "../../domain/next.ts"
+import type { RunContext } from "../../domain/RunContext.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import type { Conducted, RunState } from "../../domain/RunState.ts"
 import type { StartOptions } from "../../domain/StartOptions.ts"
 
 /**
- * The limits and the policy that a caller may give to a new run. Limits replace, field by field, the agent's and those of the run that
- * the new one continues. The policy replaces the inherited one, the prompted agent's and the profile's; other agents keep their own, too.
+ * The limits, the policy and the context that a caller may give to a new run. Limits replace, field by field, the agent's and those of the
+ * run that the new one continues. The policy replaces the inherited one, the prompted agent's and the profile's; other agents keep their
+ * own, too. The context replaces the inherited one as a whole.
  */
-export interface LimitsAndPolicy {
+export interface CallerOptions {
   readonly limits?: LimitChanges
   readonly policy?: ApprovalPolicy
+  readonly context?: RunContext
 }
 
 /** Limits that override the caller's, field by field, and that no other run inherits: the share that a conductor sets aside. */
@@ -44,19 +47,20 @@ export interface Dequeued {
 }
 
 /** The start options of a run that continues no other run. */
-export const startOptions = (runtime: Runtime, { limits, policy }: LimitsAndPolicy): StartOptions => ({
+export const startOptions = (runtime: Runtime, { context, limits, policy }: CallerOptions): StartOptions => ({
   ...(policy === undefined ? {} : { policy, ...policyOwner(runtime) }),
   ...(limits === undefined ? {} : { limits }),
+  ...(context === undefined ? {} : { context }),
   ...profileOptions(runtime)
 })
 
 /**
  * The start options of a run that continues another one. The caller's policy is inherited unless a new one is given, and each limit unless
- * a new one is given for its field. The profile's policy is that of the runtime now.
+ * a new one is given for its field, and the context unless a new one is given. The profile's policy is that of the runtime now.
  */
 export const inheritedOptions = (
   runtime: Runtime,
-  { limits, policy }: LimitsAndPolicy,
+  { context: given, limits, policy }: CallerOptions,
   { startedWith = {} }: Pick<RunState, "startedWith">
 ): StartOptions => {
   const caller =
@@ -75,7 +79,13 @@ export const inheritedOptions = (
       : startedWith.limits === undefined
         ? limits
         : { ...startedWith.limits, ...limits }
-  return { ...caller, ...(changes === undefined ? {} : { limits: changes }), ...profileOptions(runtime) }
+  const context = given ?? startedWith.context
+  return {
+    ...caller,
+    ...(changes === undefined ? {} : { limits: changes }),
+    ...(context === undefined ? {} : { context }),
+    ...profileOptions(runtime)
+  }
 }
 
 /** The agent that a caller's policy is for: the runtime's agent, even if another agent has taken over the conversation. */

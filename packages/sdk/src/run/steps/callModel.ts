@@ -29,6 +29,7 @@ import {
   takeAnswer
 } from "../internal/modelAnswer.ts"
 import { contextInput, requestOf } from "../internal/modelRequest.ts"
+import { instructionsContext } from "../internal/runContext.ts"
 import { isHalted } from "../internal/stops.ts"
 import type { Deadline } from "../internal/Supervisor.ts"
 import { openLimit } from "./limits.ts"
@@ -119,9 +120,8 @@ const callInstructions = Effect.fnUntraced(function* (
   instructions: Exclude<BoundAgent["agent"]["options"]["instructions"], string | undefined>
 ) {
   const { runtime } = run.drive
-  const state = stateOf(run)
   const instructed = yield* run.supervisor.run(
-    call<unknown>(runtime, calledOf(run, "instructions"), () => instructions({ state, turn }))
+    call<unknown>(runtime, calledOf(run, "instructions"), () => instructions(instructionsContext(run, turn)))
   )
   if (Exit.isFailure(instructed) && isStopped(run, instructed.cause)) return undefined
   if (Exit.isSuccess(instructed) && typeof instructed.value === "string") return instructed.value

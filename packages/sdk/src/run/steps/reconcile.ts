@@ -24,6 +24,7 @@ import { askTool, longestOf, recordResult, type ToolEntry } from "../calls/userC
 import type { AgentRun } from "../internal/AgentRun.ts"
 import { stateOf, isStopped } from "../internal/AgentRun.ts"
 import { now, emit } from "../internal/Drive.ts"
+import { callbackContext } from "../internal/runContext.ts"
 import { isTurnHalted } from "../internal/stops.ts"
 import { settle, notStarted, recordStart } from "./settle.ts"
 
@@ -101,7 +102,7 @@ function* ask(run: AgentRun, call: ToolCall): Effect.fn.Return<Reconciled | unde
     const decoded = yield* run.supervisor.run<unknown, unknown>(value)
     if (Exit.isFailure(decoded)) return isStopped(run, decoded.cause) ? undefined : unknown
     const found = yield* askTool<unknown>(run, call, tool, "reconcile", () =>
-      reconcile(idempotencyKey(call), decoded.value)
+      reconcile(idempotencyKey(call), decoded.value, callbackContext(run, tool))
     )
     if (found === undefined) return undefined
     return Exit.isSuccess(found) && isReconciled(found.value) ? found.value : unknown

@@ -27,6 +27,7 @@ import { dataSchemaKind } from "./dataSchemaKind.ts"
 const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
   description: string,
   parameters: dataSchemaKind,
+  context: dataSchemaKind,
   handler: required(callable),
   failure: { takes: "an Effect Schema", is: Schema.isSchema },
   safety: oneOf(...Safety.literals),

@@ -8,10 +8,10 @@ import { spent } from "../../../domain/Budget.ts"
 import { problemsOf } from "../../../domain/internal/given.ts"
 import { natural, nonNegative, optionMisfits, shapeOf } from "../../../domain/internal/misfits.ts"
 import type { Limits } from "../../../domain/Limits.ts"
-import { LimitsInvalid, type PolicyInvalid } from "../../../domain/RunError.ts"
+import { type ContextInvalid, LimitsInvalid, type PolicyInvalid } from "../../../domain/RunError.ts"
 import { isEnded, type RunState } from "../../../domain/RunState.ts"
-import { checkLimitsAndPolicy } from "../../../run/internal/staging.ts"
-import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
+import { checkCallerOptions } from "../../../run/internal/staging.ts"
+import type { CallerOptions } from "../../../run/internal/startOptions.ts"
 import { ConductorBudgetExceeded, type SharedBudget } from "../../DispatchError.ts"
 
 /**
@@ -69,7 +69,7 @@ const partNames = ["tokens", "cost", "turns"] as const
 type Amounts = { [P in Part]?: number }
 
 /** The input of a run, as far as the ledger reads it. */
-export interface AllottedInput extends LimitsAndPolicy {
+export interface AllottedInput extends CallerOptions {
   readonly state?: RunState
   readonly prompt?: unknown
 }
@@ -140,9 +140,9 @@ export class Ledger {
     { bound }: Runtime,
     given: I,
     freeSlots: number
-  ): Effect.Effect<I, ConductorBudgetExceeded | LimitsInvalid | PolicyInvalid> {
+  ): Effect.Effect<I, ConductorBudgetExceeded | ContextInvalid | LimitsInvalid | PolicyInvalid> {
     // Checked before the arithmetic, in which a limit that is not a number would corrupt the budget.
-    return Effect.flatMap(checkLimitsAndPolicy(given), (input) => {
+    return Effect.flatMap(checkCallerOptions(given), (input) => {
       // A new run after one that has ended inherits the start options of that one.
       const isNew = input.state === undefined || (isEnded(input.state) && input.prompt !== undefined)
       const before = isNew ? undefined : input.state

@@ -15,7 +15,7 @@ import type { Rejection } from "../../../domain/Rejection.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../../domain/RunError.ts"
 import type { RunState } from "../../../domain/RunState.ts"
 import type { Explanation } from "../../../durable/explain.ts"
-import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
+import type { CallerOptions } from "../../../run/internal/startOptions.ts"
 import type { Prompt } from "../../../run/Mail.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type {
@@ -77,7 +77,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   /** Reads the open requests, including those that this handle does not know yet. */
   abstract get openRequests(): Effect.Effect<ReadonlyArray<Interruption>, E>
   /** Makes the handle of a fork from the start of the open turn. The fork is not started. */
-  protected abstract forked(prompt: Prompt, given: LimitsAndPolicy): BaseHandle<Output, E>
+  protected abstract forked(prompt: Prompt, given: CallerOptions): BaseHandle<Output, E>
   abstract get state(): () => RunState | undefined
   abstract close(reason: string): Effect.Effect<void>
   abstract get interruptions(): () => ReadonlyArray<Interruption>
@@ -111,7 +111,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   }
 
   /** Forks the run from the start of its open turn, and sends the prompt to the fork. */
-  fork(prompt: Prompt, given: LimitsAndPolicy): Effect.Effect<AgentHandle<Output, E>, SendError | E> {
+  fork(prompt: Prompt, given: CallerOptions): Effect.Effect<AgentHandle<Output, E>, SendError | E> {
     return Effect.suspend(() => {
       const refused = this.options.conductor?.refuse()
       if (refused !== undefined) return Effect.fail(refused)

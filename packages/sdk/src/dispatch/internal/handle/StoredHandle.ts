@@ -19,7 +19,7 @@ import { explain, type Explanation } from "../../../durable/explain.ts"
 import { isCallbackAsked } from "../../../durable/internal/continueStored.ts"
 import { type LoadedRun, loadRun } from "../../../durable/internal/loadRun.ts"
 import { sendMessage } from "../../../durable/sendMessage.ts"
-import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
+import type { CallerOptions } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Prompt } from "../../../run/Mail.ts"
 import { RunStore } from "../../../store/RunStore.ts"
@@ -127,7 +127,7 @@ export class StoredHandle<Output> extends QueueHandle<Output> {
     return Effect.andThen(this.hasBegun, this.deliverTo(this.runId, prompt, messageId))
   }
 
-  protected forked(prompt: Prompt, given: LimitsAndPolicy): StoredHandle<Output> {
+  protected forked(prompt: Prompt, given: CallerOptions): StoredHandle<Output> {
     const { runId, runtime } = this
     // A conductor reserves budgets by the limits of the input, so these include the inherited ones.
     const limits = { ...this.lastState?.startedWith?.limits, ...given.limits }

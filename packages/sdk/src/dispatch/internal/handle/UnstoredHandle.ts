@@ -20,7 +20,7 @@ import type { Rejection } from "../../../domain/Rejection.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
 import { type Explanation, explainState } from "../../../durable/explain.ts"
 import { decodePrompt } from "../../../run/internal/decodePrompt.ts"
-import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
+import type { CallerOptions } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Prompt } from "../../../run/Mail.ts"
 import * as Mailbox from "../../../run/Mailbox.ts"
@@ -148,13 +148,13 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     })
   }
 
-  override fork(prompt: Prompt, given: LimitsAndPolicy): Effect.Effect<AgentHandle<Output>, SendError> {
+  override fork(prompt: Prompt, given: CallerOptions): Effect.Effect<AgentHandle<Output>, SendError> {
     return Effect.suspend(() =>
       this.state() === undefined ? Effect.as(this.deliver(prompt), this) : super.fork(prompt, given)
     )
   }
 
-  protected forked(prompt: Prompt, given: LimitsAndPolicy): UnstoredHandle<Output> {
+  protected forked(prompt: Prompt, given: CallerOptions): UnstoredHandle<Output> {
     const sessionId = this.runtime.ids.sessionId(this.options.clock.currentTimeMillisUnsafe())
     const state = beforeOpenTurn(this.state()!, sessionId)
     return new UnstoredHandle(this.runtime, { ...given, state, prompt }, this.options, this.prepare)

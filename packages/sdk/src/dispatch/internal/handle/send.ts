@@ -10,8 +10,8 @@ import { textOf } from "../../../domain/Message.ts"
 import { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
 import { attribute, type Principal } from "../../../domain/Principal.ts"
 import { decodePrompt } from "../../../run/internal/decodePrompt.ts"
-import { checkLimitsAndPolicy } from "../../../run/internal/staging.ts"
-import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
+import { checkCallerOptions } from "../../../run/internal/staging.ts"
+import type { CallerOptions } from "../../../run/internal/startOptions.ts"
 import type { Prompt } from "../../../run/Mail.ts"
 import type { AgentHandle, SendError, HandleSendOptions } from "../../AgentHandle.ts"
 import { AnswerNotText, NothingToAnswer, SeveralQuestions } from "../../DispatchError.ts"
@@ -26,7 +26,7 @@ interface Receiver<Output, E> extends AgentHandle<Output, E> {
   /** Forks the run from the start of its open turn, and sends the prompt to the fork. */
   readonly fork: (
     prompt: Prompt,
-    given: LimitsAndPolicy
+    given: CallerOptions
   ) => Effect.Effect<AgentHandle<Output, E>, SendError | E>
 }
 
@@ -36,7 +36,7 @@ export const send = Effect.fnUntraced(function* <Output, E>(
   prompt: Prompt,
   given: HandleSendOptions
 ): Effect.fn.Return<AgentHandle<Output, E>, SendError | E> {
-  const options = yield* Effect.flatMap(requireOptions("send", given, sendShape), checkLimitsAndPolicy)
+  const options = yield* Effect.flatMap(requireOptions("send", given, sendShape), checkCallerOptions)
   const { by = "user", limits, messageId, policy, whenHeld = "queue" } = options
   yield* Effect.fromResult(attribute(by))
   const parts = yield* decodePrompt(prompt)

@@ -130,7 +130,7 @@ export const make = (scene: Scene): Rehearsal => {
     recover: recoverAll,
     run: (prompt, given = {}) =>
       Effect.gen(function* () {
-        const { agent, limits, policy, runId, sessionId } = yield* requireOptions(
+        const { agent, context, limits, policy, runId, sessionId } = yield* requireOptions(
           "rehearsal.run",
           given,
           runShape
@@ -139,7 +139,7 @@ export const make = (scene: Scene): Rehearsal => {
           prompt,
           runId: (runId ?? scene.newRunId()) as RunId,
           agent: agent ?? parts.agents[0]?.name ?? "",
-          ...withoutUndefined({ limits, policy, sessionId: sessionId as SessionId | undefined })
+          ...withoutUndefined({ context, limits, policy, sessionId: sessionId as SessionId | undefined })
         }
         return yield* continueRun(start.runId, start)
       }),

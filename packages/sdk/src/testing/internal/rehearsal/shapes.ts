@@ -60,6 +60,7 @@ export const runShape = shapeOf<RehearsalRunOptions>({
   agent: string,
   runId: string,
   sessionId: string,
+  context: "anything",
   limits: "anything",
   policy: "anything"
 })

@@ -163,12 +163,12 @@ export const make = (world: World, owner: string): Worker => {
     }
     const options = { ...tool.options, handler: wrapped }
     if (reconcile === undefined) return { ...tool, options }
-    const reconciling: typeof reconcile = (idempotencyKey, args) => {
+    const reconciling: typeof reconcile = (idempotencyKey, args, context) => {
       const noted = (found: Reconciled) => {
         if (alive) world.reconciled.push({ idempotencyKey, answer: found._tag })
         return found
       }
-      const found = reconcile(idempotencyKey, args)
+      const found = reconcile(idempotencyKey, args, context)
       if (Effect.isEffect(found)) return Effect.map(found, noted)
       return found instanceof Promise ? found.then(noted) : noted(found)
     }
