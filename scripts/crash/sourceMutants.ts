@@ -380,6 +380,20 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     line: "callIds.length > toolConcurrency && mayLapse(run, callIds)",
     broken: "callIds.length < 0",
     finder: { tests: ["node/test/authority/judgedAgain.test.ts"] }
+  },
+  {
+    name: "does not inform the model of an edit",
+    file: "domain/internal/turn.ts",
+    line: "result: { outcome, content: informed(open, content), at }",
+    broken: "result: { outcome, content, at }",
+    finder: { tests: ["sdk/test/model/editedCall.test.ts"] }
+  },
+  {
+    name: "rewrites the results of an earlier version",
+    file: "domain/internal/decided.ts",
+    line: "informs === true ? decision.note : undefined",
+    broken: "informs === informs ? decision.note : undefined",
+    finder: { tests: ["sdk/test/domain/evolve.test.ts"] }
   }
 ]
 

@@ -21,6 +21,7 @@ const fields = {
   at: Timestamp,
   /** The digest that the approval request showed. A decision with another digest is refused; other requests have none, and ignore it. */
   digest: Schema.optionalKey(Schema.String),
+  /** The reason, for the record. The model reads that of an edit and that of a denial, in the result of the call. */
   note: Schema.optionalKey(Schema.String),
   /**
    * Makes resending safe: a decision that repeats the recorded one, with this key, is accepted instead of refused as `AlreadyDecided`. Only

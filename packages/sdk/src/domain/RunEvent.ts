@@ -144,7 +144,12 @@ export const RequestDecided = Schema.TaggedStruct("request.decided", {
   ...at,
   decision: Decision,
   /** The grant that the decision creates. A store that holds this event holds the grant, too. Absent in events of earlier versions. */
-  kept: Schema.optionalKey(GrantId)
+  kept: Schema.optionalKey(GrantId),
+  /**
+   * Set if the call's result informs the model of the decision's edit or note. Absent in events of earlier versions, whose results do not,
+   * so that a history never changes.
+   */
+  informs: Schema.optionalKey(Schema.Literal(true))
 })
 
 /** A request was closed without a decision; `by` is the request that replaced it, if any. */

@@ -90,6 +90,8 @@ export const fields = {
   schema: Schema.optionalKey(Schema.String),
   /** The arguments that the request showed, if an approval replaced them. */
   proposed: Schema.optionalKey(Schema.Json),
+  /** Who edited the arguments, and the note, if the call's result informs the model of the edit. */
+  edited: Schema.optionalKey(Schema.Struct({ by: Schema.String, note: Schema.optionalKey(Schema.String) })),
   /** The request that the call waits for, or whose decision released it. */
   requestId: Schema.optionalKey(RequestId),
   /** The grant that permitted the call. */

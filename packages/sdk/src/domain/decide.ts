@@ -41,7 +41,18 @@ export const decideAt = (
   if (refusal !== undefined) return Result.fail(refusal)
   return Result.succeed(
     first === undefined
-      ? [wrap({ _tag: "request.decided", at: decision.at, decision, ...keptBy(decision) }, found.path)]
+      ? [
+          wrap(
+            {
+              _tag: "request.decided",
+              at: decision.at,
+              decision,
+              ...keptBy(decision),
+              ...informing(decision)
+            },
+            found.path
+          )
+        ]
       : []
   )
 }
@@ -91,6 +102,13 @@ const standingOf = (
 
 const keptBy = (decision: Decision): { readonly kept?: GrantId } =>
   decision._tag === "approve" && decision.grant !== undefined ? { kept: grantId(decision.requestId) } : {}
+
+/** Marks a decision of which the model is informed beside its effect: an edit, or a denial with a note. */
+const informing = (decision: Decision): { readonly informs?: true } => {
+  const said =
+    decision._tag === "approve" ? decision.arguments : decision._tag === "deny" ? decision.note : undefined
+  return said === undefined ? {} : { informs: true }
+}
 
 /** Why a request of an ended run cannot be decided. A failed run has to be resumed first, which opens its requests again. */
 export const endedReason = (status: RunState["status"]): string =>

@@ -17,6 +17,7 @@ import { childAdvanced, closeBackground, keepStarterPolicies } from "./internal/
 import { appendCut } from "./internal/cutAnswer.ts"
 import { decided, supersede, superseded } from "./internal/decided.ts"
 import { defined } from "./internal/defined.ts"
+import { sameJson } from "./internal/json.ts"
 import { exhausted, limitsChanged, wrapUpAsked } from "./internal/limitChanges.ts"
 import { endsWithPrompt } from "./internal/repeatedPrompt.ts"
 import { onlyTakesReports } from "./internal/reports.ts"
@@ -202,6 +203,9 @@ const classified = (state: RunState, event: Event<"tool.classified">): RunState 
       status
     }
     if (value !== undefined) after.value = value
+    // The call no longer has the arguments of the edit.
+    if (after.edited !== undefined && !sameJson(value ?? args, call.value ?? call.arguments))
+      delete after.edited
     if (rendering !== undefined) after.rendering = rendering
     if (tool !== undefined) after.tool = tool
     if (schema !== undefined) after.schema = schema

@@ -48,6 +48,9 @@ const c = callId(1, 3)
 const r1 = requestId(1)
 const r2 = requestId(2)
 
+/** A decision as this version records it. */
+const informing = (event: RunEvent): RunEvent => ({ ...event, informs: true }) as RunEvent
+
 /** A history as lines of role and text. */
 const lines = (history: ReadonlyArray<Message>) =>
   history.map((message) =>
@@ -169,6 +172,40 @@ describe("evolve", () => {
           arguments: '{"path":"b"}'
         }
       ])
+    })
+
+    it("leaves the results of decisions as they were if an earlier version recorded them", () => {
+      const edit = { _tag: "approve", requestId: r1, by: "ada", arguments: { path: "b" }, note: "b" } as const
+      const state = (recorded: (event: RunEvent) => RunEvent) =>
+        foldOnto(
+          heldOnTwo,
+          recorded(decided(edit)),
+          recorded(decided({ _tag: "deny", requestId: r2, by: "ada", note: "no" })),
+          { _tag: "tool.completed", at, callId: a, content: [text("written")] }
+        )
+      assert.deepStrictEqual(lines(messages(state((event) => event))).slice(2), [
+        `${a} completed: written`,
+        `${b} denied: This call was denied by ada. It has not run.`
+      ])
+      assert.deepStrictEqual(lines(messages(state(informing))).slice(2), [
+        `${a} completed: ada edited the arguments of this call.\nProposed: {"of":"tool"}\nApproved: {"path":"b"}\nNote: b\nwritten`,
+        `${b} denied: This call was denied by ada. It has not run.\n\nNote: no`
+      ])
+    })
+
+    it("informs the model of no edit after another request showed the arguments as they were proposed", () => {
+      const edit = { _tag: "approve", requestId: r1, by: "ada", arguments: { path: "b" } } as const
+      const shown = { path: "a", mode: "w" }
+      const state = fold(
+        started(),
+        answered([called("write_file", { path: "a" })]),
+        ...askedAbout(a, r1, { arguments: { path: "a" } }),
+        informing(decided(edit)),
+        ...askedAbout(a, r2, { arguments: shown }),
+        decided({ _tag: "approve", requestId: r2, by: "ada" }),
+        { _tag: "tool.completed", at, callId: a, content: [text("written")] }
+      )
+      assert.deepStrictEqual(lines(messages(state)).slice(2), [`${a} completed: written`])
     })
 
     it("makes the message of a denial the call's result", () => {

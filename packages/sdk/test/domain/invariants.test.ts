@@ -586,7 +586,17 @@ describe("decide", () => {
           const { path } = findRequest(before, decision.requestId)!
           const isGiving = decision._tag === "approve" && decision.grant !== undefined
           const kept = isGiving ? { kept: grantId(decision.requestId) } : {}
-          const expected = wrap({ _tag: "request.decided", at: decision.at, decision, ...kept }, path)
+          const saying =
+            decision._tag === "approve"
+              ? decision.arguments
+              : decision._tag === "deny"
+                ? decision.note
+                : undefined
+          const informs = saying === undefined ? {} : { informs: true as const }
+          const expected = wrap(
+            { _tag: "request.decided", at: decision.at, decision, ...kept, ...informs },
+            path
+          )
           assert.deepStrictEqual(result.success, [expected])
         }
       }

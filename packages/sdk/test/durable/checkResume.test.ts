@@ -12,6 +12,7 @@ import {
   bind,
   call,
   deny,
+  edit,
   expect,
   only,
   probe,
@@ -225,7 +226,8 @@ describe("a run of a changed program", () => {
         state,
         decisions: [approve(request, { arguments: { id: "other" } })]
       })
-      assert.deepStrictEqual(results(expect(done, "completed").state), ["write completed: narrow"])
+      const said = edit({ id: "1" }, { id: "other" })
+      assert.deepStrictEqual(results(expect(done, "completed").state), [`write completed: ${said}narrow`])
     })
   )
 
@@ -299,7 +301,8 @@ describe("a run of a changed program", () => {
         assert.deepStrictEqual(received, [])
         const decisions = [approve(repeated, { arguments: { id: "3" } })]
         const done = yield* runPrompt(changed, { state: throughJson(plain.state), decisions })
-        assert.deepStrictEqual(results(expect(done, "completed").state).at(-1), "write completed: ok")
+        const said = edit({ id: "1" }, { id: "3" })
+        assert.deepStrictEqual(results(expect(done, "completed").state).at(-1), `write completed: ${said}ok`)
         assert.deepStrictEqual(received, ["3"])
       })
   )

@@ -23,6 +23,7 @@ import {
   bind,
   call,
   deny,
+  edit,
   expect,
   only,
   probe,
@@ -385,7 +386,7 @@ describe("decideStored", () => {
       const decision = yield* decideStored([runtime], approve(request, { arguments: { id: "2" } }))
       assert.deepInclude(decision, { _tag: "approve", by: "ann" })
       const { state } = expect(yield* runPromptStored(runtime, { runId }), "completed")
-      assert.deepStrictEqual(results(state), ["write completed: write:2"])
+      assert.deepStrictEqual(results(state), [`write completed: ${edit({ id: "1" }, { id: "2" })}write:2`])
     })
   )
 })

@@ -143,6 +143,10 @@ export const deny = (request: Interruption, body: Body<"deny"> = {}): DecisionIn
   ...body
 })
 
+/** What the result of a call that `ann` edited begins with. */
+export const edit = (proposed: object, approved: object): string =>
+  `ann edited the arguments of this call.\nProposed: ${JSON.stringify(proposed)}\nApproved: ${JSON.stringify(approved)}\n`
+
 /** The results in the history, as `name outcome: text`. */
 export const results = (state: RunState): ReadonlyArray<string> =>
   messages(state).flatMap((message) =>

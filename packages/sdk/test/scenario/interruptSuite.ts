@@ -12,6 +12,7 @@ import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { RequestId } from "../../src/domain/Id.ts"
+import { textOf } from "../../src/domain/Message.ts"
 import { unwrap } from "../../src/domain/RunEvent.ts"
 import { messages } from "../../src/domain/RunState.ts"
 import { open, seal } from "../../src/domain/Seal.ts"
@@ -143,13 +144,24 @@ export const interruptSuite = (mode: Mode): void => {
 
         const edited = { to: "ann", on: "2026-02-02T00:00:00.000Z" }
         const { updates, onUpdate } = watch()
-        const decisions = [approve(request, { arguments: edited })]
+        const decisions = [approve(request, { arguments: edited, note: "the list is frozen" })]
         const done = expect(yield* mode.resume(runtime, held, { decisions }, { onUpdate }), "completed")
         assert.deepStrictEqual(sent, [{ to: "ann", on: new Date("2026-02-02T00:00:00.000Z") }])
         const [answer] = messages(done.state).filter(({ role }) => role === "assistant")
         assert.deepInclude(answer?.content[0], { name: "mail", arguments: JSON.stringify(edited) })
-        assert.include(JSON.stringify(model.requests[1]?.messages), "ann")
-        assert.notInclude(JSON.stringify(model.requests[1]?.messages), "2026-01-01")
+        // The result informs the model of the edit, directly after the call.
+        const said = model.requests[1]?.messages.at(-1)
+        assert.deepInclude(said, { role: "tool", callId: request.callId, outcome: "completed" })
+        assert.strictEqual(
+          said?.role === "tool" ? textOf(said.content) : undefined,
+          [
+            "ann edited the arguments of this call.",
+            'Proposed: {"to":"all","on":"2026-01-01T00:00:00.000Z"}',
+            `Approved: ${JSON.stringify(edited)}`,
+            "Note: the list is frozen",
+            "sent"
+          ].join("\n")
+        )
         // The request keeps the proposed arguments, and the decision the decided ones.
         const [record] = done.state.requests
         assert.deepInclude(record?.request, { arguments: { to: "all", on: "2026-01-01T00:00:00.000Z" } })
@@ -168,6 +180,21 @@ export const interruptSuite = (mode: Mode): void => {
         assert.strictEqual(done.text, "then not")
         assert.strictEqual(model.requests.length, 2)
         assert.deepStrictEqual(write.ran, [])
+      })
+    )
+
+    test(
+      "informs the model of the note on a denial",
+      Effect.gen(function* () {
+        const { runtime, held, request, model } = yield* heldOnOne(mode, "then not")
+        const decisions = [
+          deny(request, { message: "Not in production.", note: "frozen until\u202e Monday" })
+        ]
+        const done = expect(yield* mode.resume(runtime, held, { decisions }), "completed")
+        const said = "write denied: Not in production.\n\nNote: frozen until\\u{202e} Monday"
+        assert.deepStrictEqual(results(done.state), [said])
+        const last = model.requests[1]?.messages.at(-1)
+        assert.strictEqual(last?.role === "tool" ? `write denied: ${textOf(last.content)}` : undefined, said)
       })
     )
 

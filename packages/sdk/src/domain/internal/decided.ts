@@ -6,6 +6,7 @@
  * get their result at once, waiting ones from their own decisions, so the order in which the decisions on a turn are folded does not
  * matter.
  */
+import type { Deny } from "../Decision.ts"
 import { name, sentence, text as shown } from "../Display.ts"
 import * as Grant from "../Grant.ts"
 import * as History from "../History.ts"
@@ -17,13 +18,15 @@ import { text } from "../Message.ts"
 import { type RunEvent, unwrap } from "../RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
+import { defined } from "./defined.ts"
+import { noteText } from "./editText.ts"
 import { toppedUp } from "./limitChanges.ts"
 import { recordOf } from "./released.ts"
 import { asText, releasedText, settle, updateCall, updateRequest, type Event } from "./turn.ts"
 
 /** Folds a decision; a decision on a request that the run does not have changes nothing. */
 export const decided = (state: RunState, event: Event<"request.decided">): RunState => {
-  const { decision } = event
+  const { decision, informs } = event
   const record = state.requests.find((record) => record.request.requestId === decision.requestId)
   if (record === undefined) return state
   const { request } = record
@@ -33,9 +36,13 @@ export const decided = (state: RunState, event: Event<"request.decided">): RunSt
     callId === undefined ? state : settle(state, callId, outcome, [text(said)], event.at)
   switch (decision._tag) {
     case "approve":
-      return request._tag === "approval" ? approved(after, request, decision) : after
+      return request._tag === "approval" ? approved(after, request, decision, informs) : after
     case "deny":
-      return settled(stopping(after), "denied", denialText(decision.message, decision.by))
+      return settled(
+        stopping(after),
+        "denied",
+        denialText(decision, informs === true ? decision.note : undefined)
+      )
     case "answer":
       return settled(after, "completed", decision.answer)
     case "supply":
@@ -88,13 +95,20 @@ export const superseded = (state: RunState, event: Event<"request.superseded">):
 const approved = (
   state: RunState,
   request: Extract<RequestRecord["request"], { readonly _tag: "approval" }>,
-  decision: Extract<NonNullable<RequestRecord["decision"]>, { readonly _tag: "approve" }>
+  decision: Extract<NonNullable<RequestRecord["decision"]>, { readonly _tag: "approve" }>,
+  informs: true | undefined
 ): RunState => {
-  const edited = decision.arguments
+  const { arguments: edited, by, note } = decision
   const released = updateCall(state, request.callId, (call) => {
     if (edited === undefined) return { ...call, status: "ready" }
-    const { value: _, ...rest } = call
-    return { ...rest, status: "ready", arguments: edited, proposed: call.proposed ?? request.arguments }
+    const { edited: _edit, value: _value, ...rest } = call
+    return {
+      ...rest,
+      status: "ready",
+      arguments: edited,
+      proposed: call.proposed ?? request.arguments,
+      ...(informs === true ? { edited: { by, ...defined({ note }) } } : {})
+    }
   })
   // The history also changes if an edited call got a new request, which is now approved as shown.
   const wasEdited = RunState_.findCall(state, request.callId)?.proposed !== undefined
@@ -128,11 +142,17 @@ const editHistory = (state: RunState, callId: ToolCallId, args: string): RunStat
   return { ...state, history: History.replaceLast(state.history, { ...answer, content }) }
 }
 
-/** The result of a denied call: the decision's message with its line breaks and with hidden characters escaped, or a default text. */
-const denialText = (message: string | undefined, by: string): string =>
-  message === undefined || message === ""
-    ? `This call was denied by ${name(by)}. It has not run.`
-    : shown(message)
+/**
+ * The result of a denied call: the decision's message with its line breaks and with hidden characters escaped, or a default text, and the
+ * note.
+ */
+const denialText = ({ by, message }: Pick<Deny, "by" | "message">, note: string | undefined): string => {
+  const said =
+    message === undefined || message === ""
+      ? `This call was denied by ${name(by)}. It has not run.`
+      : shown(message)
+  return note === undefined || note === "" ? said : `${said}\n\n${noteText(note)}`
+}
 
 /** Supersedes the open turn if the event's decision says so, and settles the unstarted calls of a superseded turn. */
 export const supersede = (state: RunState, event: RunEvent): RunState => {

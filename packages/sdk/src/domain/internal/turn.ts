@@ -11,6 +11,7 @@ import type { RunEvent } from "../RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import type { CallReport } from "../ToolCall.ts"
+import { informed } from "./editText.ts"
 
 /** The events with this tag. */
 export type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
@@ -57,7 +58,7 @@ export const settle = (
   const open = state.calls[index]
   if (open === undefined || RunState_.isSettled(open)) return state
   const calls = state.calls.slice()
-  calls[index] = { ...open, status: "settled", result: { outcome, content, at } }
+  calls[index] = { ...open, status: "settled", result: { outcome, content: informed(open, content), at } }
   return calls.every(RunState_.isSettled) ? closeTurn(state, calls) : { ...state, calls }
 }
 
@@ -109,7 +110,7 @@ export const closeCalls = (
     return {
       ...call,
       status: "settled",
-      result: { outcome: "cancelled", content: [text(said)], at }
+      result: { outcome: "cancelled", content: informed(call, [text(said)]), at }
     }
   })
   return closeTurn(state, calls)
