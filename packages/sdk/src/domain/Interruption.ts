@@ -1,7 +1,7 @@
 /**
  * Interruptions: the requests that a held run waits for. Each has an id and is answered by one decision.
  *
- * All kinds of request share one list, so an inbox handles a single type. A request never changes. If the call or budget that it asks
+ * All kinds of request share one list, so an inbox handles a single type. A `timer` asks no one: its expiry decides it. A request never changes. If the call or budget that it asks
  * about changes, the request is closed; if there is still something to ask, a new request with a new id replaces it.
  *
  * @since 0.1.0
@@ -26,7 +26,10 @@ const fields = {
   /** When the request was opened. */
   at: Timestamp,
   expiresAt: Schema.optionalKey(Timestamp),
-  /** At `expiresAt`, `deny` (the default) decides the request by `expiry`: `deny`, or `fail` for a call in doubt. `stay` leaves it open. */
+  /**
+   * At `expiresAt`, `deny` (the default) decides the request by `expiry`: `deny`, `fail` for a call in doubt, or `supply` for a timer.
+   * `stay` leaves it open.
+   */
   onExpiry: Schema.optionalKey(Schema.Literals(["deny", "stay"]))
 }
 
@@ -108,18 +111,32 @@ export const LoginRequest = Schema.TaggedStruct("login", {
 })
 export type LoginRequest = typeof LoginRequest.Type
 
+/**
+ * A call whose body has ended and that waits for a time: at `expiresAt`, it is decided by `expiry` and the run continues. Decisions:
+ * supply and fail, which end the wait early.
+ */
+export const TimerRequest = Schema.TaggedStruct("timer", {
+  ...fields,
+  ...callFields,
+  expiresAt: Timestamp,
+  /** What the call waits for, in the words of the tool or the model. */
+  reason: Schema.optionalKey(Schema.String)
+})
+export type TimerRequest = typeof TimerRequest.Type
+
 /** A request that a held run waits for. */
 export const Interruption = Schema.Union([
   ToolApprovalItem,
   QuestionRequest,
   InDoubtRequest,
   LimitRequest,
-  LoginRequest
+  LoginRequest,
+  TimerRequest
 ])
 export type Interruption = typeof Interruption.Type
 
 /** The kinds of request. */
-export const Kind = Schema.Literals(["approval", "question", "inDoubt", "limit", "login"])
+export const Kind = Schema.Literals(["approval", "question", "inDoubt", "limit", "login", "timer"])
 export type Kind = typeof Kind.Type
 
 /** The id of the tool call that a request is about; `undefined` for limit and login requests. */
@@ -130,14 +147,17 @@ export const callIdOf = (request: Interruption): ToolCallId | undefined =>
 export const toolOf = (request: Interruption): string | undefined =>
   "tool" in request ? request.tool : undefined
 
+/** Whether the body of the request's call has ended and left its result to an event outside the run: no person is asked. */
+export const isHold = ({ _tag }: Interruption): boolean => _tag === "timer"
+
 const hour = 60 * 60 * 1000
 
 /**
  * When to warn that a request will expire: an hour before `expiresAt`, or after three quarters of a lifetime below four hours. `undefined`
- * for a request that does not expire or that `onExpiry: "stay"` leaves open.
+ * for a timer, and for a request that does not expire or that `onExpiry: "stay"` leaves open.
  */
 export const warnAt = (request: Interruption): Timestamp | undefined =>
-  request.expiresAt === undefined || request.onExpiry === "stay"
+  request.expiresAt === undefined || request.onExpiry === "stay" || request._tag === "timer"
     ? undefined
     : request.expiresAt - Math.min(hour, Math.floor(Math.max(0, request.expiresAt - request.at) / 4))
 

@@ -7,13 +7,14 @@
  *           ─▶ settled      failed | denied
  * waiting   ─▶ ready        approve
  *           ─▶ requested    its request is superseded, and no other replaces it
- *           ─▶ settled      denied | supplied | completed (an answer)
+ *           ─▶ started      the same, of a call on hold
+ *           ─▶ settled      denied | supplied | completed (an answer, the end of a wait) | failed
  * ready     ─▶ started      its body starts, or its sub-agent
  *           ─▶ waiting      it is judged again, and needs a decision
  *           ─▶ inDoubt      it is judged again, and may have run before
  *           ─▶ settled      failed | denied | completed (`background`, `agents`, `handoff`)
  * started   ─▶ ready        its start is taken back, or it is judged again after a crash
- *           ─▶ waiting      it is judged again after a crash, and needs a decision
+ *           ─▶ waiting      it is judged again after a crash, and needs a decision; or its body ended with a hold
  *           ─▶ inDoubt      its outcome is unknown
  *           ─▶ settled      completed | failed | denied | cancelled (its sub-agent)
  * inDoubt   ─▶ ready        retry

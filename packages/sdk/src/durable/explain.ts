@@ -46,7 +46,10 @@ export interface Wait {
   readonly askedBy: ReadonlyArray<string>
   readonly since: Timestamp
   readonly expiresAt?: Timestamp
-  /** What happens at `expiresAt`. `deny`: the request is denied, or the call in doubt counts as failed. `stay`: the request stays open. */
+  /**
+   * What happens at `expiresAt`. `deny`: the request is denied, the call in doubt counts as failed, or the timer is over. `stay`: the request
+   * stays open.
+   */
   readonly onExpiry?: "deny" | "stay"
 }
 
@@ -270,10 +273,17 @@ const whatOf = (request: Interruption): string => {
       return sentence`for a larger ${request.budget} budget: ${request.spent} of ${request.limit} are used${request.reason === undefined ? "" : sentence` (${request.reason})`}`
     case "login":
       return sentence`for a login to ${request.profile}`
+    case "timer":
+      return request.reason === undefined
+        ? sentence`for a time, in ${request.tool}`
+        : sentence`for a time, in ${request.tool}: ${request.reason}`
   }
 }
 
 const waitText = (wait: Wait, now: Timestamp): string => {
+  if (wait.kind === "timer" && wait.expiresAt !== undefined) {
+    return sentence`${wait.what}, since ${when(wait.since, now)}, for ${wait.askedBy.join(" for ")}; the wait ends ${when(wait.expiresAt, now)}`
+  }
   const end =
     wait.expiresAt === undefined
       ? "it does not expire"

@@ -108,6 +108,19 @@ export const approval = (
   ...fields
 })
 
+export const timer = (id: Id.ToolCallId, request: Id.RequestId): Interruption => ({
+  _tag: "timer",
+  requestId: request,
+  runId,
+  agentPath: ["coder"],
+  at,
+  callId: id,
+  tool: "write_file",
+  arguments: {},
+  expiresAt: at + 5000,
+  reason: "the disk is slow"
+})
+
 export const inDoubt = (id: Id.ToolCallId, request: Id.RequestId): Interruption => ({
   _tag: "inDoubt",
   requestId: request,

@@ -410,7 +410,7 @@ export class Ledger {
       case "answer":
         return this.settle(callId, "completed")
       case "supply":
-        return this.settle(callId, "supplied")
+        return this.settle(callId, request._tag === "timer" ? "completed" : "supplied")
       case "fail":
         return this.settle(callId, "failed")
     }
@@ -442,7 +442,8 @@ export class Ledger {
       question: ["answer", "deny"],
       inDoubt: ["retry", "supply", "fail"],
       limit: ["topUp", "deny"],
-      login: ["retry", "deny"]
+      login: ["retry", "deny"],
+      timer: ["supply", "fail"]
     }
     if (!answers[request._tag].includes(decision._tag)) return "DecisionNotApplicable"
     if (request._tag === "approval" && decision.digest !== undefined && decision.digest !== request.digest) {

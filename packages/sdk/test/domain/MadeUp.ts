@@ -253,6 +253,10 @@ export const fitting = (pick: Reader, request: Interruption, at: number): Decisi
         : { _tag: "topUp", ...fields, limit: enough(request) + pick.below(20) }
     case "login":
       return pick.below(4) === 1 ? { _tag: "deny", ...fields } : { _tag: "retry", ...fields }
+    case "timer":
+      return pick.below(4) === 1
+        ? { _tag: "fail", ...fields }
+        : { _tag: "supply", ...fields, result: "the wait is over" }
   }
 }
 

@@ -330,7 +330,8 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   const beginBody = (callId: Id.ToolCallId, path: Path): void =>
     emit({ _tag: "tool.started", at: now(), callId, idempotencyKey: callId }, path)
 
-  const finishBody = (callId: Id.ToolCallId, path: Path): void =>
+  const finishBody = (callId: Id.ToolCallId, path: Path): void => {
+    if (pick.happens(8)) return putOnHold(callId, path)
     emit(
       {
         _tag: pick.below(4) === 1 ? "tool.failed" : "tool.completed",
@@ -340,6 +341,15 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       },
       path
     )
+  }
+
+  /** Ends a body whose result comes later. */
+  const putOnHold = (callId: Id.ToolCallId, path: Path): void => {
+    const { arguments: args = null, name } = findCall(at(path), callId)!
+    const { onExpiry: _, ...asked } = requestOf(at(path))
+    const request = { ...asked, callId, tool: name, arguments: args, expiresAt: clock + 1 + pick.below(9) }
+    emit({ _tag: "request.opened", at: now(), request: { _tag: "timer", ...request } }, path)
+  }
 
   /** Bodies run concurrently and end in any order; a crash leaves some of them open. */
   function* settle(callIds: Path, path: Path) {

@@ -39,7 +39,8 @@ import {
   requestId,
   resumed,
   said,
-  started
+  started,
+  timer
 } from "./Journal.ts"
 
 const a = callId(1, 1)
@@ -468,6 +469,10 @@ describe("evolve", () => {
         reason: "a tool can tell now"
       })
       assert.deepStrictEqual(next(again), { _tag: "Reconcile", callIds: [a] })
+      // The body of a call on hold has run.
+      const onHold = fold(started(), calls("write"), allowed(a), begun(a), opened(timer(a, r1)))
+      const withdrawn = { _tag: "request.superseded", at, requestId: r1, reason: "it is not needed" } as const
+      assert.deepStrictEqual(next(foldOnto(onHold, withdrawn)), { _tag: "Reconcile", callIds: [a] })
     })
 
     it("closes a limit request when its limit is changed otherwise", () => {

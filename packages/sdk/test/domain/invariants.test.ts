@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import { vi } from "vitest"
 import { isWrappingUp } from "../../src/domain/Budget.ts"
-import { decide } from "../../src/domain/decide.ts"
+import { decide, expiryDecision } from "../../src/domain/decide.ts"
 import type { Decision } from "../../src/domain/Decision.ts"
 import { evolve, evolveAll } from "../../src/domain/evolve.ts"
 import { grantId } from "../../src/domain/Id.ts"
@@ -194,6 +194,12 @@ const anyAnswer = (request: Interruption, at: number, random: (below: number) =>
       return { _tag: "topUp", ...fields, limit: enough(request) }
     case "login":
       return { _tag: "deny", ...fields }
+    case "timer":
+      return [
+        { _tag: "supply", ...fields, result: at } as const,
+        { _tag: "fail", ...fields } as const,
+        expiryDecision(request)
+      ][random(3)]!
   }
 }
 

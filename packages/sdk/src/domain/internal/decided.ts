@@ -12,7 +12,7 @@ import * as Grant from "../Grant.ts"
 import * as History from "../History.ts"
 import type { Timestamp, ToolCallId } from "../Id.ts"
 import * as Id from "../Id.ts"
-import { callIdOf } from "../Interruption.ts"
+import { callIdOf, isHold } from "../Interruption.ts"
 import type { AssistantPart, ToolOutcome } from "../Message.ts"
 import { text } from "../Message.ts"
 import { type RunEvent, unwrap } from "../RunEvent.ts"
@@ -21,7 +21,7 @@ import * as RunState_ from "../RunState.ts"
 import { defined } from "./defined.ts"
 import { noteText } from "./editText.ts"
 import { toppedUp } from "./limitChanges.ts"
-import { recordOf } from "./released.ts"
+import { isOnHold, recordOf } from "./released.ts"
 import { asText, releasedText, settle, updateCall, updateRequest, type Event } from "./turn.ts"
 
 /** Folds a decision; a decision on a request that the run does not have changes nothing. */
@@ -46,7 +46,7 @@ export const decided = (state: RunState, event: Event<"request.decided">): RunSt
     case "answer":
       return settled(after, "completed", decision.answer)
     case "supply":
-      return settled(after, "supplied", asText(decision.result))
+      return settled(after, isHold(request) ? "completed" : "supplied", asText(decision.result))
     case "fail":
       return settled(after, "failed", shown(decision.message ?? "This call failed."))
     case "retry":
@@ -87,7 +87,9 @@ export const superseded = (state: RunState, event: Event<"request.superseded">):
       if (call.requestId !== event.requestId || (call.status !== "waiting" && call.status !== "inDoubt"))
         return call
       const { requestId: _, ...rest } = call
-      return { ...rest, status: call.status === "waiting" ? "requested" : "started" }
+      // The body of a call on hold has run: its outcome has to be determined, as after a crash.
+      const hasRun = call.status === "inDoubt" || isOnHold(after, call)
+      return { ...rest, status: hasRun ? "started" : "requested" }
     })
   }
 }

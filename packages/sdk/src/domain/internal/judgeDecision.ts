@@ -87,7 +87,8 @@ const applicable: { readonly [K in Kind]: ReadonlyArray<Decision["_tag"]> } = {
   question: ["answer", "deny"],
   inDoubt: ["retry", "supply", "fail"],
   limit: ["topUp", "deny"],
-  login: ["retry", "deny"]
+  login: ["retry", "deny"],
+  timer: ["supply", "fail"]
 }
 
 /**
@@ -133,10 +134,14 @@ const isRoom = (request: LimitRequest, limit: number): boolean =>
 
 /**
  * The decision of an expired request. It depends on the request alone, so every process computes the same one. A call in doubt cannot be
- * denied, so it is recorded as failed.
+ * denied, so it is recorded as failed. A timer ends as planned.
  */
 export const expiryDecision = (request: Interruption): Decision => {
   const at = request.expiresAt ?? request.at
+  if (request._tag === "timer") {
+    const result = `The wait is over: it is ${new Date(at).toISOString()} or later.`
+    return { _tag: "supply", requestId: request.requestId, by: "expiry", at, result }
+  }
   const message = `Nobody decided before ${new Date(at).toISOString()}.`
   return {
     _tag: request._tag === "inDoubt" ? "fail" : "deny",

@@ -1,11 +1,19 @@
 /**
- * Finds released calls: those that a decision, an approval or a retry, permits to run. A call released by a retry had started before.
+ * Finds released calls: those that a decision, an approval or a retry, permits to run. A call released by a retry had started before. Also
+ * finds calls on hold, whose bodies have ended.
  */
+import { isHold } from "../Interruption.ts"
 import { isSettled, type RequestRecord, type RunState, type ToolCall } from "../RunState.ts"
 
 /** The record of the last request about a call. */
 export const recordOf = ({ requests }: RunState, { requestId }: ToolCall): RequestRecord | undefined =>
   requestId === undefined ? undefined : requests.find(({ request }) => request.requestId === requestId)
+
+/** Whether the body of a call has ended and its result comes later. */
+export const isOnHold = (state: RunState, call: ToolCall): boolean => {
+  const request = call.status === "waiting" ? recordOf(state, call)?.request : undefined
+  return request !== undefined && isHold(request)
+}
 
 /** Whether a decision (approve or retry) has released a call. */
 export const isReleased = (state: RunState, call: ToolCall): boolean => {

@@ -12,6 +12,7 @@ import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import type { CallReport } from "../ToolCall.ts"
 import { informed } from "./editText.ts"
+import { isOnHold } from "./released.ts"
 
 /** The events with this tag. */
 export type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
@@ -130,6 +131,7 @@ const reportText = (state: RunState, report: CallReport | undefined, call: ToolC
     case "notStarted":
       return "This call was cancelled before it ran."
     default:
+      if (isOnHold(state, call)) return "This call was started, and its result had not come."
       // The turn is closed, so a waiting call no longer waits for a decision.
       return call.status === "waiting" ? "This call has not run." : RunState_.syntheticText(call)
   }

@@ -13,7 +13,7 @@ import type { DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, Timestamp } from "../../domain/Id.ts"
 import { withoutUndefined } from "../../domain/internal/untyped.ts"
-import { warnAt } from "../../domain/Interruption.ts"
+import { isHold, warnAt } from "../../domain/Interruption.ts"
 import { next } from "../../domain/next.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
@@ -237,7 +237,7 @@ export const continueStored = Effect.fnUntraced(function* (
 
 /** Whether the approval callback is called with the run's open requests when the run continues. */
 export const isCallbackAsked = ({ options }: Runtime, state: RunState): boolean =>
-  options.approvalCallback !== undefined && interruptions(state).length > 0
+  options.approvalCallback !== undefined && interruptions(state).some((request) => !isHold(request))
 
 /** The state in which the decisions on a failed run's requests are acted on. */
 const reopened = (state: RunState): RunState =>

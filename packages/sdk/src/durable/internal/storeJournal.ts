@@ -149,7 +149,7 @@ const recordExpiry = (
   const { requestId } = expiry
   const by = "the run that waits"
   const unfit: DecisionInput =
-    expiry._tag === "fail" ? { _tag: "answer", requestId, by, answer: "" } : { _tag: "fail", requestId, by }
+    expiry._tag === "deny" ? { _tag: "fail", requestId, by } : { _tag: "answer", requestId, by, answer: "" }
   return Effect.matchEffect(store.decide(unfit), {
     onSuccess: (recorded) => Effect.succeed([recorded.decision]),
     onFailure: (refused) => {

@@ -15,12 +15,14 @@ import {
 import { lines, sentence } from "../../domain/Display.ts"
 import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
+import { holdOf } from "../../tool/Hold.ts"
 import { cutText, longestResult } from "../../tool/internal/cutResult.ts"
 import { shownResult } from "../../tool/internal/shownResult.ts"
 import type { AnyTool, Awaitable } from "../../tool/Tool.ts"
 import { ToolResultInvalid } from "../../tool/ToolError.ts"
 import { isStopped, judgingMs, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
+import { openHold } from "./openHold.ts"
 
 /** Describes a call of user code for logs and spans: with its run and agent, and with its tool and tool call if it has any. */
 export const calledOf = (
@@ -53,7 +55,10 @@ export const failCall = (
   Effect.runForkWith(drive.context)(logFailure(drive.runtime, called, cause))
 }
 
-/** Records what a body returned. A value that cannot be shown fails the call; the model reads that the body has run. */
+/**
+ * Records what a body returned. A hold opens the request that the call waits for. A value that cannot be shown fails the call; the model
+ * reads that the body has run.
+ */
 export const recordResult = (
   run: AgentRun,
   call: ToolCall,
@@ -61,6 +66,8 @@ export const recordResult = (
   value: unknown
 ): void => {
   const { drive } = run
+  const hold = holdOf(value)
+  if (hold !== undefined) return openHold(run, call, hold)
   const content = shownResult(drive.runtime.scrubber, value, longestOf(run, tool))
   if (Result.isSuccess(content)) {
     return emit(run, { _tag: "tool.completed", at: now(drive), callId: call.id, content: content.success })

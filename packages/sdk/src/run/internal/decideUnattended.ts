@@ -12,7 +12,7 @@ import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
 import { copyJson } from "../../domain/internal/json.ts"
 import { readOnce } from "../../domain/internal/untyped.ts"
-import type { Interruption } from "../../domain/Interruption.ts"
+import { type Interruption, isHold } from "../../domain/Interruption.ts"
 import { DecisionMalformed } from "../../domain/Rejection.ts"
 import type { RunContext } from "../../domain/RunContext.ts"
 import { answerable } from "../../domain/RunState.ts"
@@ -54,7 +54,9 @@ export const isToBeAsked = (drive: Drive): boolean =>
   (drive.tasks.has(approvalCallbackTask) || nextToAsk(drive) !== undefined)
 
 const nextToAsk = (drive: Drive): Interruption | undefined =>
-  answerable(drive.state).find(({ requestId }) => drive.callbackAsked?.has(requestId) !== true)
+  answerable(drive.state).find(
+    (request) => !isHold(request) && drive.callbackAsked?.has(request.requestId) !== true
+  )
 
 /** Calls the callback with one request after the other, and resumes the loop after each answer. */
 const askAll = Effect.fnUntraced(function* (root: AgentRun) {

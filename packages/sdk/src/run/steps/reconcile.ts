@@ -16,6 +16,7 @@ import { cutText } from "../../tool/internal/cutResult.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import type { Reconciled } from "../../tool/ToolOptions.ts"
 import { differenceOf, differenceText, editOf } from "../calls/authorize.ts"
+import { commitHolds } from "../calls/openHold.ts"
 import { toolEntryOf, openInDoubt, shownOf } from "../calls/openRequest.ts"
 import { valueOf } from "../calls/prepareCall.ts"
 import { describeArguments } from "../calls/recordClassification.ts"
@@ -49,6 +50,7 @@ export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: Re
     switch (answer._tag) {
       case "happened":
         recordResult(run, call, entry?.tool, answer.result)
+        yield* commitHolds(run, [callId])
         break
       case "failed":
         emit(run, {

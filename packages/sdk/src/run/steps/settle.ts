@@ -14,6 +14,7 @@ import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import { isTimed } from "../calls/authorize.ts"
+import { commitHolds } from "../calls/openHold.ts"
 import { toolEntryOf } from "../calls/openRequest.ts"
 import type { Prepared } from "../calls/prepareCall.ts"
 import { prepare, valueOf } from "../calls/prepareCall.ts"
@@ -57,6 +58,7 @@ export const settle = Effect.fnUntraced(function* (run: AgentRun, callIds: Reado
   }
   // Results of reads may wait for the next commit, since reads can be repeated.
   if (ready.some(({ call }) => call.safety !== "readOnly")) yield* flush(drive)
+  yield* commitHolds(run, callIds)
 })
 
 /** The items that fit. Usually all do, and nothing is allocated. */

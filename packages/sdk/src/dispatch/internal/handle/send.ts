@@ -120,6 +120,8 @@ const denialOf = (
       return { _tag: "deny", ...given, message: `${said} This was not done.` }
     case "inDoubt":
       return { _tag: "fail", ...given, message: `${said} Whether this took effect is not known.` }
+    case "timer":
+      return { _tag: "fail", ...given, message: `${said} The wait has ended before its time.` }
     case "limit":
     case "login":
       return undefined

@@ -7,7 +7,7 @@ import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { a, rev, said } from "./events.ts"
 import { fields, type Group, type Store } from "./group.ts"
-import { approval, approve, decided, deny, opened, question } from "./requests.ts"
+import { approval, approve, decided, deny, opened, question, timer } from "./requests.ts"
 import { claimed, heldOn, openIds, openRequests, successesOf } from "./stored.ts"
 
 export const decisions = ({ assert, fails, test }: Group): void => {
@@ -125,6 +125,27 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     })
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
     assert.deepStrictEqual(yield* store.pending({ expiresBefore: 60_001 }), [])
+  })
+
+  test("lists a timer until its time, and then ends it by expiry, without a warning before", function* (store) {
+    const waits = timer(a, 1, { at: 0, expiresAt: 60_000 })
+    yield* heldOn(store, a, [waits])
+    yield* TestClock.adjust("59 seconds")
+    assert.deepStrictEqual(
+      (yield* store.pending({ kind: "timer" })).map(({ request }) => request),
+      [waits]
+    )
+    assert.deepStrictEqual(yield* store.ready(), [])
+    yield* TestClock.adjust("1 second")
+    assert.deepStrictEqual(
+      (yield* store.ready()).map(({ reason, runId }) => [runId, reason]),
+      [[a, "expired"]]
+    )
+    const [decision] = yield* store.decisions(a)
+    assert.deepStrictEqual([decision?._tag, decision?.by, decision?.at], ["supply", "expiry", 60_000])
+    const late = { _tag: "fail", requestId, by: "ada" } as const
+    const first = { by: "expiry", at: 60_000, decision: fields(decision) }
+    yield* fails(store.decide(late), { _tag: "AlreadyDecided", requestId, ...first })
   })
 
   test("accepts a decision on an expired request whose `onExpiry` is `stay`", function* (store) {

@@ -3,7 +3,7 @@
  */
 import type { Decision } from "../../../domain/Decision.ts"
 import * as Id from "../../../domain/Id.ts"
-import type { ToolApprovalItem, Interruption } from "../../../domain/Interruption.ts"
+import type { Interruption, TimerRequest, ToolApprovalItem } from "../../../domain/Interruption.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
 
 /** An approval request. */
@@ -34,6 +34,23 @@ export const question = (runId: Id.RunId, index: number): Interruption => ({
   at: index,
   callId: Id.toolCallId(runId, 1, index),
   question: "Which one?"
+})
+
+/** A wait for a time. */
+export const timer = (
+  runId: Id.RunId,
+  index: number,
+  fields: Pick<TimerRequest, "expiresAt"> & Partial<TimerRequest>
+): TimerRequest => ({
+  _tag: "timer",
+  requestId: Id.requestId(runId, index),
+  runId,
+  agentPath: ["root"],
+  at: index,
+  callId: Id.toolCallId(runId, 1, index),
+  tool: "wait",
+  arguments: { index },
+  ...fields
 })
 
 export const opened = (request: Interruption): RunEvent => ({
