@@ -3,9 +3,9 @@
  *
  * @since 0.1.0
  */
+import { constants } from "node:os"
 import { Display } from "@fermata/sdk"
 import { OptionsInvalid } from "@fermata/sdk/domain"
-import * as Result from "effect/Result"
 
 /** An object that can be closed, such as a Fermata or a conductor: by its `close` if it has one, otherwise by its `Symbol.asyncDispose`. */
 export type Closable = AsyncDisposable | { readonly close: () => Promise<unknown> }
@@ -23,9 +23,12 @@ export interface CloseOnSignalOptions {
 /**
  * Closes these objects at the first signal, one after the other, and ends the program: with exit code 0 if all were closed, otherwise
  * with 1. If one fails to close, the next ones are still closed. A second signal ends the program immediately, with 1. Returns a function
- * that removes the signal handlers. Throws `OptionsInvalid` for an unknown option.
+ * that removes the signal handlers. Throws `OptionsInvalid` for an unknown option, a wrong value, and an object that cannot be closed.
  *
  * **Details**
+ *
+ * Of a server of Node, the connections that are still open after four fifths of `timeoutMs` are cut: a client that does not read its
+ * response would keep one open. Name the Fermata before the server, so that event streams have ended.
  *
  * No stored run is lost, however the program ends: another process can resume a run that has not ended. If the program ends before a
  * Fermata is closed, the leases of its runs stay until they expire, and calls whose bodies were running may be in doubt.
@@ -47,17 +50,19 @@ export const closeOnSignal = (
   closables: ReadonlyArray<Closable>,
   options: CloseOnSignalOptions = {}
 ): (() => void) => {
-  const keys = OptionsInvalid.checkKeys("closeOnSignal", options, ["signals", "timeoutMs", "onProblem"])
-  if (Result.isFailure(keys)) throw keys.failure
+  const problem =
+    OptionsInvalid.problemOf("closeOnSignal", { closables }, { keys: { closables: closableList } }) ??
+    OptionsInvalid.problemOf("closeOnSignal", options, optionsShape)
+  if (problem !== undefined) throw problem
   const { signals = ["SIGTERM", "SIGINT"], timeoutMs = 5000 } = options
   const { onProblem = (problem) => process.stderr.write(`${problem}\n`) } = options
   let closing = false
   const closeAll = async () => {
+    const cutAt = performance.now() + timeoutMs * 0.8
     let code = 0
     for (const closable of closables) {
       try {
-        // The `close` of a server of Node is no promise.
-        await (Symbol.asyncDispose in closable ? closable[Symbol.asyncDispose]() : closable.close())
+        await close(closable, cutAt)
       } catch (error) {
         code = 1
         onProblem(Display.sentence`Closing failed: ${Display.messageOf(error)}.`)
@@ -77,5 +82,52 @@ export const closeOnSignal = (
   for (const signal of signals) process.on(signal, onSignal)
   return () => {
     for (const signal of signals) process.off(signal, onSignal)
+  }
+}
+
+/** Closes an object. The connections of a server are cut at the time `cutAt`. */
+const close = async (closable: Closable, cutAt: number): Promise<void> => {
+  // The `close` of a server of Node is no promise.
+  const closing = Symbol.asyncDispose in closable ? closable[Symbol.asyncDispose]() : closable.close()
+  const waitMs = Math.max(0, cutAt - performance.now())
+  const cutting = isServer(closable) ? setTimeout(() => closable.closeAllConnections(), waitMs) : undefined
+  try {
+    await closing
+  } finally {
+    clearTimeout(cutting)
+  }
+}
+
+const isServer = (closable: object): closable is { readonly closeAllConnections: () => void } =>
+  "closeAllConnections" in closable && typeof closable.closeAllConnections === "function"
+
+const isClosable = (value: unknown): boolean => {
+  if (typeof value !== "object" || value === null) return false
+  const { close, [Symbol.asyncDispose]: dispose } = value as { readonly [Key in PropertyKey]?: unknown }
+  return typeof dispose === "function" || typeof close === "function"
+}
+
+const closableList: OptionsInvalid.Shape = {
+  takes: "a list of objects with `close` or `Symbol.asyncDispose`, such as a Fermata",
+  is: (value) => Array.isArray(value) && value.every(isClosable),
+  required: true
+}
+
+/** A signal that a program can handle. */
+const isSignal = (name: unknown): boolean =>
+  typeof name === "string" && name in constants.signals && name !== "SIGKILL" && name !== "SIGSTOP"
+
+const optionsShape: OptionsInvalid.Shape = {
+  keys: {
+    signals: {
+      takes: 'a list of signals that a program can handle, such as "SIGTERM"',
+      is: (value) => Array.isArray(value) && value.every(isSignal)
+    },
+    timeoutMs: {
+      takes: "a number of milliseconds from 1 to 2,147,483,647",
+      is: (value) => typeof value === "number" && value >= 1 && value < 2 ** 31,
+      among: ["number"]
+    },
+    onProblem: { takes: "a function", is: (value) => typeof value === "function" }
   }
 }

@@ -56,6 +56,38 @@ describe("closeOnSignal", () => {
     assert.include(output, "the server has ended")
   })
 
+  it("cuts the connections of clients that do not read their responses", async () => {
+    const { code, output } = await ended(["unread"], "SIGTERM")
+    assert.strictEqual(code, 0, output)
+  })
+
+  it("refuses a wrong value with the name of its option and adds no signal listener", () => {
+    const before = process.listenerCount("SIGTERM")
+    for (const [wrong, name] of [
+      [{ signals: "SIGTERM" }, "signals"],
+      [{ signals: ["SIGTERM", "TERM"] }, "signals"],
+      [{ signals: ["SIGKILL"] }, "signals"],
+      [{ signals: ["SIGSTOP"] }, "signals"],
+      [{ signals: [15] }, "signals"],
+      ...[0, -1, NaN, Infinity, "5 seconds", 2 ** 31].map((timeoutMs) => [{ timeoutMs }, "timeoutMs"]),
+      [{ onProblem: "log" }, "onProblem"]
+    ] as ReadonlyArray<[object, string]>) {
+      const refused = () => closeOnSignal([], wrong as never)
+      assert.throws(
+        refused,
+        new RegExp(`"${name}" of the options of closeOnSignal takes`),
+        JSON.stringify(wrong)
+      )
+    }
+    for (const closables of [undefined, { close: () => {} }, [undefined], [{}], [{ close: true }]]) {
+      assert.throws(
+        () => closeOnSignal(closables as never),
+        /takes a list of objects with `close`|is missing/
+      )
+    }
+    assert.strictEqual(process.listenerCount("SIGTERM"), before)
+  })
+
   it("refuses an unknown option and adds no signal listener", () => {
     const before = process.listenerCount("SIGTERM")
     assert.throws(() => closeOnSignal([], { timeout: 5 } as never), /did you mean "timeoutMs"\?/)

@@ -1,9 +1,10 @@
 /**
  * A process that closes on a signal. Argument: `run` has a background run that hangs in its model; `stuck` never closes; `broken`
- * fails to close; `serve` has a server with an open response, which ends later. Prints `ready`, and the tag of the run's error.
+ * fails to close; `serve` has a server with an open response, which ends later; `unread` has one whose client does not read it. Prints
+ * `ready`, and the tag of the run's error.
  */
 import { createServer } from "node:http"
-import type { AddressInfo } from "node:net"
+import { type AddressInfo, connect } from "node:net"
 import { agent, closeOnSignal, createFermata } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
 
@@ -31,7 +32,19 @@ else if (what === "serve") {
     closeOnSignal([server])
     console.log("ready")
   })
+} else if (what === "unread") {
+  const server = createServer((_, response) => {
+    response.write(new Uint8Array(50_000_000), () => response.end())
+  })
+  server.listen(0, () => {
+    const client = connect((server.address() as AddressInfo).port, "127.0.0.1")
+    client.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    client.once("readable", () => {
+      closeOnSignal([server], { timeoutMs: 2000 })
+      console.log("ready")
+    })
+  })
 } else closeOnSignal([{ close: () => Promise.reject(new Error("no")) }])
 
 setInterval(() => {}, 1000)
-if (what !== "serve") console.log("ready")
+if (what !== "serve" && what !== "unread") console.log("ready")

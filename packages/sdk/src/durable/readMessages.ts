@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import * as History from "../domain/History.ts"
 import type { SessionId } from "../domain/Id.ts"
-import { natural, shapeOf } from "../domain/internal/misfits.ts"
+import { natural, positive, shapeOf } from "../domain/internal/misfits.ts"
 import type { AssistantPart, Message, UserPart } from "../domain/Message.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { isSettled, type RunState, toolMessage } from "../domain/RunState.ts"
@@ -27,7 +27,7 @@ export interface MessagesPage {
   readonly limit?: number
 }
 
-const pageShape = shapeOf<MessagesPage>({ before: natural, after: natural, limit: natural })
+const pageShape = shapeOf<MessagesPage>({ before: natural, after: natural, limit: positive })
 
 /**
  * Reads the messages of a session across its runs, oldest first: the last ones, or with `after` the first ones after it. Drives nothing.

@@ -19,6 +19,7 @@ import type { Configuration } from "../agent/RuntimeHooks.ts"
 import type { RunUpdate } from "../agent/RunUpdate.ts"
 import type * as Conductor from "../dispatch/Conductor.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
+import { messageOf } from "../domain/Display.ts"
 import type { GrantId, RunId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Message } from "../domain/Message.ts"
@@ -241,10 +242,12 @@ export interface Fermata extends AsyncDisposable {
   readonly events: (runId: string, options?: EventsOptions) => AsyncIterable<RunUpdate>
   /**
    * Responds to a request with the updates of a run or of a sub-agent's run, until it has ended, as server-sent events: each `data` is an
-   * update as JSON, without the data that only the provider reads. The id of an event is its revision. Pass the `request`, so that a client
-   * that reconnects misses no event. The last message is of the type `end`; its `data` has the run's `status`, or the status `removed`. A
-   * client that reconnects after the run's status gets a response with the HTTP status 204, which stops it. A response that ends because
-   * the Fermata is closed has no such message, so that the client reconnects. Rejects with `RunNotFound`, also after the run was removed.
+   * update as JSON, without the data that only the provider reads (`payload` of a part). The id of an event is its revision. Pass the
+   * `request`, so that a client that reconnects misses no event. The last message is of the type `end`; its `data` has the run's `status`, or
+   * the status `removed`. A client that reconnects after the run's status gets a response with the HTTP status 204, which stops it. If the
+   * events cannot be read, the last message is of the type `error`, and its `data` has a `message` and the `code` of the error. A response that
+   * ends because the Fermata is closed has no such message, so that the client reconnects. Rejects with `RunNotFound`, also after the run was
+   * removed.
    */
   readonly eventsResponse: (runId: string, options?: EventsResponseOptions) => Promise<Response>
   /**
@@ -392,7 +395,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
   // The subscription to the store is shared with other users of the store, which may outlive this Fermata. So it is forked outside the
   // managed runtime.
-  const watching = makeWatch({ store, fork: Effect.runForkWith(context), closed: suspension.soon })
+  const fork = Effect.runForkWith(context)
+  const watching = makeWatch({ store, fork, closed: suspension.soon })
   const work = makeWork({ managed, runtimes, suspension, drainTimeout, publish: watching.publish })
   const { run, runOptions } = work
   const background = makeBackground({ ...work, agents, by, drainTimeout, isStored: true })
@@ -423,7 +427,12 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {
     runPrompt: start,
     stream: makeTextStream({ agents, shape: promptShape, runPrompt: start }),
-    eventsResponse: makeEventsResponse({ events: watching.events, standing: reading.standing }),
+    eventsResponse: makeEventsResponse({
+      events: watching.events,
+      standing: reading.standing,
+      report: (runId, error) =>
+        fork(Effect.logWarning(`The events of the run ${runId} cannot be sent: ${messageOf(error)}`))
+    }),
     dispatch: async (agent, prompt, given) => {
       requireKnown("dispatch", given, dispatchShape)
       return background.dispatch(agents.of(agent), prompt, given)

@@ -1,13 +1,15 @@
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
-import { Readable } from "node:stream"
-import type { ReadableStream as NodeReadableStream } from "node:stream/web"
+import { pipeline } from "node:stream/promises"
 import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import { approve } from "../../src/promise/decisions.ts"
 import { agent, tool } from "../../src/promise/define.ts"
 import * as Fermata from "../../src/promise/Fermata.ts"
 import { isOptionsInvalid, isRunNotFound } from "../../src/promise/guards.ts"
-import { layerMemory } from "../../src/store/RunStore.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import { RunStoreError, StoreUnreadable } from "../../src/store/RunStoreError.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { rejection } from "../helpers/rejection.ts"
 
@@ -140,6 +142,42 @@ describe("the events of a run as a response", () => {
     assert.notInclude(JSON.stringify(ofScout), "secret")
   })
 
+  it("contain no data that a caller gave for a provider with a message", async () => {
+    await using fermata = await open([{ calls: [{ tool: "pay" }] }])
+    const part = { _tag: "text", text: "said", provider: "test", payload: { signature: "secret" } } as const
+    const { runId } = await fermata.runPrompt("clerk", [part])
+    await fermata.send(runId, [part])
+    const sent = JSON.stringify(await all(await fermata.eventsResponse(runId, { until: "hold" })))
+    assert.include(JSON.stringify(await fermata.state(runId)), "secret")
+    assert.include(sent, "said")
+    assert.notInclude(sent, "secret")
+  })
+
+  it("end with a message of the type error, instead of an errored body, when the store cannot read the run", async () => {
+    const damaged = new Set<string>()
+    const store = Layer.effect(
+      RunStore,
+      Effect.map(RunStore, (sound) => ({
+        ...sound,
+        events: (runId, options) =>
+          damaged.has(runId)
+            ? Effect.fail(new RunStoreError({ operation: "events", reason: unreadable }))
+            : sound.events(runId, options)
+      }))
+    ).pipe(Layer.provide(layerMemory))
+    const unreadable = new StoreUnreadable({ detail: "the journal is damaged." })
+    const model = ScriptedModel.make(() => "hello").client
+    await using fermata = await Fermata.make({ agents: [agent("clerk")], model, store })
+    const { runId } = await fermata.runPrompt("clerk", "go")
+    const other = await fermata.runPrompt("clerk", "go")
+    damaged.add(runId)
+    const [message, ...more] = await all(await fermata.eventsResponse(runId))
+    const data = { message: "The store cannot be read: the journal is damaged.", code: "RunStoreError" }
+    assert.deepStrictEqual([message, more], [{ event: "error", data }, []])
+    const ofOther = await all(await fermata.eventsResponse(other.runId))
+    assert.deepStrictEqual(ofOther.at(-1)?.data, { status: "completed" })
+  })
+
   it("have a comment at the start and whenever nothing is sent for a while", async () => {
     await using fermata = await open([{ calls: [{ tool: "pay" }] }])
     const { runId, state } = await fermata.runPrompt("clerk", "go")
@@ -189,9 +227,29 @@ describe("the events of a run as a response", () => {
     for (const id of [runId, "run.t1.1", undefined]) {
       assert.isTrue(isRunNotFound(await rejection(fermata.eventsResponse(id as string))))
     }
-    for (const wrong of [{ form: 1 }, { from: -1 }, { heartbeat: "soon" }, { until: "held" }]) {
+    for (const wrong of [
+      { form: 1 },
+      { from: -1 },
+      { heartbeat: "soon" },
+      { heartbeat: 0 },
+      { until: "held" },
+      { request: {} },
+      { request: { headers: null } },
+      { request: "/run" },
+      { request: { headers: {}, signal: "abort" } }
+    ]) {
       assert.isTrue(isOptionsInvalid(await rejection(fermata.eventsResponse(runId, wrong as never))))
     }
+  })
+
+  it("go on after the header of a request of a Node server", async () => {
+    await using fermata = await open(["hello"])
+    const { runId, state } = await fermata.runPrompt("clerk", "go")
+    const after = (id: string | undefined) => ({ request: { headers: { "last-event-id": id } } })
+    assert.strictEqual((await all(await fermata.eventsResponse(runId, after("2"))))[0]?.id, "3")
+    assert.strictEqual((await all(await fermata.eventsResponse(runId, after(undefined))))[0]?.id, "1")
+    const all204 = await fermata.eventsResponse(runId, after(String(state.revision)))
+    assert.strictEqual(all204.status, 204)
   })
 
   it("reach a browser through node:http", async () => {
@@ -200,11 +258,11 @@ describe("the events of a run as a response", () => {
     const server = createServer((incoming, outgoing) => {
       const gone = new AbortController()
       outgoing.on("close", () => gone.abort())
-      const headers = new Headers(incoming.headers as Record<string, string>)
-      void fermata.eventsResponse(runId, { request: { headers, signal: gone.signal } }).then((response) => {
+      const options = { request: incoming, signal: gone.signal }
+      void fermata.eventsResponse(runId, options).then(async (response) => {
         outgoing.writeHead(response.status, Object.fromEntries(response.headers))
-        if (response.body === null) return outgoing.end()
-        return Readable.fromWeb(response.body as NodeReadableStream).pipe(outgoing)
+        if (response.body === null) outgoing.end()
+        else await pipeline(response.body, outgoing).catch(() => {})
       })
     })
     await new Promise<void>((resolve) => {

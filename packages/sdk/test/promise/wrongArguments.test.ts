@@ -190,6 +190,31 @@ describe("an argument of the wrong type", () => {
     assert.strictEqual((await fermata.pending({ kind: "approval" }))[0]?.runId, runId)
   })
 
+  it("is refused as an invalid option: the begin of events, the time of prune, and the size of a page", async () => {
+    await using fermata = await open()
+    const { runId, sessionId } = await fermata.runPrompt("ops", "go")
+    const begins = [-1, 1.5, "1", NaN, Infinity]
+    const times = [undefined, "1", NaN, Infinity, null]
+    const sizes = [0, -1, 1.5, Infinity, "1"]
+    for (const [ask, wrong, key] of [
+      [(from) => fermata.events(runId, { from }), begins, "from"],
+      [(from) => fermata.eventsResponse(runId, { from }), begins, "from"],
+      [(endedBefore) => fermata.prune({ endedBefore }), times, "endedBefore"],
+      [(limit) => fermata.pending({ limit }), sizes, "limit"],
+      [(limit) => fermata.runs({ limit }), sizes, "limit"],
+      [(limit) => fermata.sessions({ limit }), sizes, "limit"],
+      [(limit) => fermata.grants({ limit }), sizes, "limit"],
+      [(limit) => fermata.messages(sessionId, { limit }), sizes, "limit"]
+    ] as ReadonlyArray<[(value: never) => unknown, ReadonlyArray<unknown>, string]>) {
+      for (const value of wrong) {
+        const error = await refusal(() => ask(value as never))
+        assert.strictEqual(error._tag, "OptionsInvalid", `${key}: ${String(value)}: ${error}`)
+        assert.include(error.message, `"${key}" of the options of`)
+      }
+    }
+    assert.lengthOf(await fermata.runs({ limit: 1 }), 1)
+  })
+
   it("is not null where a default would take its place", async () => {
     await using fermata = await open()
     const { runId } = await fermata.runPrompt("ops", "go")

@@ -1,5 +1,6 @@
 /**
- * Updates as they may leave the program: without the data that only the provider reads, such as encrypted reasoning and signatures.
+ * Updates as they may leave the program: without the data that only the provider reads, such as encrypted reasoning and signatures. A
+ * program may give such data with a message, too.
  */
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
@@ -20,14 +21,16 @@ const displayedEvent = (event: RunEvent): unknown => {
   switch (event._tag) {
     case "child.advanced":
       return { ...event, event: displayedEvent(event.event) }
-    case "model.answered":
-      return { ...event, content: event.content.map(withoutReplay) }
+    case "run.started":
+      return { ...event, prompt: event.prompt.map(withoutReplay) }
     default:
-      return event
+      return "content" in event ? { ...event, content: event.content.map(withoutReplay) } : event
   }
 }
 
+type Fields = Readonly<Record<string, unknown>>
+
 const withoutReplay = (part: object): unknown => {
-  const { payload: _payload, provider: _provider, ...rest } = part as Readonly<Record<string, unknown>>
+  const { paused: _paused, payload: _payload, provider: _provider, ...rest } = part as Fields
   return rest
 }

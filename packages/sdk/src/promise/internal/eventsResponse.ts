@@ -7,7 +7,7 @@ import * as Duration from "effect/Duration"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { Status } from "../../domain/RunState.ts"
-import { RunNotFound } from "../../store/RunStoreError.ts"
+import { RunNotFound, RunStoreError } from "../../store/RunStoreError.ts"
 import { displayedUpdate } from "./displayedUpdate.ts"
 import { FermataClosed } from "./FermataClosed.ts"
 import type { EventsOptions, EventsResponseOptions } from "./options.ts"
@@ -18,16 +18,18 @@ interface Source {
   readonly events: (runId: RunId, options: EventsOptions) => AsyncIterable<RunUpdate>
   /** Reads the status and the number of events of a run, or of a sub-agent's run. Rejects with `RunNotFound`. */
   readonly standing: (runId: RunId) => Promise<{ readonly status: Status; readonly revision: number }>
+  /** Logs why events could not be read. The promise of the response has already resolved. */
+  readonly report: (runId: RunId, error: unknown) => void
 }
 
 /** Makes the method that responds with the updates of a run. */
 export const makeEventsResponse =
-  ({ events, standing }: Source) =>
+  ({ events, report, standing }: Source) =>
   async (runId: string, given: EventsResponseOptions = {}): Promise<Response> => {
     requireKnown("eventsResponse", given, eventsResponseShape)
     const { heartbeat = "15 seconds", request, until = "end" } = given
     // A client that reconnects has the events up to its last one, also if it began behind `from`.
-    const from = Math.max(given.from ?? 0, positionOf(request?.headers.get("last-event-id")))
+    const from = Math.max(given.from ?? 0, positionOf(request))
     const signal = given.signal ?? request?.signal
     const id = runId as RunId
     const isOver = (status: Status) => status !== "running" && (status !== "held" || until === "hold")
@@ -47,7 +49,9 @@ export const makeEventsResponse =
         // Without a last message, the client reconnects, and reaches another process.
         if (error instanceof FermataClosed) return { text: "", isLast: true }
         if (error instanceof RunNotFound) return { text: endOf("removed"), isLast: true }
-        throw error
+        report(id, error)
+        // An errored body would end a program whose server does not expect it.
+        return { text: errorOf(error), isLast: true }
       }
     }
     return new Response(
@@ -70,8 +74,14 @@ const headers = {
 }
 
 /** The number of events that a reconnecting client has; 0 if the header is absent or is none of ours. */
-const positionOf = (lastEventId: string | null | undefined): number =>
-  /^\d{1,15}$/.test(lastEventId ?? "") ? Number(lastEventId) : 0
+const positionOf = (request: EventsResponseOptions["request"]): number => {
+  const { headers = {} } = request ?? {}
+  const given = isHeaders(headers) ? headers.get("last-event-id") : headers["last-event-id"]
+  return typeof given === "string" && /^\d{1,15}$/.test(given) ? Number(given) : 0
+}
+
+const isHeaders = (headers: object): headers is Pick<Headers, "get"> =>
+  "get" in headers && typeof headers.get === "function"
 
 /** The message of an update. Only events have ids, because only they can be sent again. */
 const frameOf = (update: RunUpdate): string => {
@@ -80,6 +90,12 @@ const frameOf = (update: RunUpdate): string => {
 }
 
 const endOf = (status: Status | "removed"): string => `event: end\ndata: ${JSON.stringify({ status })}\n\n`
+
+/** The message of an error. Its sentence, if it is an error of Fermata, is for a user to read. */
+const errorOf = (error: unknown): string => {
+  const said = error instanceof RunStoreError ? { code: error.code, message: error.message } : {}
+  return `event: error\ndata: ${JSON.stringify({ message: "The events cannot be read.", ...said })}\n\n`
+}
 
 const beat = ": \n\n"
 

@@ -188,16 +188,19 @@ export interface EventsOptions extends ReadOptions {
 /** The options of `eventsResponse`. */
 export interface EventsResponseOptions extends Omit<EventsOptions, "until"> {
   /**
-   * The request that is responded to. If its header `Last-Event-ID` is above `from`, the response starts behind that event, so that a
-   * client that reconnects misses no event and receives none twice. Its signal is the default of `signal`.
+   * The request that is responded to: a `Request`, or that of a Node server, such as express has it. If its header `Last-Event-ID` is above
+   * `from`, the response starts behind that event, so that a client that reconnects misses no event and receives none twice. Its signal, if
+   * it has one, is the default of `signal`.
    */
   readonly request?: {
-    readonly headers: { readonly get: (name: string) => string | null }
+    readonly headers:
+      | Pick<Headers, "get">
+      | Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
     readonly signal?: AbortSignal
   }
   /** When the response ends: only when the run has ended (`end`, the default), or also when it is held (`hold`). */
   readonly until?: "hold" | "end"
-  /** A comment is sent when nothing else was sent for this long. Default: 15 seconds. */
+  /** A comment is sent when nothing else was sent for this long: 1 millisecond or more. Default: 15 seconds. */
   readonly heartbeat?: Duration.Input
 }
 

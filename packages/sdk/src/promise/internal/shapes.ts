@@ -10,16 +10,18 @@ import {
   abortSignal,
   atLeastOne,
   callable,
-  duration,
   flag,
   type Kind,
   natural,
   oneOf,
+  positive,
   required,
   type Shape,
   shapeOf,
-  string
+  string,
+  time
 } from "../../domain/internal/misfits.ts"
+import { millisOf } from "../../domain/internal/untyped.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
 import { clientKind } from "../../model/internal/clientKind.ts"
 import { filters } from "../../store/internal/soundInput.ts"
@@ -181,7 +183,7 @@ export const decisionOnShape = shapeOf<DecisionOn>({ ...decide, request: "anythi
 export const readShape = shapeOf<ReadOptions>({ signal: abortSignal })
 
 export const eventsShape = shapeOf<EventsOptions>({
-  from: "anything",
+  from: natural,
   until: oneOf("hold", "end"),
   signal: abortSignal
 })
@@ -193,23 +195,40 @@ export const cancelNamedShape = shapeOf<{ readonly name: string; readonly reason
   reason: string
 })
 
+const request: Kind = {
+  takes: "a Request, or an object with `headers` such as the request of a Node server",
+  is: (value) =>
+    typeof value === "object" &&
+    value !== null &&
+    "headers" in value &&
+    typeof value.headers === "object" &&
+    value.headers !== null &&
+    (!("signal" in value) || value.signal === undefined || abortSignal.is(value.signal))
+}
+
+const heartbeat: Kind = {
+  takes: 'a duration of 1 millisecond or more, such as "15 seconds"',
+  is: (value) => (millisOf(value) ?? 0) >= 1,
+  among: ["string", "number"]
+}
+
 export const eventsResponseShape = shapeOf<EventsResponseOptions>({
   from: natural,
   until: oneOf("hold", "end"),
   signal: abortSignal,
-  request: "anything",
-  heartbeat: duration
+  request,
+  heartbeat
 })
 
-/** The filters of the methods that list what is stored. */
+/** The filters of the methods that list what is stored. A store returns an empty page for a `limit` of 0, which would look like the last one. */
 export const filterShapes = {
-  pending: { keys: filters.pending },
-  runs: { keys: filters.list },
-  sessions: { keys: filters.sessions },
-  grants: { keys: filters.grants }
+  pending: { keys: { ...filters.pending, limit: positive } },
+  runs: { keys: { ...filters.list, limit: positive } },
+  sessions: { keys: { ...filters.sessions, limit: positive } },
+  grants: { keys: { ...filters.grants, limit: positive } }
 } satisfies Readonly<Record<string, Shape>>
 
-export const pruneShape = shapeOf<{ readonly endedBefore: number }>({ endedBefore: "anything" })
+export const pruneShape = shapeOf<{ readonly endedBefore: number }>({ endedBefore: required(time) })
 
 export const workShape = shapeOf<WorkOptions>({
   onUpdate: callable,
