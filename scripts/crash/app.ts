@@ -205,18 +205,25 @@ const appOf = (options: {
     go: drive,
     fork: (input) => driven(forkRun(runtime, input)),
     decide: (decision) =>
-      Effect.tap(stored(decideStored([runtime], decision)), () =>
-        decision._tag === "deny" && decision.then === "stop"
-          ? Effect.map(moment(world), (moment) => {
-              const stopped = runOf(decision.requestId)
-              if (!world.stopped.has(stopped)) world.stopped.set(stopped, moment)
-            })
-          : Effect.void
-      ),
+      Effect.suspend(() => {
+        const deciding = stored(decideStored([runtime], decision))
+        if (decision._tag !== "deny" || decision.then !== "stop") return deciding
+        const stopped = runOf(decision.requestId)
+        world.askedToEnd.add(stopped)
+        return Effect.andThen(
+          deciding,
+          Effect.map(moment(world), (moment) => {
+            if (!world.stopped.has(stopped)) world.stopped.set(stopped, moment)
+          })
+        )
+      }),
     send: (runId, text, messageId) => stored(sendMessage(runId, text, { messageId })),
     cancel: (runId, reason) =>
       Effect.andThen(
-        stored(cancelRun(runId, reason)),
+        Effect.suspend(() => {
+          world.askedToEnd.add(runId)
+          return stored(cancelRun(runId, reason))
+        }),
         Effect.map(
           Effect.forEach(world.databases, ({ statuses }) => statuses),
           (all) => {

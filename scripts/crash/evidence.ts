@@ -84,6 +84,14 @@ const notCancelled = (world: World, journals: ReadonlyArray<RunChecker.Journal>)
       : []
   )
 
+/** Runs that are cancelled although neither their cancellation nor a denial that stops them was requested. */
+const cancelledUnasked = (world: World, journals: ReadonlyArray<RunChecker.Journal>): ReadonlyArray<string> =>
+  journals.flatMap(({ runId, status }) =>
+    status !== "cancelled" || [...world.askedToEnd].some((asked) => Id.isRunWithin(asked, runId))
+      ? []
+      : [`cancelled ${runId}: neither a cancellation nor a denial that stops it was requested`]
+  )
+
 const stored = ({ open }: Database) =>
   Effect.flatMap(Effect.provideServiceEffect(SqlRunStore.make(), SqlClient.SqlClient, open), collect)
 
@@ -131,7 +139,8 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
         ({ idempotencyKey, tool }) => `stray ${idempotencyKey}: another agent's ${tool} ran`
       ),
       ...afterEnd(journals),
-      ...notCancelled(world, journals)
+      ...notCancelled(world, journals),
+      ...cancelledUnasked(world, journals)
     )
     for (const { journal } of runs.filter(isAstray)) {
       violations.push(`checkpoint ${journal.runId}: its state differs from the folded events`)

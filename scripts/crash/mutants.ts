@@ -134,6 +134,15 @@ export const mutants: ReadonlyArray<Mutant> = [
     })
   },
   {
+    name: "reports a cancellation that was not requested",
+    scenario: "act",
+    mutate: (store) => ({
+      ...store,
+      append: (options) =>
+        Effect.map(store.append(options), (appended) => ({ ...appended, cancelReason: "" }))
+    })
+  },
+  {
     name: "does not deliver decisions",
     scenario: "approve",
     mutate: (store) => ({

@@ -124,12 +124,16 @@ interface Story {
   readonly turnstile: Turnstile.Turnstile<void>
 }
 
-/** A program that is interrupted at a random moment. */
-const interrupted = (work: Effect.Effect<unknown, unknown>, { random, turnstile }: Story) =>
+/** A program that is interrupted at a random moment, which cancels the runs that it drives. */
+const interrupted = (
+  work: Effect.Effect<unknown, unknown>,
+  { random, turnstile }: Story,
+  world: World.World
+) =>
   Effect.gen(function* () {
     const fiber = yield* Effect.forkChild(work)
     for (let turns = below(random, 40); turns > 0; turns--) yield* turnstile.pass()
-    yield* Fiber.interrupt(fiber)
+    yield* Effect.ensuring(Fiber.interrupt(fiber), World.excuseCancelled(world))
   })
 
 /** One action of a user. */
@@ -164,7 +168,7 @@ const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
     case 9:
       return revokeSomething(random, app, runId)
     case 10:
-      return interrupted(action(story, app), story)
+      return interrupted(action(story, app), story, app.world)
     case 11:
       return Effect.all([Effect.exit(action(story, app)), Effect.exit(action(story, app))], {
         concurrency: 2

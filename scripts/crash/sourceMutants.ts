@@ -91,6 +91,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/run", "sdk/test/durable", "node/test/race.test.ts"] }
   },
   {
+    name: "cancels a stored run when its runtime is closed",
+    file: "run/internal/Drive.ts",
+    line: "if (!this.isLeft()) this.token.cancel(reason)",
+    broken: "this.token.cancel(reason)",
+    finder: { tests: ["sdk/test/durable/closedRuntime.test.ts"] }
+  },
+  {
     name: "commits a queued run without its hold",
     file: "run/internal/staging.ts",
     line: "return { state: evolve(state, held), events: [started, held] }",

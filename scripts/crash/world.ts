@@ -68,6 +68,8 @@ export interface World extends Simulated.World {
   readonly stopped: Map<Id.RunId, Moment>
   /** Runs whose cancellation was acknowledged before they had ended. */
   readonly cancelled: Set<Id.RunId>
+  /** Runs whose cancellation, or a denial that stops them, was requested, acknowledged or not; see {@link excuseCancelled}. */
+  readonly askedToEnd: Set<Id.RunId>
   /** The notes of a user for after a crash. */
   readonly notes: Map<string, string>
 }
@@ -98,6 +100,7 @@ export const make = (
       revoked: new Map(),
       stopped: new Map(),
       cancelled: new Set(),
+      askedToEnd: new Set(),
       notes: new Map()
     }
   })
@@ -116,6 +119,17 @@ export const moment = ({ databases, effects }: World): Effect.Effect<Moment> =>
     }
     return { effects: count, started }
   })
+
+/** Counts the runs that are cancelled by now as runs whose cancellation was requested: the program that drives them was interrupted. */
+export const excuseCancelled = ({ askedToEnd, databases }: World): Effect.Effect<void> =>
+  Effect.map(
+    Effect.forEach(databases, ({ statuses }) => statuses),
+    (all) => {
+      for (const [runId, status] of all.flatMap((statuses) => [...statuses])) {
+        if (status === "cancelled") askedToEnd.add(runId as Id.RunId)
+      }
+    }
+  )
 
 /** Reads the batches in which a call starts. */
 export const startingBatches = "SELECT events FROM fermata_journal WHERE events LIKE '%tool.started%'"

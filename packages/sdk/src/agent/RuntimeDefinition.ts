@@ -106,7 +106,7 @@ export interface LiveRun {
   readonly runId: string
   /** Whether a turn of the run, or of a sub-agent's run in it, has not ended: a model call is running, or the turn's calls are open. */
   readonly isMidTurn: () => boolean
-  /** Cancels the run. */
+  /** Cancels the run. If its runtime is closed and the run is stored, the run is suspended instead. */
   readonly cancel: (reason: string) => void
 }
 
@@ -148,17 +148,22 @@ export interface Runtime<Output = unknown> {
   readonly owner: string
   /** The runs that this runtime drives now. */
   readonly runs: Set<LiveRun>
-  /** Cancels the runs of this runtime. It is cancelled when the runtime is closed, and with the token in the option `cancellation`. */
+  /**
+   * Cancels the runs of this runtime. It is cancelled with the token in the option `cancellation`, and when the runtime is closed, which
+   * suspends stored runs instead.
+   */
   readonly cancellation: CancellationToken
   /** Starts the extensions, once; later calls wait for the same start. If an extension fails, the runtime is closed. */
   readonly start: Effect.Effect<void, RuntimeClosed | ExtensionFailed>
   /**
-   * Closes the runtime: refuses new runs, cancels the running ones, waits for them, and closes the extensions, each wait up to
-   * `closeTimeout`. It happens once, with the first status; later calls wait for the same close.
+   * Closes the runtime: refuses new runs, suspends the stored runs and cancels the others, waits for them, and closes the extensions, each
+   * wait up to `closeTimeout`. It happens once, with the first status; later calls wait for the same close.
    */
   readonly close: (status: CloseStatus) => Effect.Effect<void>
   /** Returns the status with which the runtime was closed; `undefined` before. */
   readonly closed: () => CloseStatus | undefined
+  /** Suspends the stored runs of this runtime. It is cancelled when the runtime is closed, before `cancellation`. */
+  readonly "~closing": CancellationToken
   /** Serializes reconfigurations. */
   readonly "~changing": Semaphore.Semaphore
 }

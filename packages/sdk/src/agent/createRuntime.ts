@@ -41,8 +41,8 @@ export type CreateRuntimeError =
  *
  * **Details**
  *
- * When the scope closes, the runtime refuses new runs, cancels those that it drives, and closes its extensions with the status
- * `completed`, `cancelled` or `error`, according to the exit of the scope.
+ * When the scope closes, the runtime refuses new runs, suspends the stored runs that it drives (another process can resume them), cancels
+ * the others, and closes its extensions with the status `completed`, `cancelled` or `error`, according to the exit of the scope.
  *
  * **Errors**
  *

@@ -52,7 +52,8 @@ export type RunPromptStoredError = WorkError | RunSuspended
  * - `RunRemoved` — the session's last run was removed or replaced before the new one was stored: start again.
  * - `RunConflict`, `LeaseLost` — another process has changed or claimed the run, or the lease has expired; continue it later.
  * - `RunStoreError` — the store failed; see its `reason`.
- * - `RunSuspended` — `suspension` stopped the drive; the run is in the store as of its last commit, and can be continued.
+ * - `RunSuspended` — `suspension` or the close of the runtime stopped the drive; the run is in the store as of its last commit, and can
+ *   be continued.
  *
  * @category running
  * @since 0.1.0
@@ -102,7 +103,8 @@ const running = Effect.fnUntraced(function* <Output>(
   return result
 })
 
-const isSuspended = ({ suspension }: Work): boolean => suspension?.soon.reason() !== undefined
+const isSuspended = ({ runtime, suspension }: Work): boolean =>
+  suspension?.soon.reason() !== undefined || runtime.closed() !== undefined
 
 type Store = RunStore["Service"]
 

@@ -67,6 +67,54 @@ describe("a working Fermata", () => {
     await fermata.close()
   })
 
+  it("suspends its runs when it is closed, also if the store does not write their last events in time", async () => {
+    const memory = Effect.runSync(Effect.provide(RunStore, layerMemory))
+    const begun = Promise.withResolvers<void>()
+    const appending = Promise.withResolvers<void>()
+    const fast = Promise.withResolvers<void>()
+    const released = Promise.withResolvers<void>()
+    let isSlow = false
+    const slow = RunStore.of({
+      ...memory,
+      append: (options) =>
+        Effect.andThen(
+          Effect.promise(async () => {
+            if (!isSlow) return
+            appending.resolve()
+            await fast.promise
+          }),
+          memory.append(options)
+        ),
+      release: (lease) => Effect.tap(memory.release(lease), () => Effect.sync(released.resolve))
+    })
+    const wait = tool("wait", {
+      safety: "readOnly",
+      handler: (_, { signal }) => {
+        begun.resolve()
+        return new Promise((resolve) => signal.addEventListener("abort", () => resolve("late")))
+      }
+    })
+    const fermata = await Fermata.make({
+      agents: [agent("ops", { tools: [wait] })],
+      model: ScriptedModel.make([{ calls: [{ tool: "wait" }] }]).client,
+      store: Layer.succeed(RunStore, slow),
+      drainTimeout: 1,
+      cancelGrace: 1,
+      closeTimeout: 1
+    })
+    const { runId } = await fermata.submit("ops", "go")
+    const working = fermata.work()
+    await begun.promise
+    isSlow = true
+    const closing = fermata.close()
+    await appending.promise
+    await closing
+    await working
+    fast.resolve()
+    await released.promise
+    assert.strictEqual((await Effect.runPromise(memory.head(runId))).status, "running")
+  })
+
   it("recovers ready runs once, and returns their outcomes", async () => {
     const store = shared()
     const inbox = await make(store, [asked])

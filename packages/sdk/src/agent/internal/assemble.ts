@@ -44,6 +44,7 @@ export const assemble = <R, Output>(
       [everything, ...(options.profiles ?? [])].map((profile) => [profile.name, profile])
     )
     const cancellation = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
+    const closing = Cancellation.make()
     const runs = new LiveRuns()
     // One listener for all runs, since there may be many.
     cancellation.onCancel((reason) => {
@@ -73,8 +74,9 @@ export const assemble = <R, Output>(
       owner: options.owner ?? `worker-${globalThis.crypto.randomUUID().slice(0, 8)}`,
       runs,
       cancellation,
-      ...makeLifecycle({ agent: agent.name, extensions, cancellation, runs, closeTimeout, runtime }),
+      ...makeLifecycle({ agent: agent.name, extensions, cancellation, closing, runs, closeTimeout, runtime }),
       ...configured,
+      "~closing": closing,
       "~changing": Semaphore.makeUnsafe(1)
     }
     return made

@@ -21,6 +21,7 @@ export interface LifecycleOptions {
   readonly agent: string
   readonly extensions: ReadonlyArray<AnyExtension>
   readonly cancellation: CancellationToken
+  readonly closing: CancellationToken
   readonly runs: LiveRuns
   readonly closeTimeout: Duration.Input
   readonly runtime: () => Runtime
@@ -34,7 +35,7 @@ export interface Lifecycle {
 }
 
 export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
-  const { agent, cancellation, closeTimeout, extensions, runs } = options
+  const { agent, cancellation, closeTimeout, closing, extensions, runs } = options
   const closeMs = Duration.toMillis(Duration.fromInputUnsafe(closeTimeout))
   const opened: Array<AnyExtension> = []
   let closed: CloseStatus | undefined
@@ -75,16 +76,18 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
       yield* Effect.timeoutOption(Scope.close(resources, Exit.void), closeTimeout)
     })
 
-  let closing: Effect.Effect<void> | undefined
+  let shutting: Effect.Effect<void> | undefined
   const close = (status: CloseStatus): Effect.Effect<void> =>
     Effect.suspend(() => {
-      if (closing !== undefined) return closing
+      if (shutting !== undefined) return shutting
       closed = status
-      closing = once(shut(status))
-      cancellation.cancel(
+      shutting = once(shut(status))
+      const reason =
         status === "completed" ? "The runtime was closed." : `The runtime was closed (${status}).`
-      )
-      return closing
+      // First the stored runs are suspended, so that the second token cancels only the others.
+      closing.cancel(reason)
+      cancellation.cancel(reason)
+      return shutting
     })
 
   const starting = once(

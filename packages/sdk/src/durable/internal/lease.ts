@@ -28,6 +28,8 @@ export interface OwnedLease {
   readonly listeners: Set<() => void>
   /** Whether the lease was released with the last events. */
   isParked: boolean
+  /** Whether the store has refused to renew the lease. Nothing is written under it then, even if the store's clock is set back. */
+  isLost: boolean
 }
 
 /** Takes a lease with `take`, and measures its time. */
@@ -41,6 +43,7 @@ export const ownLease = Effect.fnUntraced(function* <E>(ttl: Duration.Input, tak
     clock,
     goodUntil,
     isParked: false,
+    isLost: false,
     listeners: new Set()
   } satisfies OwnedLease as OwnedLease
 })
@@ -79,7 +82,12 @@ export const underLease = <A, E>(
       // If the store fails, the lease is renewed again until it is lost.
       Effect.catchTag("RunStoreError", () => Effect.void),
       Effect.forever,
-      Effect.catchTag("LeaseLost", () => Effect.sync(() => token.cancel("The lease was lost.")))
+      Effect.catchTag("LeaseLost", () =>
+        Effect.sync(() => {
+          owned.isLost = true
+          token.cancel("The lease was lost.")
+        })
+      )
     )
     yield* Effect.forkScoped(beat)
     const { clock, lease } = owned

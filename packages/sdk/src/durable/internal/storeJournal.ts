@@ -11,7 +11,7 @@ import { areReadable } from "../../domain/RunStateCodec.ts"
 import { grantsUsed } from "../../run/internal/grants.ts"
 import type { Journal, News } from "../../run/internal/Journal.ts"
 import type { RunStore } from "../../store/RunStore.ts"
-import { RunStoreError, StoreFault } from "../../store/RunStoreError.ts"
+import { LeaseLost, RunStoreError, StoreFault } from "../../store/RunStoreError.ts"
 import { type Checkpointing, checkpointOf, savedAs } from "./checkpoints.ts"
 import { type OwnedLease, renewLease } from "./lease.ts"
 import { requireFitting } from "./soundDecisions.ts"
@@ -54,6 +54,13 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
       isBroken = true
       return Effect.die(defect)
     })
+  /** Refuses to write without a lease, and events that could not be read back. */
+  const checked = (events: ReadonlyArray<RunEvent>): Effect.Effect<void, LeaseLost> =>
+    Effect.suspend(() =>
+      owned.isLost
+        ? Effect.fail(new LeaseLost({ runId: lease.runId, owner: lease.owner }))
+        : requireReadable(events)
+    )
   const options = (events: ReadonlyArray<RunEvent>, state: RunState) => ({
     lease,
     expected: (state.revision - events.length) as Revision,
@@ -63,7 +70,7 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
   return {
     append: (events, state) =>
       Effect.andThen(
-        requireReadable(events),
+        checked(events),
         Effect.suspend(() => {
           const grants = grantsUsed(state, events)
           const given = options(events, state)
@@ -72,7 +79,7 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
       ),
     park: (events, state) =>
       Effect.andThen(
-        requireReadable(events),
+        checked(events),
         Effect.suspend(() => {
           const { every, saved } = checkpointing
           const checkpoint = state.status === "held" ? checkpointOf({ state, saved }, every) : undefined

@@ -55,8 +55,7 @@ export class AgentRun {
     this.parent = under?.parent
     this.startedWith = under?.startedWith
     this.path = under === undefined ? none : [...under.parent.path, under.callId]
-    const { suspension } = drive
-    this.supervisor = new Supervisor(drive, suspension === undefined ? [token] : [token, suspension.now])
+    this.supervisor = new Supervisor(drive, [token, ...drive.suspenders])
   }
 
   /** The same run, for a task beside its loop. The task has a token of its own, which the run's token cancels, too. */
@@ -155,9 +154,8 @@ export const judgingMs = (run: AgentRun, tool: AnyTool): number => {
 
 /** Whether the run is cancelled or suspended, and starts nothing new. */
 export const isEnding = ({ drive, token }: AgentRun): boolean =>
-  token.reason() !== undefined || drive.suspension?.soon.reason() !== undefined
+  token.reason() !== undefined || drive.isSuspending()
 
 /** Whether a cause is the interruption by a stop of the run. User code that interrupts itself has failed. */
 export const isStopped = ({ drive, token }: AgentRun, cause: Cause.Cause<unknown>): boolean =>
-  Cause.hasInterruptsOnly(cause) &&
-  (token.reason() !== undefined || drive.suspension?.now.reason() !== undefined)
+  Cause.hasInterruptsOnly(cause) && (token.reason() !== undefined || drive.isSuspended())

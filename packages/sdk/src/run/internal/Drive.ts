@@ -144,7 +144,28 @@ export class Drive implements DriveFields, LiveRun {
   }
 
   cancel(reason: string): void {
-    this.token.cancel(reason)
+    if (!this.isLeft()) this.token.cancel(reason)
+  }
+
+  /** Whether the runtime is closed and the run is stored, so that another process can resume it. */
+  private isLeft(): boolean {
+    return this.journal.isShared === true && this.runtime["~closing"].reason() !== undefined
+  }
+
+  /** Whether the run is being suspended, and starts no further operation. */
+  isSuspending(): boolean {
+    return this.suspension?.soon.reason() !== undefined || this.isLeft()
+  }
+
+  /** Whether the run is suspended now, with its running operations. */
+  isSuspended(): boolean {
+    return this.suspension?.now.reason() !== undefined || this.isLeft()
+  }
+
+  /** The tokens that suspend the run now. */
+  get suspenders(): ReadonlyArray<Cancellation.CancellationToken> {
+    const closing = this.journal.isShared === true ? [this.runtime["~closing"]] : []
+    return this.suspension === undefined ? closing : [this.suspension.now, ...closing]
   }
 }
 

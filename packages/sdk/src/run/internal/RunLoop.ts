@@ -221,7 +221,7 @@ const decode = Effect.fnUntraced(function* (root: AgentRun, text: string) {
     return false
   }
   if (yield* decodeOutput(root, text)) return true
-  if (drive.suspension?.now.reason() === undefined || drive.token.reason() !== undefined) return false
+  if (!drive.isSuspended() || drive.token.reason() !== undefined) return false
   yield* suspend(drive)
   return true
 })

@@ -45,7 +45,7 @@ export const hold = Effect.fnUntraced(function* (root: AgentRun) {
     }
   } else if (yield* decideUnattended(root)) return false
   if (!drive.isAlone()) {
-    if (drive.suspension?.now.reason() !== undefined) {
+    if (drive.isSuspended()) {
       yield* drive.tasks.ended
       return false
     }
@@ -81,7 +81,7 @@ export const finish = Effect.fnUntraced(function* (
     yield* drive.tasks.stop([approvalCallbackTask], endReason(step))
     // Sub-agents that are at work finish first.
     if (!drive.isAlone()) {
-      if (drive.suspension?.now.reason() !== undefined) {
+      if (drive.isSuspended()) {
         yield* suspend(drive)
         return true
       }
