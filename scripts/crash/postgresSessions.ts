@@ -66,7 +66,8 @@ export const makeSessions = (url: string, control: SqlClient.SqlClient): Session
       yield* Scope.close(scope, Exit.void)
       yield* Effect.repeat(state(pid), { while: (rows) => rows.length > 0 })
     })
-    return { client: withNulText(sql), pid, drop }
+    const client: SqlClient.SqlClient = Object.assign(sql, { reserve: Effect.map(sql.reserve, withNulText) })
+    return { client, pid, drop }
   })
 
   const close = (session: Session, exit: Exit.Exit<unknown, unknown>) =>

@@ -89,36 +89,53 @@ export interface Options {
  * @since 0.1.0
  */
 export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> =>
-  Layer.unwrap(
-    Effect.gen(function* () {
-      const keys = OptionsInvalid.checkKeys("PostgresStore.layer", options, optionNames)
-      if (Result.isFailure(keys)) return yield* cannotOpen(keys.failure.message)
-      yield* checkNumbers(options)
-      const busyDeadline = options.busyDeadline ?? "10 seconds"
-      const config = yield* open(options)
-      const client = PgClient.make({
-        ...withoutSilence(config, answerTimeoutMs(options)),
-        maxConnections: options.maxConnections ?? 10
-      })
-      const shared = options.transactionPooler === true ? {} : yield* notifications(config, promptMs(options))
-      return SqlRunStore.layerWith({
-        busyDeadline,
-        boundsLocks: options.transactionPooler !== true,
-        ...shared
-      }).pipe(
-        Layer.provide(
-          Layer.effect(
-            SqlClient.SqlClient,
-            Effect.mapBoth(client, {
-              onSuccess: withNulText,
-              onFailure: (error) => SqlRunStore.toStoreError("open", error)
-            })
-          )
-        ),
-        Layer.provide(Reactivity.layer)
-      )
-    })
+  Layer.unwrap(Effect.map(prepare(options), ({ client, store }) => Layer.provide(store, client)))
+
+/**
+ * Like {@link layer}, and also provides the store's client, so that a program can write rows of its own and submit, decide or send in one
+ * transaction.
+ *
+ * **Details**
+ *
+ * An operation of the store inside `sql.withTransaction` is committed or rolled back with it. A run is driven by a worker after the commit:
+ * `runPromptStored` is refused inside a transaction. The server ends a transaction that is idle for 5 seconds.
+ *
+ * **Errors**
+ *
+ * Those of {@link layer}.
+ *
+ * @category layers
+ * @since 0.2.0
+ */
+export const layerSql = (
+  options: Options
+): Layer.Layer<RunStore.RunStore | SqlClient.SqlClient, RunStoreError.RunStoreError> =>
+  Layer.unwrap(Effect.map(prepare(options), ({ client, store }) => Layer.provideMerge(store, client)))
+
+/** The layers of the store and of its client. */
+const prepare = Effect.fnUntraced(function* (options: Options) {
+  const keys = OptionsInvalid.checkKeys("PostgresStore.layer", options, optionNames)
+  if (Result.isFailure(keys)) return yield* cannotOpen(keys.failure.message)
+  yield* checkNumbers(options)
+  const busyDeadline = options.busyDeadline ?? "10 seconds"
+  const config = yield* open(options)
+  const connecting = PgClient.make({
+    ...withoutSilence(config, answerTimeoutMs(options)),
+    maxConnections: options.maxConnections ?? 10
+  })
+  const shared = options.transactionPooler === true ? {} : yield* notifications(config, promptMs(options))
+  const store = SqlRunStore.layerWith({
+    busyDeadline,
+    boundsLocks: options.transactionPooler !== true,
+    mapConnection: withNulText,
+    ...shared
+  })
+  const client = Layer.effect(
+    SqlClient.SqlClient,
+    Effect.mapError(connecting, (error) => SqlRunStore.toStoreError("open", error))
   )
+  return { store, client: Layer.provide(client, Reactivity.layer) }
+})
 
 /**
  * How long the server lets a transaction idle before it ends the session. Statements of a transaction follow each other at once, so only

@@ -5,15 +5,11 @@
  * reserves for such internal uses; it is escaped in the same way.
  */
 import * as Effect from "effect/Effect"
-import type { SqlClient } from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import * as Stream from "effect/Stream"
 
-/** Changes a client: its reserved connections escape every text that they write, and unescape every text in the rows that they read. */
-export const withNulText = <Client extends SqlClient>(client: Client): Client =>
-  Object.assign(client, { reserve: Effect.map(client.reserve, translated) })
-
-const translated = (connection: Connection): Connection => ({
+/** Wraps a connection: it escapes every text that it writes, and unescapes every text in the rows that it reads. */
+export const withNulText = (connection: Connection): Connection => ({
   execute: (sql, params, transform) =>
     Effect.map(connection.execute(sql, params.map(toDatabase), transform), fromRows),
   executeUnprepared: (sql, params, transform) =>

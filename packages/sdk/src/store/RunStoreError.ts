@@ -197,6 +197,21 @@ export class InputInvalid extends TaggedError<InputInvalid>()("InputInvalid", {
   }
 }
 
+/**
+ * The operation was called in a transaction of the store's `SqlClient`, and cannot be part of it. `drives`: it drives a run, which must not
+ * act on what may be rolled back. `isolation`: the transaction's isolation level is not `READ COMMITTED` (Postgres).
+ */
+export class InTransaction extends TaggedError<InTransaction>()("InTransaction", {
+  why: Schema.Literals(["drives", "isolation"])
+}) {
+  readonly isRetryable = false
+  override get message() {
+    return this.why === "drives"
+      ? "A run cannot be driven inside a transaction, because its effects would stay after a rollback: submit it, decide on it or send it a message in the transaction, and let a worker drive it."
+      : "The store cannot join a transaction of this isolation level: begin it with READ COMMITTED, which is the default of Postgres."
+  }
+}
+
 /** Any other failure of the database, or data of a caller or a model that could not be read again and was therefore not written. */
 export class StoreFault extends TaggedError<StoreFault>()("StoreFault", {
   detail: Schema.String,
@@ -228,6 +243,7 @@ export class RunStoreError extends TaggedError<RunStoreError>()("RunStoreError",
     StoreUnreadable,
     OutcomeUnknown,
     InputInvalid,
+    InTransaction,
     StoreFault
   ]),
   cause: Schema.optionalKey(Schema.Defect())

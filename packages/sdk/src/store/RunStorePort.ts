@@ -281,6 +281,8 @@ export interface RunStorePort {
       readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
       readonly owner: string
       readonly ttl: Duration.Input
+      /** Set if the process releases the lease at once and leaves the run to a worker: only then can it be part of a caller's transaction. */
+      readonly unattended?: boolean
     }
   ) => Effect.Effect<Lease, RunExists | RunRemoved | SessionBusy | RunStoreError>
 

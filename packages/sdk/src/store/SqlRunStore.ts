@@ -4,8 +4,9 @@
  * The layer creates its tables (all named `fermata_…`) when it is built. An append is one transaction, usually of two statements: a
  * fenced compare-and-set of the run's head, and the insertion of one journal row that contains the whole batch.
  *
- * Do not call an operation inside a transaction of the same `SqlClient`. Each operation begins its own transactions on a connection of
- * its own. SQLite's client has one connection, so the operation would wait forever.
+ * Inside a transaction of the same `SqlClient` (`sql.withTransaction`), an operation joins it as a savepoint: a submitted run, a decision or
+ * a message is committed or rolled back together with the caller's own rows, and waiting processes are notified after the commit. An
+ * operation that drives a run is refused there with the reason `InTransaction`.
  *
  * @since 0.1.0
  */
@@ -14,6 +15,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
+import type { Connection } from "effect/sql/SqlConnection"
 import * as Stream from "effect/Stream"
 import type { RunId } from "../domain/Id.ts"
 import { makeNotifier } from "./internal/notifier.ts"
@@ -47,6 +49,8 @@ export interface Options {
    * `off`. Single statements then need no transaction that sets both. Default: false.
    */
   readonly boundsLocks?: boolean
+  /** Wraps each connection that the store uses, also that of a caller's transaction: for a database that refuses some values. */
+  readonly mapConnection?: (connection: Connection) => Connection
   /** Emits when another process may have made a run ready. The store itself notifies about operations of this process. */
   readonly changes?: Stream.Stream<void>
   /** Passes updates of watched runs between processes. */
@@ -70,13 +74,15 @@ export interface Options {
 export const make = Effect.fnUntraced(function* (options?: Options) {
   const access = makeAccess(yield* SqlClient.SqlClient, {
     busyDeadline: options?.busyDeadline ?? "10 seconds",
-    boundsLocks: options?.boundsLocks ?? false
+    boundsLocks: options?.boundsLocks ?? false,
+    ...(options?.mapConnection === undefined ? {} : { mapConnection: options.mapConnection })
   })
   yield* migrate(access)
   const grants = makeGrants(access)
   const requests = makeRequests(access, grants)
   const messages = makeMessages(access)
   const notifier = makeNotifier()
+  const notify = access.afterCommit(notifier.notify)
   const { afterErase = Effect.void, broadcast, changes = Stream.empty, notice } = options ?? {}
   const leases = makeLeases(access)
   const checkpoints = makeCheckpoints(access)
@@ -85,25 +91,27 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const restore = makeRestore(access, { requests, messages, checkpoints, grants })
   return withSoundInput({
     ...journal,
-    park: (options) =>
-      Effect.tap(journal.park(options), ({ parked }) => (parked ? notifier.notify : Effect.void)),
-    restore: (...given) => Effect.tap(restore(...given), notifier.notify),
+    park: (options) => Effect.tap(journal.park(options), ({ parked }) => (parked ? notify : Effect.void)),
+    restore: (...given) => Effect.tap(restore(...given), notify),
     ...leases,
-    release: (lease) => Effect.tap(leases.release(lease), notifier.notify),
-    requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), notifier.notify),
+    release: (lease) => Effect.tap(leases.release(lease), notify),
+    requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), notify),
     ...catalog,
     ...makeInspection(access),
-    remove: (runId) => Effect.tap(catalog.remove(runId), afterErase),
-    prune: (before) => Effect.tap(catalog.prune(before), (count) => (count > 0 ? afterErase : Effect.void)),
+    remove: (runId) => Effect.tap(catalog.remove(runId), access.afterCommit(afterErase)),
+    prune: (before) =>
+      Effect.tap(catalog.prune(before), (count) =>
+        count > 0 ? access.afterCommit(afterErase) : Effect.void
+      ),
     changes: Stream.merge(notifier.notifications, changes),
     ...(broadcast === undefined ? {} : { broadcast }),
-    decide: (input) => Effect.tap(requests.decide(input), notifier.notify),
-    decideAll: (inputs) => Effect.tap(requests.decideAll(inputs), notifier.notify),
+    decide: (input) => Effect.tap(requests.decide(input), notify),
+    decideAll: (inputs) => Effect.tap(requests.decideAll(inputs), notify),
     decisions: Effect.fnUntraced(function* (runId) {
       const now = yield* Clock.currentTimeMillis
       return yield* access.query("decisions", requests.decisions("decisions", runId, now))
     }),
-    send: (runId, message) => Effect.tap(messages.send(runId, message), notifier.notify),
+    send: (runId, message) => Effect.tap(messages.send(runId, message), notify),
     messages: (runId) => access.query("messages", messages.waiting("messages", runId)),
     grants: grants.grants,
     revokeGrant: grants.revokeGrant,

@@ -109,7 +109,8 @@ export const create = Effect.fnUntraced(function* (
       events,
       status: state.status,
       owner: runtime.owner,
-      ttl
+      ttl,
+      unattended: suspension?.soon.reason() !== undefined
     })
   )
   const to = clock.currentTimeMillisUnsafe()

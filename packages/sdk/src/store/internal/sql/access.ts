@@ -10,6 +10,7 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
@@ -21,10 +22,14 @@ import { nativeTracer } from "effect/Tracer"
 import { OutcomeUnknown, RunStoreError, StoreBusy } from "../../RunStoreError.ts"
 import { type Dialect, dialectOf } from "./dialect.ts"
 import { isConnectionLost, isContention, toStoreError } from "./errors.ts"
+import { inTransaction, makeJoining } from "./joined.ts"
 import { bounded, isLate, mapStatements, operationDeadline } from "./lockTimeout.ts"
 
 /** Access to the tables of one database. */
-export interface SqlAccess extends Omit<Dialect, "beginRead" | "beginWrite" | "control" | "settings"> {
+export interface SqlAccess extends Omit<
+  Dialect,
+  "beginRead" | "beginWrite" | "control" | "joining" | "settings"
+> {
   readonly sql: SqlClient
   /**
    * Runs a statement inside `write`, `read` or `query`. Without a tracer, the statement goes directly to the connection: the span and the
@@ -44,25 +49,41 @@ export interface SqlAccess extends Omit<Dialect, "beginRead" | "beginWrite" | "c
     body: Effect.Effect<A, E>,
     committed: Effect.Effect<Option.Option<NoInfer<A>>, SqlError | RunStoreError>
   ) => Effect.Effect<A, Exclude<E, SqlError> | RunStoreError>
-  /** Runs several statements on one snapshot. */
+  /**
+   * Runs several statements on one snapshot. In a transaction of the caller, whose statements may each have a snapshot of their own, `lock`
+   * comes first, so that what they read does not change in between.
+   */
   readonly read: <A, E>(
+    operation: string,
+    body: Effect.Effect<A, E>,
+    lock?: Effect.Effect<unknown, SqlError>
+  ) => Effect.Effect<A, Exclude<E, SqlError> | RunStoreError>
+  /** Runs one statement that may be repeated. */
+  readonly query: <A, E>(
     operation: string,
     body: Effect.Effect<A, E>
   ) => Effect.Effect<A, Exclude<E, SqlError> | RunStoreError>
-  /** Runs one statement that may be repeated. */
-  readonly query: SqlAccess["read"]
+  /** Refuses an operation of a process that drives a run if the caller is in a transaction. */
+  readonly requireNoTransaction: (operation: string) => Effect.Effect<void, RunStoreError>
+  /** Runs an effect when the caller's transaction is committed, or at once if the caller is in none. */
+  readonly afterCommit: (effect: Effect.Effect<void>) => Effect.Effect<void>
 }
 
 /** The time that an operation waits for locks, and whether the connections already bound the wait of a statement. */
 export interface AccessOptions {
   readonly busyDeadline: Duration.Input
   readonly boundsLocks: boolean
+  /** Wraps each connection before the store uses it. */
+  readonly mapConnection?: (connection: Connection) => Connection
 }
 
 /** Makes the access to a database. */
-export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: AccessOptions): SqlAccess => {
+export const makeAccess = (
+  sql: SqlClient,
+  { boundsLocks, busyDeadline, mapConnection = identity }: AccessOptions
+): SqlAccess => {
   const deadlineMs = Duration.toMillis(busyDeadline)
-  const { beginRead, beginWrite, control, settings, ...words } = dialectOf(sql)
+  const { beginRead, beginWrite, control, joining, settings, ...words } = dialectOf(sql)
   // SQLite has no such setting: `SqliteStore` sets a busy timeout of 10 ms.
   const deadline = operationDeadline(deadlineMs, boundsLocks || settings === undefined)
 
@@ -96,7 +117,9 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
   ): Effect.Effect<A, E | SqlError> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.scopedWith((scope) =>
-        Effect.flatMap(Scope.provide(sql.reserve, scope), (connection) => use(connection, restore))
+        Effect.flatMap(Scope.provide(sql.reserve, scope), (connection) =>
+          use(mapConnection(connection), restore)
+        )
       )
     )
 
@@ -135,6 +158,16 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
     )
   }
 
+  const join = makeJoining({ sql, deadlineMs, mapConnection, control, joining, settings, toError })
+
+  /** Runs an operation in the caller's transaction, or as one of its own. */
+  const joinOr = <A, E>(
+    operation: string,
+    body: Effect.Effect<A, E>,
+    own: Effect.Effect<A, Exclude<E, SqlError> | RunStoreError>
+  ): Effect.Effect<A, Exclude<E, SqlError> | RunStoreError> =>
+    Effect.withFiber(({ context }) => join(operation, context, body) ?? own)
+
   const transact = <A, E>(operation: string, given: Transaction<A, E>) =>
     attempt(operation, (waitedMs) =>
       reserved((connection, restore) => transaction(connection, restore, waitedMs, given))
@@ -142,11 +175,15 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
 
   // A single statement waits for as long as its connection allows. If that may be too long, it runs in a transaction that sets a bound.
   const query: SqlAccess["query"] = (operation, body) =>
-    attempt(operation, (waitedMs) =>
-      reserved((connection, restore) =>
-        isLate(deadline, waitedMs())
-          ? transaction(connection, restore, waitedMs, { begin: beginWrite, body })
-          : restore(onConnection(connection, body))
+    joinOr(
+      operation,
+      body,
+      attempt(operation, (waitedMs) =>
+        reserved((connection, restore) =>
+          isLate(deadline, waitedMs())
+            ? transaction(connection, restore, waitedMs, { begin: beginWrite, body })
+            : restore(onConnection(connection, body))
+        )
       )
     )
 
@@ -167,18 +204,30 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
   return {
     sql,
     run,
+    afterCommit: sql.afterCommit,
+    requireNoTransaction: (operation) =>
+      Effect.withFiber(({ context }) =>
+        Context.getOrUndefined(context, sql.transactionService) === undefined
+          ? Effect.void
+          : Effect.fail(inTransaction(operation, "drives"))
+      ),
     query,
     write: (operation, body, committed) =>
-      Effect.suspend(() => {
-        let unknown = false
-        const lost = () => {
-          unknown = true
-        }
-        return Effect.catch(transact(operation, { begin: beginWrite, body, lost }), (refusal) =>
-          unknown ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)
-        )
-      }),
-    read: (operation, body) => transact(operation, { begin: beginRead, body }),
+      joinOr(
+        operation,
+        body,
+        Effect.suspend(() => {
+          let unknown = false
+          const lost = () => {
+            unknown = true
+          }
+          return Effect.catch(transact(operation, { begin: beginWrite, body, lost }), (refusal) =>
+            unknown ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)
+          )
+        })
+      ),
+    read: (operation, body, lock = Effect.void) =>
+      joinOr(operation, Effect.andThen(lock, body), transact(operation, { begin: beginRead, body })),
     ...words
   }
 }

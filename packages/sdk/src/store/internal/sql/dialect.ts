@@ -63,6 +63,11 @@ export const dialectOf = (sql: SqlClient) =>
       settings: (lockTimeoutMs: number) =>
         `SELECT set_config('lock_timeout', '${lockTimeoutMs}', true),
           set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true)`,
+      /** In a transaction of the caller: reads its isolation level and its bound of waits for locks, and sets that bound again. */
+      joining: {
+        read: `SELECT current_setting('transaction_isolation') AS isolation, current_setting('lock_timeout') AS lock_timeout`,
+        restore: (lockTimeout: string) => `SELECT set_config('lock_timeout', '${lockTimeout}', true)`
+      },
       // A statement that waited for a lock must see what was committed meanwhile, also if the database's or user's default level is another.
       beginWrite: "BEGIN ISOLATION LEVEL READ COMMITTED",
       beginRead: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -100,6 +105,7 @@ export const dialectOf = (sql: SqlClient) =>
       contains: (column: string, text: string) => sql`instr(${sql(column)}, ${text}) > 0`,
       notify: Effect.void as Effect.Effect<void, SqlError>,
       settings: undefined,
+      joining: undefined,
       // A deferred transaction that becomes a writer fails at once if another connection wrote meanwhile.
       beginWrite: "BEGIN IMMEDIATE",
       beginRead: "BEGIN",

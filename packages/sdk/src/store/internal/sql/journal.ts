@@ -211,6 +211,7 @@ export const makeJournal = (
   return {
     create: Effect.fnUntraced(function* (options) {
       const { agent, checkpoint, events, owner, parent, runId, sessionId, status } = options
+      if (options.unattended !== true) yield* access.requireNoTransaction("create")
       const at = yield* Clock.currentTimeMillis
       const transaction = write(
         "create",
@@ -305,7 +306,9 @@ export const makeJournal = (
           if (!(yield* mailWaits(runId, at))) return { ...found, head, decisions: [], messages: [] }
           const decisions = yield* requests.decisions("load", runId, at)
           return { ...found, head, decisions, messages: yield* messages.waiting("load", runId) }
-        })
+        }),
+        // Every write to the run changes or locks its head.
+        sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId} ${forUpdate}`
       )
       if (stored === undefined) return yield* new RunNotFound({ runId })
       const { checkpoint, decisions, head, messages: waiting, rows } = stored
