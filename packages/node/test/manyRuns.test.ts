@@ -90,26 +90,4 @@ describe(`a store with ${copies} held runs`, () => {
       }).pipe(Effect.scoped),
     300_000
   )
-
-  it.live("answers each condition of the query for ready runs from an index", () =>
-    Effect.gen(function* () {
-      const { database, filename } = yield* parked
-      yield* program(filename)
-      const conditions = [
-        "SELECT run_id FROM fermata_runs AS run WHERE run.status = 'running'",
-        "SELECT run_id FROM fermata_runs AS run WHERE run.status = 'held' AND run.cancel_reason IS NOT NULL",
-        "SELECT run_id FROM fermata_requests AS request WHERE request.status = 'decided'",
-        "SELECT run_id FROM fermata_messages AS message WHERE message.status = 'waiting'",
-        "SELECT run_id FROM fermata_requests AS request WHERE request.status = 'open' AND request.expires_at <= 1 AND request.on_expiry = 'deny'",
-        "SELECT run_id FROM fermata_requests AS request WHERE request.status = 'open' AND request.warn_at <= 1"
-      ]
-      for (const condition of conditions) {
-        const plan = database.prepare(`EXPLAIN QUERY PLAN ${condition}`).all() as Array<{ detail: string }>
-        const text = plan.map(({ detail }) => detail).join("; ")
-        assert.include(text, "INDEX", text)
-        assert.notInclude(text, "SCAN run;", text)
-      }
-      database.close()
-    }).pipe(Effect.scoped)
-  )
 })

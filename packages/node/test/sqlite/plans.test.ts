@@ -35,33 +35,108 @@ const planOf = Effect.fnUntraced(function* (
   return steps
 }, Effect.provide(Reactivity.layer))
 
+/** Whether a step reads a table or an index from its beginning, or sorts rows. */
+const isLong = (step: string): boolean =>
+  /TEMP B-TREE|AUTOMATIC|^SCAN (?!names|ready|listed|\(subquery-\d+\))/.test(step)
+
 describe("the query for ready runs", () => {
-  it.effect("finds decisions, messages, expiries and cancellations by indexes", () =>
+  for (const agents of [["a"], ["a", "b", "c"]]) {
+    it.effect(
+      `searches one index for each reason and agent, and sorts nothing, with ${agents.length} agents`,
+      () =>
+        Effect.gen(function* () {
+          const steps = yield* planOf((store) => store.ready({ agents }))
+          const read = steps.flatMap(
+            (step) => step.match(/^SEARCH (?:run|entry) USING .*INDEX (fermata_\w+) (.*)/) ?? []
+          )
+          const after = (index: string, place: string) =>
+            read.filter((text, at) => at % 3 === 1 && text === index && read[at + 1]!.includes(place)).length
+          for (const [index, place] of [
+            ["fermata_runs_status", "status=? AND <expr>=? AND (created_at,run_id)>(?,?)"],
+            ["fermata_runs_cancel", "agent=? AND status=? AND (created_at,run_id)>(?,?)"],
+            ["fermata_requests_decided", "agent=? AND (decided_at,run_id)>(?,?)"],
+            ["fermata_requests_expired", "agent=? AND (expires_at,run_id)>(?,?)"],
+            ["fermata_requests_warning", "agent=? AND (warn_at,run_id)>(?,?)"]
+          ] as const) {
+            assert.strictEqual(after(index, place), agents.length, `${index}: ${steps.join("; ")}`)
+          }
+          // One more for messages of a version that stored no agent with them.
+          assert.strictEqual(
+            after("fermata_messages_ready", "agent=? AND (sent_at,run_id)>(?,?)"),
+            agents.length + 1
+          )
+          assert.deepStrictEqual(steps.filter(isLong), [])
+          // The other requests of a run, and its other messages.
+          assert.deepStrictEqual(
+            [
+              ...new Set(
+                steps.flatMap(
+                  (step) => step.match(/^SEARCH (?:other|message) USING .*INDEX (\w+ .*)/)?.[1] ?? []
+                )
+              )
+            ],
+            [
+              "fermata_requests_run (run_id=?)",
+              "fermata_messages_waiting (run_id=? AND position<?)",
+              "fermata_messages_waiting (run_id=?)"
+            ]
+          )
+        })
+    )
+  }
+
+  it.effect("finds the names of all agents by one search for each", () =>
     Effect.gen(function* () {
       const steps = yield* planOf((store) => store.ready())
-      for (const index of [
-        "fermata_requests_decided",
-        "fermata_messages_waiting",
-        "fermata_requests_expiry",
-        "fermata_requests_warning"
-      ]) {
-        assert.isTrue(
-          steps.some((step) => step.includes(` entry USING `) && step.includes(index)),
-          `${index} is not read: ${steps.join("; ")}`
-        )
-      }
-      assert.lengthOf(
-        steps.filter((step) => step.includes("run USING INDEX fermata_runs_cancel")),
-        1,
-        `the runs that are to be cancelled are not read by themselves: ${steps.join("; ")}`
-      )
-      // The runs at work.
-      assert.lengthOf(
-        steps.filter((step) => step.includes("fermata_runs_status")),
-        1
-      )
+      assert.include(steps.join("; "), "SEARCH run USING COVERING INDEX fermata_runs_agent (agent>?)")
+      assert.deepStrictEqual(steps.filter(isLong), [])
     })
   )
+})
+
+describe("a message that an earlier version stores beside this one", () => {
+  it.effect("makes its run ready for the run's agent", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const listed = yield* Effect.gen(function* () {
+        const store = yield* RunStore.RunStore
+        const said = { _tag: "message.queued", at: 1, content: [] } as const
+        const run = { runId: "a", sessionId: "s", agent: "root", status: "held", owner: "me" } as never
+        yield* store.release(yield* store.create({ ...(run as object), ttl: 1000, events: [said] } as never))
+        yield* store.send("a" as Id.RunId, { messageId: "m", content: [{ _tag: "text", text: "hello" }] })
+        const database = new DatabaseSync(filename)
+        database.exec("UPDATE fermata_messages SET agent = NULL")
+        database.close()
+        return yield* Effect.all([
+          store.ready(),
+          store.ready({ agents: ["root"] }),
+          store.ready({ agents: ["other"] })
+        ])
+      }).pipe(Effect.provide(SqliteStore.layer({ filename })))
+      const ready = [{ runId: "a", agent: "root", reason: "message" }]
+      assert.deepStrictEqual(listed as unknown, [ready, ready, []])
+    })
+  )
+})
+
+describe("a page of a list", () => {
+  for (const [name, index, ask] of [
+    [
+      "the pending requests of a tool",
+      "fermata_requests_tool",
+      (store: Store) => store.pending({ tool: "pay" })
+    ],
+    ["the runs of an agent", "fermata_runs_agent", (store: Store) => store.list({ agent: "ops" })],
+    ["the held runs", "fermata_runs_status", (store: Store) => store.list({ status: "held" })]
+  ] as const) {
+    it.effect(`is read from an index in order: ${name}`, () =>
+      Effect.gen(function* () {
+        const steps = yield* planOf(ask)
+        assert.include(steps.join("; "), index)
+        assert.deepStrictEqual(steps.filter(isLong), [])
+      })
+    )
+  }
 })
 
 describe("the list of sessions", () => {
@@ -72,7 +147,11 @@ describe("the list of sessions", () => {
         assert.deepStrictEqual(
           steps.flatMap((step) => step.match(/(?:run|next|first) USING .*INDEX (\w+)/)?.[1] ?? []),
           [
-            "status" in filter && filter.status === "held" ? "fermata_runs_status" : "fermata_runs_last",
+            "agent" in filter
+              ? "fermata_runs_agent"
+              : "status" in filter && filter.status === "held"
+                ? "fermata_runs_status"
+                : "fermata_runs_last",
             "fermata_runs_next",
             "fermata_runs_session"
           ]
@@ -148,7 +227,9 @@ describe("the tables of a version without an index of last runs", () => {
       )
       yield* Effect.provide(restore, store)
       change((database) =>
-        database.exec(`DROP INDEX fermata_runs_last; ALTER TABLE fermata_runs DROP COLUMN followed;
+        database.exec(`DROP INDEX fermata_runs_agent; DROP INDEX fermata_requests_expired; DROP INDEX fermata_requests_tool;
+          DROP INDEX fermata_messages_ready; ALTER TABLE fermata_messages DROP COLUMN agent;
+          DROP INDEX fermata_runs_last; ALTER TABLE fermata_runs DROP COLUMN followed;
           UPDATE fermata_runs SET follows = NULL WHERE run_id <> 'fork'; ALTER TABLE fermata_messages DROP COLUMN digest; DELETE FROM fermata_schema WHERE version > 8`)
       )
       const sessions = yield* Effect.provide(

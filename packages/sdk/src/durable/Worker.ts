@@ -12,6 +12,7 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
+import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import * as Cancellation from "../agent/Cancellation.ts"
 import type { Suspension } from "../agent/Cancellation.ts"
@@ -25,7 +26,7 @@ import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { RunOptions } from "../run/runInput.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { ReadyRun } from "../store/RunStorePort.ts"
-import { pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
+import { cursorAfter, pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
 
 /** Options of a worker. */
 export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
@@ -159,7 +160,7 @@ const takeUpReady = Effect.fnUntraced(function* (worker: Worker) {
   }
   const isFree = (run: ReadyRun) => !running.has(run.runId) && !isDelayed(run)
   const free: Array<ReadyRun> = []
-  let after: RunId | undefined
+  let after: string | undefined
   // Runs that are not retried yet must not hide the runs after them, so pages are read until enough are found.
   do {
     const page: ReadonlyArray<ReadyRun> = yield* readyPage(runtimes, store, pageSize, after).pipe(
@@ -168,9 +169,10 @@ const takeUpReady = Effect.fnUntraced(function* (worker: Worker) {
       )
     )
     free.push(...page.filter(isFree))
-    after = page.length < pageSize ? undefined : page.at(-1)?.runId
+    after = cursorAfter(page, pageSize)
   } while (after !== undefined && free.length < room)
-  for (const run of free.slice(0, room)) {
+  // At random, so that workers that read the same page rarely claim the same runs, and a worker with little room takes each reason in turn.
+  for (const run of (yield* Random.shuffle(free)).slice(0, room)) {
     const { onUpdate } = options
     const cancellation = Cancellation.make()
     const hooks = {

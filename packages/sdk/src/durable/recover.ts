@@ -87,7 +87,7 @@ export const recover: (
   const seen = new Set<RunId>()
   const recovered: Array<Recovered> = []
   let room = atLeast(0, limit, 100)
-  let after: RunId | undefined
+  let after: string | undefined
   while (room > 0) {
     const size = Math.min(pageSize, room)
     const page: ReadonlyArray<ReadyRun> = yield* readyPage(runtimes, store, size, after)
@@ -98,8 +98,8 @@ export const recover: (
     })
     recovered.push(...done)
     room -= done.filter(({ error }) => error === undefined).length
-    if (page.length < size) break
-    after = page.at(-1)?.runId
+    after = cursorAfter(page, size)
+    if (after === undefined) break
   }
   return recovered
 })
@@ -112,9 +112,15 @@ export const readyPage = (
   runtimes: ReadonlyArray<Runtime>,
   store: RunStore["Service"],
   limit: number,
-  after: RunId | undefined
+  after: string | undefined
 ): Effect.Effect<ReadonlyArray<ReadyRun>, RunStoreError> =>
   store.ready({ agents: namesOf(runtimes), limit, ...(after === undefined ? {} : { after }) })
+
+/** The cursor of the next page, if there may be one. A store of another package may have no cursors, and takes the id of a run. */
+export const cursorAfter = (page: ReadonlyArray<ReadyRun>, limit: number): string | undefined => {
+  const last = page.length < limit ? undefined : page.at(-1)
+  return last?.cursor ?? last?.runId
+}
 
 /** The names under which runs of these agents may be stored: names and aliases. */
 export const namesOf = (runtimes: ReadonlyArray<Runtime>): ReadonlyArray<string> =>

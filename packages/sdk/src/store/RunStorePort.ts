@@ -147,6 +147,8 @@ export interface ReadyRun {
    * yet. `expired`: a request has expired. `expiring`: a request will expire soon, and the warning event is not in the journal yet.
    */
   readonly reason: "orphaned" | "cancelled" | "decided" | "message" | "expired" | "expiring"
+  /** The cursor of the next page, on the last run of a full page. */
+  readonly cursor?: string
 }
 
 /** A run of another store, to restore. */
@@ -173,8 +175,11 @@ export interface ReadyFilter {
   readonly agents?: ReadonlyArray<string>
   /** Page size. Default: 100. Above 1,000 counts as 1,000. */
   readonly limit?: number
-  /** Cursor: the last run of the previous page. If it was deleted, the list starts from the beginning. */
-  readonly after?: RunId
+  /**
+   * The `cursor` of the previous page. The id of its last run is accepted too: the store then reads the previous pages again, or starts from
+   * the beginning if this run is no longer ready.
+   */
+  readonly after?: string
 }
 
 /** Selects open requests; a request must meet all conditions. Results are ordered oldest first. */
@@ -574,8 +579,13 @@ export interface RunStorePort {
   readonly damaged: Effect.Effect<ReadonlyArray<DamagedRun>, RunStoreError>
 
   /**
-   * Lists the runs that a worker has to drive, least recently updated first, each once. Runs that a process owns are not listed. Held runs
-   * for which no reason of {@link ReadyRun} applies are not listed either, and their number does not slow the query down.
+   * Lists the runs that a worker has to drive, each once. Runs that a process owns are not listed. Held runs for which no reason of
+   * {@link ReadyRun} applies are not listed either.
+   *
+   * **Details**
+   *
+   * The reasons take turns in a page. Of the runs with one reason, the one that is ready for the longest time comes first; orphaned and
+   * cancelled runs are ordered by their start. A page takes as long with many ready runs, or many runs of other agents, as with few.
    */
   readonly ready: (filter?: ReadyFilter) => Effect.Effect<ReadonlyArray<ReadyRun>, RunStoreError>
 

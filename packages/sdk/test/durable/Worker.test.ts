@@ -4,11 +4,13 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
+import * as Random from "effect/Random"
 import * as References from "effect/References"
 import * as Scheduler from "effect/Scheduler"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
+import type { RunId } from "../../src/domain/Id.ts"
 import { decideStored } from "../../src/durable/decideStored.ts"
 import { loadState } from "../../src/durable/loadState.ts"
 import type { Recovered } from "../../src/durable/recover.ts"
@@ -213,6 +215,63 @@ describe("a worker", () => {
           yield* Fiber.interrupt(worker)
         }
       }
+    })
+  )
+
+  const runsToTakeUp = (count: number) =>
+    Effect.gen(function* () {
+      const { runtime } = yield* rebind(
+        Agent.make("a", { tools: [probe("write").tool] }),
+        ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [call("write", "1")] } : "done"))
+      )
+      for (let index = 0; index < count; index += 1) {
+        const result = yield* runPromptStored(runtime, { prompt: "go" })
+        yield* decideStored([runtime], approve(only(result, "approval")))
+      }
+      return runtime
+    })
+
+  test(
+    "rarely claims a run that another worker claims, though both read the same page",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const runtime = yield* runsToTakeUp(60)
+      const both = yield* Deferred.make<void>()
+      let readers = 0
+      const view = {
+        ...store,
+        ready: (...args: Parameters<typeof store.ready>) =>
+          Effect.tap(store.ready(...args), () =>
+            ++readers === 2 ? Deferred.succeed(both, undefined) : Deferred.await(both)
+          )
+      }
+      const taken: Array<RunId> = []
+      const options = { concurrency: 5, onTakingUp: (runId: RunId) => void taken.push(runId) }
+      const work = Effect.provideService(working([runtime], options), RunStore, view)
+      const workers = yield* Random.withSeed(Effect.all([work, work]), 7)
+      yield* TestClock.adjust("10 seconds")
+      assert.isAtLeast(new Set(taken.slice(0, 10)).size, 8)
+      assert.deepStrictEqual(yield* store.ready(), [])
+      for (const { fiber } of workers) yield* Fiber.interrupt(fiber)
+    })
+  )
+
+  test(
+    "takes up runs with each reason in turn, also one at a time",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const runtime = yield* runsToTakeUp(60)
+      for (const { runId } of (yield* store.list({ limit: 1000 })).slice(0, 30)) {
+        yield* store.requestCancel(runId, "enough")
+      }
+      const { done, fiber } = yield* Random.withSeed(working([runtime], { concurrency: 1 }), 7)
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.interrupt(fiber)
+      assert.isAtLeast(done.length, 10)
+      assert.deepStrictEqual(
+        new Set(done.slice(0, 10).map(({ reason }) => reason)),
+        new Set(["cancelled", "decided"])
+      )
     })
   )
 

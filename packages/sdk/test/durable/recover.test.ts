@@ -17,6 +17,7 @@ import { recover } from "../../src/durable/recover.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import { RunStoreError, StoreBusy } from "../../src/store/RunStoreError.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approve, bind, call, expect, only, probe, rebind, results, safe } from "../helpers/Fixture.ts"
 
 const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
@@ -118,6 +119,21 @@ describe("recover", () => {
       yield* decideStored([runtime], approve(only(held, "approval")))
       assert.deepStrictEqual(yield* outcomes([runtime]), ["decided: completed"])
       assert.deepStrictEqual(write.ran, ["1"])
+    })
+  )
+
+  test(
+    "drives all ready runs up to the limit, also more than a page",
+    Effect.gen(function* () {
+      const { runtime } = yield* rebind(
+        Agent.make("a", { tools: [probe("write").tool] }),
+        ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [call("write", "1")] } : "done"))
+      )
+      for (let index = 0; index < 130; index += 1) {
+        const held = yield* runPromptStored(runtime, { prompt: "go" })
+        yield* decideStored([runtime], approve(only(held, "approval")))
+      }
+      assert.strictEqual((yield* recover([runtime], { limit: 1000 })).length, 130)
     })
   )
 

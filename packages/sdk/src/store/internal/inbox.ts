@@ -96,14 +96,31 @@ export const endsUnread = (inbox: Inbox, events: ReadonlyArray<RunEvent>): boole
   )
 }
 
-/** The reason in its requests for which a held run is ready, or `undefined`. */
-export const readiness = (inbox: Inbox, now: Timestamp): ReadyRun["reason"] | undefined => {
-  if (hasDecided(inbox)) return "decided"
-  const open = Array.from(inbox.values()).filter(({ status }) => status === "open")
-  if (open.some(({ request }) => isExpired(request, now))) return "expired"
-  const due = ({ request, warned }: RequestEntry) => warned !== true && (warnAt(request) ?? Infinity) <= now
-  return open.some(due) ? "expiring" : undefined
+/** Why a held run is ready, and since when. */
+export interface Readiness {
+  readonly reason: ReadyRun["reason"]
+  readonly at: Timestamp
 }
+
+/** The reason in its requests for which a held run is ready, or `undefined`. */
+export const readiness = (inbox: Inbox, now: Timestamp): Readiness | undefined => {
+  const entries = Array.from(inbox.values())
+  const open = entries.filter(({ status }) => status === "open")
+  const decided = entries.flatMap(({ decision, status }) => (status === "decided" ? (decision?.at ?? 0) : []))
+  const expired = open.flatMap(({ request }) => (isExpired(request, now) ? (request.expiresAt ?? 0) : []))
+  const due = open.flatMap(({ request, warned }) => (warned === true ? [] : (warnAt(request) ?? [])))
+  return (
+    firstOf("decided", decided) ??
+    firstOf("expired", expired) ??
+    firstOf(
+      "expiring",
+      due.filter((at) => at <= now)
+    )
+  )
+}
+
+const firstOf = (reason: Readiness["reason"], times: ReadonlyArray<Timestamp>): Readiness | undefined =>
+  times.length === 0 ? undefined : { reason, at: Math.min(...times) }
 
 /** Whether an open request meets a filter. */
 export const matches = (pending: PendingRequest, filter: PendingFilter, now: Timestamp): boolean => {

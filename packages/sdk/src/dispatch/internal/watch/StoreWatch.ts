@@ -10,7 +10,7 @@ import * as Stream from "effect/Stream"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import { spaced } from "../../../durable/internal/spaced.ts"
-import { pageSize, readyPage } from "../../../durable/recover.ts"
+import { cursorAfter, pageSize, readyPage } from "../../../durable/recover.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
 import type { ReadyRun, RunHead, RunSignal } from "../../../store/RunStorePort.ts"
 
@@ -274,11 +274,11 @@ const mostHeads = 1000
 const ready = Effect.fnUntraced(function* (store: Store, { watched }: StoreWatch) {
   const runtimes = [...new Set([...watched].map(({ runtime }) => runtime))]
   const found = new Set<RunId>()
-  let after: RunId | undefined
+  let after: string | undefined
   do {
     const page: ReadonlyArray<ReadyRun> = yield* readyPage(runtimes, store, pageSize, after)
     for (const { runId } of page) found.add(runId)
-    after = page.length < pageSize ? undefined : page.at(-1)?.runId
+    after = cursorAfter(page, pageSize)
   } while (after !== undefined)
   return found
 })

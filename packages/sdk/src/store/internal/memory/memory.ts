@@ -26,7 +26,6 @@ import type {
   ListFilter,
   NewCheckpoint,
   PendingRequest,
-  ReadyRun,
   RunStorePort
 } from "../../RunStorePort.ts"
 import { pageSize, position } from "../bounds.ts"
@@ -36,6 +35,7 @@ import { inboxAfter, byAge, endsUnread, matches, undelivered } from "../inbox.ts
 import { isTakingUp, sliceBatches } from "../journal.ts"
 import { mailAfter, decodeMessage, isSentTo, idConflict, waiting, withDigest } from "../messages.ts"
 import { makeNotifier } from "../notifier.ts"
+import { readReady } from "../readyPages.ts"
 import {
   closingReason,
   decisionOf,
@@ -48,6 +48,7 @@ import {
 } from "../requests.ts"
 import { assemble, newestCheckpoint } from "./checkpoints.ts"
 import * as Grants from "./grants.ts"
+import { readyLists } from "./ready.ts"
 import { presentRuns, restoreInto } from "./restore.ts"
 import {
   begin,
@@ -60,9 +61,7 @@ import {
   newestFirst,
   ownerOf,
   pendingOf,
-  reasonOf,
   type Run,
-  untouchedFirst,
   write
 } from "./run.ts"
 
@@ -433,15 +432,9 @@ export const makeMemory = (): RunStorePort => {
       }),
 
     ready: (filter = {}) =>
-      atomically((now) => {
-        const after = filter.after === undefined ? undefined : runs.get(filter.after)
-        const found = Array.from(runs.values()).filter((run) => filter.agents?.includes(run.agent) ?? true)
-        const ready = following(found, untouchedFirst, after).flatMap((run): ReadonlyArray<ReadyRun> => {
-          const reason = reasonOf(run, now)
-          return reason === undefined ? [] : [{ runId: run.runId, agent: run.agent, reason }]
-        })
-        return Result.succeed(ready.slice(0, pageSize(filter.limit)))
-      }),
+      readReady(filter, (places, limit) =>
+        atomically((now) => Result.succeed(readyLists(Array.from(runs.values()), filter, now, places, limit)))
+      ),
 
     changes: notifier.notifications,
 

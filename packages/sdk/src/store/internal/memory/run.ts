@@ -9,10 +9,10 @@ import { SessionBusy } from "../../../domain/RunError.ts"
 import { type RunEvent, version } from "../../../domain/RunEvent.ts"
 import type { Status } from "../../../domain/RunState.ts"
 import { encodeEvents } from "../../../domain/RunStateCodec.ts"
-import type { Lease, PendingRequest, ReadyRun, RunHead } from "../../RunStorePort.ts"
+import type { Lease, PendingRequest, RunHead } from "../../RunStorePort.ts"
 import { leaseMs } from "../bounds.ts"
 import type { Copy } from "../copies.ts"
-import { inboxAfter, closed, hasDecided, type Inbox, readiness } from "../inbox.ts"
+import { inboxAfter, closed, hasDecided, type Inbox } from "../inbox.ts"
 import { answererIn, type Batch } from "../journal.ts"
 import { mailAfter, type Mail, waiting } from "../messages.ts"
 import { closingReason, isCancellable, type RequestEntry } from "../requests.ts"
@@ -162,16 +162,6 @@ export const endingIn = ({ cancelReason, mail, runId }: Run): ReadonlyArray<stri
   ...waiting(mail).flatMap(({ ends, to }) => (ends === true && to !== undefined ? [to] : []))
 ]
 
-/** The reason for which the run is ready, or `undefined` if it is not. */
-export const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefined => {
-  if (ownerOf(run, now) !== undefined) return undefined
-  if (run.status === "running") return "orphaned"
-  if (run.status !== "held") return undefined
-  if (run.cancelReason !== undefined) return "cancelled"
-  const reason = readiness(run.inbox, now)
-  return reason !== "decided" && waiting(run.mail).length > 0 ? "message" : reason
-}
-
 /** The fields that `append`, `renew` and `notices` return to the owner: a cancellation request, and whether there is mail. */
 export const noticesOf = ({ cancelReason, inbox, mail }: Run) =>
   defined({ cancelReason, hasMail: hasDecided(inbox) || waiting(mail).length > 0 || undefined })
@@ -192,10 +182,6 @@ export const headOf = (run: Run, now: Timestamp, owner = ownerOf(run, now)): Run
     lease: owner === undefined ? undefined : { owner, until: run.leaseUntil }
   })
 })
-
-/** The order of `ready`. */
-export const untouchedFirst = (a: Run, b: Run): number =>
-  a.updatedAt - b.updatedAt || (a.runId < b.runId ? -1 : a.runId === b.runId ? 0 : 1)
 
 /** The order of `list`. */
 export const newestFirst = (a: Run, b: Run): number =>

@@ -33,7 +33,13 @@ export const dialectOf = (sql: SqlClient) =>
       /** Ends a `SELECT` whose rows must not change until the transaction ends. */
       forUpdate: sql.literal("FOR UPDATE"),
       /** Follows the table of runs: makes SQLite use the index of cancellation requests, which it would not choose. */
-      toBeCancelled: sql.literal(""),
+      byCancellation: sql.literal(""),
+      /** Follows the table of runs: makes SQLite use the index of statuses. */
+      byStatus: sql.literal(""),
+      /** Follows the table of requests: makes SQLite use the index of the requests of a run. */
+      byRun: sql.literal(""),
+      /** Orders a union of ordered lists. SQLite reads them one after another. */
+      inLists: sql.literal("ORDER BY list, at, run_id"),
       /** Follows the table of runs: makes SQLite use the index of parents. */
       byParent: sql.literal(""),
       /** Follows the table of runs: makes SQLite use the index of the last runs of sessions. */
@@ -77,7 +83,10 @@ export const dialectOf = (sql: SqlClient) =>
     orElse: () => ({
       now: sql.literal("cast(unixepoch('subsec') * 1000 as integer)"),
       forUpdate: sql.literal(""),
-      toBeCancelled: sql.literal("INDEXED BY fermata_runs_cancel"),
+      byCancellation: sql.literal("INDEXED BY fermata_runs_cancel"),
+      byStatus: sql.literal("INDEXED BY fermata_runs_status"),
+      byRun: sql.literal("INDEXED BY fermata_requests_run"),
+      inLists: sql.literal(""),
       byParent: sql.literal("INDEXED BY fermata_runs_parent"),
       byLast: sql.literal("INDEXED BY fermata_runs_last"),
       writesAlone: true,

@@ -16,7 +16,7 @@ import { deletedRun } from "../grants.ts"
 import type { SqlAccess } from "./access.ts"
 import { readAll, sort } from "./damage.ts"
 import { grantColumns, grantKind } from "./grantRows.ts"
-import { equalTo, afterCursor, makePages } from "./pages.ts"
+import { equalTo, afterCursor, makePages, pageOf } from "./pages.ts"
 
 /** Makes the operations on grants. */
 export const makeGrants = (access: SqlAccess) => {
@@ -83,7 +83,7 @@ export const makeGrants = (access: SqlAccess) => {
       ...(yield* afterCursor(access, filter.after, byAge))
     ]
     return yield* sql`SELECT ${columns} FROM fermata_grants WHERE ${sql.and(conditions)}
-      ORDER BY given_at, grant_id LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`
+      ORDER BY given_at, grant_id ${pageOf(access, size, skip)}`
   })
 
   /** Lists by run or by id fail if a row cannot be read; other lists leave it out. */

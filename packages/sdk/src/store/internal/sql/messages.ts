@@ -23,12 +23,13 @@ export const makeMessages = (access: SqlAccess) => {
   const heads = makeHeads(access)
   /** Inserts a message after all others of its run, unless its id is known. A message without content is one that the journal contains. */
   const insert = (runId: RunId, { at, content, ends, messageId, to }: Receipt & Partial<SentMessage>) =>
-    sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, content, digest) VALUES (
+    sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, content, digest, agent) VALUES (
         ${runId}, ${messageId},
         (SELECT coalesce(max(position), 0) + 1 FROM fermata_messages WHERE run_id = ${runId}), ${at},
         ${content === undefined ? "journaled" : "waiting"}, ${to ?? null}, ${ends === true ? "end" : null},
         ${content === undefined ? null : JSON.stringify(content)},
-        ${content === undefined ? null : digestOf({ content, ...defined({ ends }) })}
+        ${content === undefined ? null : digestOf({ content, ...defined({ ends }) })},
+        (SELECT agent FROM fermata_runs WHERE run_id = ${runId})
       ) ON CONFLICT DO NOTHING RETURNING message_id`
 
   /** The receipt, the recipient and the digest of the message with this id. */

@@ -65,6 +65,10 @@ export const makePages = ({ query, read }: SqlAccess) => {
     })
 }
 
+/** The part of a statement that selects a page. Without the sum, SQLite would compile the statement again whenever a limit is bound. */
+export const pageOf = ({ sql }: SqlAccess, size: number, skip: number): Fragment =>
+  sql`LIMIT ${size} + 0${skip === 0 ? sql`` : sql` OFFSET ${skip} + 0`}`
+
 /** The conditions that columns equal the values of a filter. `undefined` is no condition. */
 export const equalTo = (
   { sql }: SqlAccess,

@@ -36,7 +36,7 @@ import {
 import { TransactionConflict, type SqlAccess, retryOnConflict } from "./access.ts"
 import { readAll } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
-import { equalTo, afterCursor, makePages } from "./pages.ts"
+import { equalTo, afterCursor, makePages, pageOf } from "./pages.ts"
 import { type InboxEntry, pathText, requestColumns, requestKind } from "./requestRows.ts"
 
 const byAge = { table: "fermata_requests", time: "asked_at", id: "request_id", order: ">" }
@@ -187,7 +187,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     if (filter.agent !== undefined) conditions.push(sql`${contains("agent_path", pathText([filter.agent]))}`)
     if (filter.askedBefore !== undefined) conditions.push(sql`asked_at < ${filter.askedBefore}`)
     return yield* run(sql`SELECT ${columns} FROM fermata_requests WHERE ${sql.and(conditions)}
-      ORDER BY asked_at, request_id LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`)
+      ORDER BY asked_at, request_id ${pageOf(access, size, skip)}`)
   })
 
   const decide: RunStorePort["decide"] = Effect.fnUntraced(function* (input) {

@@ -37,6 +37,9 @@ export const Time = SafeInteger.check(Schema.isBetween({ minimum: 0, maximum: la
 export const isSameTime = (column: number | null, time: number | undefined): boolean =>
   column === null || time === undefined ? column === null && time === undefined : Math.abs(column - time) < 1
 
+/** The agent of a run at work, in the index of statuses. The runs with another status are ordered by time alone. */
+export const agentAtWork = "CASE status WHEN 'running' THEN agent END"
+
 const HeadRow = Schema.Struct({
   run_id: RunId,
   session_id: SessionId,

@@ -6,8 +6,9 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Fragment } from "effect/sql/Statement"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
+import type { Status } from "../../../domain/RunState.ts"
 import { LeaseLost, RunBusy, RunContinued, RunNotFound } from "../../RunStoreError.ts"
-import type { ListFilter, ReadyFilter, ReadyRun, RunStorePort, SessionFilter } from "../../RunStorePort.ts"
+import type { ListFilter, RunStorePort, SessionFilter } from "../../RunStorePort.ts"
 import { leaseMs, pageSize } from "../bounds.ts"
 import { unreadable } from "../journal.ts"
 import type { SqlAccess } from "./access.ts"
@@ -16,8 +17,9 @@ import type { makeCheckpoints } from "./checkpoints.ts"
 import { readAll } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
 import { isInForce, isDamaged, isFree } from "./lease.ts"
-import { equalTo, afterCursor, makePages } from "./pages.ts"
-import { damagedEntry, headColumns, headKind, makeHeads, sessionKind } from "./rows.ts"
+import { equalTo, afterCursor, makePages, pageOf } from "./pages.ts"
+import { makeReady } from "./ready.ts"
+import { agentAtWork, damagedEntry, headColumns, headKind, makeHeads, sessionKind } from "./rows.ts"
 import { makeSessionPositions } from "./sessionPositions.ts"
 
 type Service = RunStorePort
@@ -150,7 +152,7 @@ export const makeCatalogue = (
   checkpoints: ReturnType<typeof makeCheckpoints>,
   grants: ReturnType<typeof makeGrants>
 ): Pick<Service, "head" | "latest" | "list" | "sessions" | "ready" | "remove" | "prune"> => {
-  const { byLast, byParent, query, read, run, sql, toBeCancelled, write } = access
+  const { byLast, byParent, query, read, run, sql, write } = access
   const columns = headColumns(access)
   const heads = makeHeads(access)
   const page = makePages(access)
@@ -185,51 +187,25 @@ export const makeCatalogue = (
       ...equalTo(access, { session_id, agent, status }),
       ...(yield* afterCursor(access, filter.after, { ...runsBy, time: "created_at", order: "<" }))
     ]
-    return yield* sql`SELECT ${columns} FROM fermata_runs WHERE ${sql.and(conditions)}
-      ORDER BY created_at DESC, run_id DESC LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`
+    const selected = (more: ReadonlyArray<Fragment>) =>
+      sql`SELECT ${columns} FROM fermata_runs WHERE ${sql.and([...conditions, ...more])}`
+    // An agent's runs are in two parts of their index: the last ones of sessions, and the others.
+    const isByAgent = agent !== undefined && runIds === undefined && session_id === undefined
+    const found =
+      isByAgent && status === undefined
+        ? sql`${selected([sql`followed IS NULL`])} UNION ALL ${selected([sql`followed = 1`])}`
+        : selected(status === undefined ? [] : inStatus(status))
+    return yield* sql`${found} ORDER BY created_at DESC, run_id DESC ${pageOf(access, size, skip)}`
   })
 
-  /**
-   * The ready runs. Each part of the UNION reads an index that contains only matching rows. In a `CROSS JOIN`, SQLite keeps the order of the
-   * tables; otherwise it would begin with all held runs.
-   */
-  const readyRuns = Effect.fnUntraced(function* ({ after, agents, limit }: ReadyFilter, at: number) {
-    const onward = yield* afterCursor(access, after, { ...runsBy, time: "updated_at", order: ">" })
-    const free = isFree(access)
-    const of = agents === undefined ? sql`` : sql` AND ${sql.in("run.agent", agents)}`
-    // In SQLite, a damaged id may have another type, so that no operation could use it.
-    const isIdText = sql.onDialectOrElse({
-      sqlite: () => sql` AND typeof(run_id) = 'text'`,
-      orElse: () => sql``
-    })
-    const urgencyOf = (reason: ReadyRun["reason"]) => sql.literal(String(urgency.indexOf(reason)))
-    const heldWith = (reason: ReadyRun["reason"], table: string, condition: Fragment) =>
-      sql`SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf(reason)} AS urgency
-        FROM ${sql(table)} AS entry CROSS JOIN fermata_runs AS run
-        WHERE run.run_id = entry.run_id AND ${condition} AND run.status = 'held' AND ${free}${of}`
-    const held = (reason: ReadyRun["reason"], condition: Fragment) =>
-      heldWith(reason, "fermata_requests", condition)
-    return yield* sql<Found>`SELECT run_id, agent, min(urgency) AS urgency FROM (
-        SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf("orphaned")} AS urgency
-          FROM fermata_runs AS run WHERE run.status = 'running' AND ${free}${of}
-        UNION ALL SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf("cancelled")} AS urgency
-          FROM fermata_runs AS run ${toBeCancelled} WHERE run.cancel_reason IS NOT NULL
-            AND run.status IN ('running', 'held') AND run.status = 'held' AND ${free}${of}
-        UNION ALL ${held("decided", sql`entry.status = 'decided'`)}
-        UNION ALL ${heldWith("message", "fermata_messages", sql`entry.status = 'waiting'`)}
-        UNION ALL ${held(
-          "expired",
-          sql`entry.status = 'open' AND entry.expires_at <= ${at} AND entry.on_expiry = 'deny'`
-        )}
-        UNION ALL ${held("expiring", sql`entry.status = 'open' AND entry.warn_at <= ${at}`)}
-      ) AS ready WHERE ${sql.and(onward)}${isIdText}
-      GROUP BY run_id, agent, updated_at ORDER BY updated_at, run_id LIMIT ${pageSize(limit)}`
-  })
+  /** The condition with which the index of statuses is ordered by time: see `agentAtWork`. */
+  const inStatus = (status: Status): ReadonlyArray<Fragment> =>
+    status === "running" ? [] : [sql`${sql.literal(agentAtWork)} IS NULL`]
 
   /** Selects the runs that ended before a time and that no process owns. The condition on `created_at` lets the query use an index. */
   const endedBefore = (
     time: number
-  ) => sql`status IN ('completed', 'cancelled', 'error') AND created_at < ${time}
+  ) => sql`status IN ('completed', 'cancelled', 'error') AND ${sql.literal(agentAtWork)} IS NULL AND created_at < ${time}
     AND updated_at < ${time} AND ${isFree(access)}`
 
   const pruneOnce = Effect.fnUntraced(function* (before: number) {
@@ -268,17 +244,18 @@ export const makeCatalogue = (
    */
   const sessionsOf = Effect.fnUntraced(function* (filter: SessionFilter, size: number, skip: number) {
     const { agent, status } = filter
+    const isByLast = status === undefined || status === "completed"
     const conditions = [
       ...equalTo(access, { agent, status }),
       ...(yield* afterCursor(access, filter.after, { ...runsBy, time: "created_at", order: "<" }))
     ]
     return yield* sql`SELECT ${columns}, (
         SELECT min(first.created_at) FROM fermata_runs AS first WHERE first.session_id = run.session_id
-      ) AS began FROM fermata_runs AS run ${status === undefined || status === "completed" ? byLast : sql``}
-      WHERE ${sql.and([sql`followed IS NULL`, ...conditions])} AND NOT EXISTS (
+      ) AS began FROM fermata_runs AS run ${isByLast && agent === undefined ? byLast : sql``}
+      WHERE ${sql.and([sql`followed IS NULL`, ...conditions, ...(isByLast ? [] : inStatus(status))])} AND NOT EXISTS (
         SELECT 1 FROM fermata_runs AS next WHERE next.session_id = run.session_id
           AND coalesce(next.follows, next.parent_run_id, '') = run.run_id
-      ) ORDER BY created_at DESC, run_id DESC LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`
+      ) ORDER BY created_at DESC, run_id DESC ${pageOf(access, size, skip)}`
   })
 
   /** The last run of a session: no other run of the session follows it. */
@@ -337,16 +314,7 @@ export const makeCatalogue = (
         kind: sessionKind
       }),
 
-    ready: Effect.fnUntraced(function* (filter = {}) {
-      if (filter.agents?.length === 0) return []
-      const at = yield* Clock.currentTimeMillis
-      const found = yield* query("ready", readyRuns(filter, at))
-      return found.map((run) => ({
-        runId: run.run_id,
-        agent: run.agent,
-        reason: urgency[Number(run.urgency)] ?? "orphaned"
-      }))
-    }),
+    ready: makeReady(access),
 
     remove: (runId) =>
       write(
@@ -399,22 +367,6 @@ const padded = (runIds: ReadonlyArray<RunId>): ReadonlyArray<RunId> => {
 const runsBy = { table: "fermata_runs", id: "run_id" }
 
 const pruneBatch = 50
-
-interface Found {
-  readonly run_id: RunId
-  readonly agent: string
-  readonly urgency: number
-}
-
-/** The reasons by priority: for a run with several, the first is reported. */
-const urgency: ReadonlyArray<ReadyRun["reason"]> = [
-  "orphaned",
-  "cancelled",
-  "decided",
-  "message",
-  "expired",
-  "expiring"
-]
 
 /** Determines why an operation that needs a free run matched none. */
 const notFree = Effect.fnUntraced(function* (access: SqlAccess, operation: string, runId: RunId) {

@@ -13,6 +13,7 @@ import type { RunStoreError } from "../../RunStoreError.ts"
 import { unreadable } from "../journal.ts"
 import type { SqlAccess } from "./access.ts"
 import { backfillGrants } from "./grantsBackfill.ts"
+import { agentAtWork } from "./rows.ts"
 
 /** Applies the missing migrations. Fails with `StoreUnreadable` if a newer version wrote the tables. Writes nothing if none is missing. */
 export const migrate = (access: SqlAccess): Effect.Effect<void, RunStoreError> =>
@@ -303,6 +304,31 @@ const followed: Step = (sql) => [
 /** Adds a digest to messages, which tells a repetition from another message with the same id. Earlier messages have none. */
 const digested: Step = (sql) => [sql`ALTER TABLE fermata_messages ADD COLUMN digest text`]
 
+/**
+ * Makes the indexes for pages of ready runs begin with the agent, so that a worker reads no rows of agents that it does not have; an open
+ * request is in one of two of them. Adds indexes of the runs of an agent and of the open requests of a tool. Messages that an earlier
+ * version stores from now on have no agent.
+ */
+const paged: Step = (sql) => [
+  sql`ALTER TABLE fermata_messages ADD COLUMN agent text`,
+  sql`UPDATE fermata_messages SET agent = (SELECT agent FROM fermata_runs AS run WHERE run.run_id = fermata_messages.run_id)
+    WHERE status = 'waiting'`,
+  sql`CREATE INDEX fermata_messages_ready ON fermata_messages (agent, sent_at, run_id) WHERE status = 'waiting'`,
+  sql`DROP INDEX fermata_requests_decided`,
+  sql`CREATE INDEX fermata_requests_decided ON fermata_requests (agent, decided_at, run_id) WHERE status = 'decided'`,
+  sql`DROP INDEX fermata_requests_warning`,
+  sql`CREATE INDEX fermata_requests_warning ON fermata_requests (agent, warn_at, run_id) WHERE status = 'open' AND warn_at IS NOT NULL`,
+  sql`CREATE INDEX fermata_requests_expired ON fermata_requests (agent, expires_at, run_id)
+    WHERE status = 'open' AND warn_at IS NULL AND on_expiry = 'deny' AND expires_at IS NOT NULL`,
+  sql`CREATE INDEX fermata_requests_tool ON fermata_requests (tool, asked_at, request_id) WHERE status = 'open' AND tool IS NOT NULL`,
+  sql`DROP INDEX fermata_runs_cancel`,
+  sql`CREATE INDEX fermata_runs_cancel ON fermata_runs (agent, status, created_at, run_id)
+    WHERE cancel_reason IS NOT NULL AND status IN ('running', 'held')`,
+  sql`DROP INDEX fermata_runs_status`,
+  sql`CREATE INDEX fermata_runs_status ON fermata_runs (status, (${sql.literal(agentAtWork)}), created_at, run_id)`,
+  sql`CREATE INDEX fermata_runs_agent ON fermata_runs (agent, followed, created_at, run_id)`
+]
+
 const steps: ReadonlyArray<Step> = [
   first,
   second,
@@ -313,5 +339,6 @@ const steps: ReadonlyArray<Step> = [
   granted,
   measured,
   followed,
-  digested
+  digested,
+  paged
 ]

@@ -1,7 +1,9 @@
 /**
  * The contract for workers: which runs are ready, and which changes notify workers. Also of sessions and of restored runs.
  */
+import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
+import type { ReadyRun } from "../../../store/RunStorePort.ts"
 import { a, b, manySaid, rev, run, said, session } from "./events.ts"
 import type { Group } from "./group.ts"
 import { approval, approve, decided, deny, opened } from "./requests.ts"
@@ -136,11 +138,91 @@ export const work = ({ assert, fails, test }: Group): void => {
     for (const { requestId } of busy) yield* store.decide(approve(requestId))
     yield* TestClock.adjust("1 second")
     yield* started(store, b, { ttl: 0 })
-    const first = yield* store.ready({ limit: 1 })
-    assert.deepStrictEqual(first, [{ runId: a, agent: "root", reason: "decided" }])
-    const second = yield* store.ready({ limit: 1, after: a })
-    assert.deepStrictEqual(second, [{ runId: b, agent: "root", reason: "orphaned" }])
-    assert.deepStrictEqual(yield* store.ready({ limit: 1, after: b }), [])
+    const listed = [
+      { runId: b, agent: "root", reason: "orphaned" },
+      { runId: a, agent: "root", reason: "decided" }
+    ]
+    assert.deepStrictEqual(yield* store.ready(), listed)
+    for (const next of [({ cursor }: ReadyRun) => cursor, ({ runId }: ReadyRun) => runId]) {
+      const pages: Array<ReadyRun> = []
+      for (let after: string | undefined; ;) {
+        const [found] = yield* store.ready({ limit: 1, ...(after === undefined ? {} : { after }) })
+        if (found === undefined) break
+        pages.push(found)
+        after = next(found)
+      }
+      assert.deepStrictEqual(
+        pages.map(({ agent, reason, runId }) => ({ runId, agent, reason })),
+        listed
+      )
+    }
+  })
+
+  test("lists the runs after a page whose runs were driven meanwhile", function* (store) {
+    const ids = Array.from({ length: 5 }, (_, index) => run(`run_${index}`))
+    for (const id of ids) {
+      yield* heldOn(store, id, [approval(id, 1)])
+      yield* store.decide(approve(approval(id, 1).requestId))
+      yield* TestClock.adjust("1 second")
+    }
+    const listed: Array<string> = []
+    for (let after: string | undefined; ;) {
+      const page = yield* store.ready({ limit: 2, ...(after === undefined ? {} : { after }) })
+      for (const { runId } of page) {
+        listed.push(runId)
+        const lease = yield* claimed(store, runId)
+        const { decisions } = yield* store.load(runId)
+        yield* store.append({
+          lease,
+          expected: rev(1),
+          events: [decided(decisions[0]!)],
+          status: "completed"
+        })
+      }
+      after = page.at(-1)?.cursor
+      if (after === undefined) break
+    }
+    assert.deepStrictEqual(listed, ids)
+  })
+
+  test("lists runs with each reason in a page, however many runs with one reason there are", function* (store) {
+    for (let index = 0; index < 20; index += 1) yield* started(store, run(`run_${index}`), { ttl: 0 })
+    yield* TestClock.adjust("1 second")
+    const approved = approval(run("decided"), 1)
+    yield* heldOn(store, run("decided"), [approved])
+    yield* store.decide(approve(approved.requestId))
+    yield* heldOn(store, run("written"), [approval(run("written"), 1)])
+    yield* store.send(run("written"), { messageId: "m", content: [{ _tag: "text", text: "hello" }] })
+    yield* heldOn(store, run("stopped"), [approval(run("stopped"), 1)])
+    yield* store.requestCancel(run("stopped"), "enough")
+    const asked = { at: 1000, expiresAt: 2000 }
+    yield* heldOn(store, run("expired"), [approval(run("expired"), 1, asked)])
+    yield* TestClock.adjust("1 hour")
+    const page = yield* store.ready({ limit: 5 })
+    assert.deepStrictEqual(
+      page.map(({ reason }) => reason),
+      ["orphaned", "cancelled", "decided", "message", "expired"]
+    )
+  })
+
+  test("lists the runs with one reason in the order in which they became ready, also of several agents", function* (store) {
+    const ids = Array.from({ length: 4 }, (_, index) => run(`run_${index}`))
+    for (const [index, id] of ids.entries()) {
+      yield* store.release(yield* started(store, id, { agent: `agent-${index % 2}` }))
+      const lease = yield* claimed(store, id)
+      yield* store.park({ lease, expected: rev(1), events: [opened(approval(id, 1))], status: "held" })
+    }
+    for (const id of ids.toReversed()) {
+      yield* store.decide(approve(approval(id, 1).requestId))
+      yield* TestClock.adjust("1 second")
+    }
+    const listed = (agents?: ReadonlyArray<string>) =>
+      Effect.map(store.ready(agents === undefined ? {} : { agents }), (page) =>
+        page.map(({ runId }) => runId)
+      )
+    assert.deepStrictEqual(yield* listed(), ids.toReversed())
+    assert.deepStrictEqual(yield* listed(["agent-1", "agent-0", "agent-1"]), ids.toReversed())
+    assert.deepStrictEqual(yield* listed(["agent-1"]), [ids[3]!, ids[1]!])
   })
 
   test("returns the last run of a session, even if the clock was set back", function* (store) {
