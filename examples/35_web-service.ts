@@ -26,7 +26,7 @@ const users = new Map<string, User>(Object.entries(JSON.parse(process.env["USERS
 const statuses = [
   [400, /^(DecisionMalformed|DecisionNotApplicable|EmptyPrompt|GrantRefused|.+Invalid)$/],
   [404, /^(Agent|Request|Run)NotFound$/],
-  [409, /^(AlreadyDecided|ArgumentsChanged|RequestSuperseded|SessionBusy)$/],
+  [409, /^(AlreadyDecided|ArgumentsChanged|RequestSuperseded|RunBusy|RunEnded|RunExists|SessionBusy)$/],
   [503, /^(FermataClosed|RunStoreError)$/]
 ] as const
 

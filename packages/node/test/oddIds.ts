@@ -96,7 +96,7 @@ export const oddIds = (
         for (const [name, ask] of Object.entries(malformed)) {
           const { _tag, message } = await outcome(ask())
           assert.strictEqual(_tag, "DecisionMalformed", `${name} of ${called}`)
-          assert.match(message ?? "", /its requestId is |it has no requestId/, `${name} of ${called}`)
+          assert.match(message ?? "", /its requestId is |has no requestId/, `${name} of ${called}`)
         }
         const noGrant = await outcome(fermata.revokeGrant("run-1", id))
         assert.strictEqual(noGrant._tag, "GrantNotFound", called)

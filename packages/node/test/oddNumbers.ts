@@ -51,11 +51,13 @@ export const oddNumbers = (
       const infinite = [Number.POSITIVE_INFINITY, "Infinity"] as const
       for (const [given, called] of [...odd, infinite, [undefined, "undefined"] as const]) {
         const { _tag, message } = await outcome(fermata.prune({ endedBefore: given as number }))
-        assert.strictEqual(_tag, "RunStoreError", called)
-        assert.include(message, `endedBefore is ${called}, and has to be a finite number of milliseconds`)
+        assert.strictEqual(_tag, "OptionsInvalid", called)
+        assert.match(
+          message ?? "",
+          /"endedBefore" of the options of prune (takes|is missing: it takes) a finite/
+        )
       }
-      assert.strictEqual((await outcome(fermata.prune(undefined as never)))._tag, "RunStoreError")
-      for (const nothing of [null, 5]) {
+      for (const nothing of [undefined, null, 5]) {
         assert.strictEqual((await outcome(fermata.prune(nothing as never)))._tag, "OptionsInvalid")
       }
       assert.deepStrictEqual(
@@ -75,28 +77,20 @@ export const oddNumbers = (
         pending: (filter: unknown) => fermata.pending(filter as never),
         grants: (filter: unknown) => fermata.grants(filter as never)
       }
-      for (const [given, called] of odd) {
+      for (const [given] of odd) {
         for (const [name, list] of Object.entries(listing)) {
           const { _tag, message } = await outcome(list({ limit: given }))
           assert.strictEqual(_tag, "OptionsInvalid", name)
-          assert.include(message, `"limit" of the options of ${name} takes a number`)
+          assert.include(message, `"limit" of the options of ${name} takes a whole number of 1 or more`)
         }
         for (const time of ["askedBefore", "expiresBefore"]) {
           const { _tag, message } = await outcome(fermata.pending({ [time]: given }))
           assert.strictEqual(_tag, "OptionsInvalid", time)
           assert.include(message, `"${time}" of the options of pending takes a finite number`)
         }
-        const read = await outcome(
-          fermata
-            .events("run-1", { from: given as number })
-            [Symbol.asyncIterator]()
-            .next()
-        )
-        assert.strictEqual(read._tag, "RunStoreError")
-        assert.include(
-          read.message,
-          `"from" of the options of events takes a number, and ${called} was given`
-        )
+        const read = await outcome((async () => fermata.events("run-1", { from: given as number }))())
+        assert.strictEqual(read._tag, "OptionsInvalid")
+        assert.include(read.message, `"from" of the options of events takes a whole number of 0 or more`)
       }
       for (const nothing of [null, 5, "run-1"]) {
         for (const [name, list] of Object.entries(listing)) {
@@ -105,14 +99,12 @@ export const oddNumbers = (
           assert.include(message, "which has to be a plain object")
         }
       }
-      // Every number works, however large.
-      for (const limit of [-1, 0.5]) assert.deepStrictEqual(await fermata.pending({ limit }), [])
-      for (const limit of [1.5, Number.POSITIVE_INFINITY, 1e300]) {
+      for (const limit of [1, Number.MAX_SAFE_INTEGER]) {
         assert.strictEqual((await fermata.pending({ limit, askedBefore: 1e300 })).length, 1)
       }
       assert.deepStrictEqual(await fermata.pending({ expiresBefore: 1e300 }), [])
       const revisions: Array<number> = []
-      for await (const update of fermata.events("run-1", { from: -5 })) {
+      for await (const update of fermata.events("run-1")) {
         if (update._tag === "event") revisions.push(update.revision)
       }
       assert.deepStrictEqual(revisions.slice(0, 2), [1, 2])

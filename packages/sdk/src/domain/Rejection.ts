@@ -59,7 +59,7 @@ export class ArgumentsChanged extends TaggedError<ArgumentsChanged>()("Arguments
   actual: Schema.String
 }) {
   override get message() {
-    return sentence`${this.requestId} asks about other arguments than the ones decided on: show it again and decide anew.`
+    return sentence`${this.requestId} asks about other arguments than the ones decided on: show it again and decide anew. To approve other arguments, give them in the decision, as "arguments".`
   }
 }
 
@@ -68,9 +68,13 @@ export class DecisionNotApplicable extends TaggedError<DecisionNotApplicable>()(
   requestId: RequestId,
   kind: Kind,
   decision: Schema.String,
-  allowed: Schema.Array(Schema.String)
+  allowed: Schema.Array(Schema.String),
+  /** The amount that the limit of a top-up has to exceed, if its limit is the problem. */
+  spent: Schema.optionalKey(Schema.Finite)
 }) {
   override get message() {
+    if (this.spent !== undefined)
+      return sentence`A top-up of ${this.requestId} takes a "limit" that is ${this.allowed.join(", ")} above ${this.spent}, which has been used already.`
     return sentence`"${this.decision}" does not answer the ${this.kind} request ${this.requestId}: use ${this.allowed.join(", ")}.`
   }
 }
@@ -111,14 +115,14 @@ export class EditedArgumentsInvalid extends TaggedError<EditedArgumentsInvalid>(
   }
 }
 
-/** The value is not a valid decision. */
+/** The value is not a valid decision, or the request that it answers is not one. */
 export class DecisionMalformed extends TaggedError<DecisionMalformed>()("DecisionMalformed", {
   issues: Schema.String,
   /** Its unknown and missing keys, and values of the wrong kind. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
-    return sentence`This is not a decision: ${lines(this.issues)}. Pass one of approve, deny, answer, supply, retry, fail, topUp with a requestId and by.`
+    return sentence`The decision cannot be used: ${lines(this.issues)}.`
   }
 }
 

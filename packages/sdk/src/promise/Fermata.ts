@@ -521,7 +521,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       watching.poke(runId as RunId)
     },
     prune: async (given) => {
-      requireKnown("prune", given, pruneShape)
+      requireKnown("prune", given ?? null, pruneShape)
       return run(store.prune(given))
     },
     close: () => work.close(background.close)

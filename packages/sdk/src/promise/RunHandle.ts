@@ -20,11 +20,12 @@ import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Principal } from "../domain/Principal.ts"
 import type { Explanation } from "../durable/explain.ts"
+import type { DecisionOnShown } from "../run/internal/decisions.ts"
 import type { Prompt } from "../run/Mail.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import { RunStoreError } from "../store/RunStoreError.ts"
 import type { DecisionBody } from "./decisions.ts"
-import { requireBody } from "./internal/body.ts"
+import { requireBody, shownIn } from "./internal/body.ts"
 import { FermataClosed } from "./internal/FermataClosed.ts"
 import { iterable } from "./internal/iterable.ts"
 import type {
@@ -211,14 +212,12 @@ export const decisionOf = (
   const request = typeof asked === "object" && "request" in asked ? asked.request : asked
   // A value that is neither a request nor an id is refused by the check of all decisions.
   const requestId = (typeof request === "object" ? request?.requestId : request) as RequestId
-  const digest = typeof request === "object" && request?._tag === "approval" ? { digest: request.digest } : {}
   return {
     ...own,
     requestId,
     by,
-    ...digest,
-    ...withoutUndefined({ note, idempotencyKey })
-  } as DecisionInput
+    ...withoutUndefined({ note, idempotencyKey, "~shown": shownIn(request) })
+  } as DecisionOnShown
 }
 
 /** Makes a store's decision from one element of the argument of `decideAll`. */

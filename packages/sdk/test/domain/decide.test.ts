@@ -98,7 +98,7 @@ describe("decide", () => {
   it("rejects a decision about other arguments", () => {
     assert.strictEqual(
       outcome(open(kinds["approval"]!), { ...answers["approve"]!, digest: "another" } as DecisionInput),
-      "ArgumentsChanged: run-1.r1 asks about other arguments than the ones decided on: show it again and decide anew."
+      'ArgumentsChanged: run-1.r1 asks about other arguments than the ones decided on: show it again and decide anew. To approve other arguments, give them in the decision, as "arguments".'
     )
     assert.strictEqual(
       outcome(open(kinds["approval"]!), { ...answers["approve"]!, digest: "digest" }),
@@ -120,7 +120,7 @@ describe("decide", () => {
     const topUp = (state: RunState, limit: number) => outcome(state, { _tag: "topUp", ...by, limit })
     assert.strictEqual(
       topUp(turns, 9),
-      `DecisionNotApplicable: "topUp" does not answer the limit request run-1.r1: use topUp with a whole number above 9.`
+      `DecisionNotApplicable: A top-up of run-1.r1 takes a "limit" that is a whole number above 9, which has been used already.`
     )
     assert.isTrue(topUp(turns, 9.5).startsWith("DecisionNotApplicable"))
     assert.isTrue(topUp(turns, Number.NaN).startsWith("DecisionNotApplicable"))

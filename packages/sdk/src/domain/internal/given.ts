@@ -244,11 +244,13 @@ const wrongText = (input: DecisionInput): string | undefined => {
 
 const complaint = (input: DecisionInput): string => {
   if (typeof input !== "object" || input === null) return "it is not an object"
-  if (!kinds.includes(input._tag)) return "it has no known _tag"
-  if (input.requestId === undefined) return "it has no requestId"
-  if (input.by === undefined) return "it does not say by whom"
+  if (!kinds.includes(input._tag)) return `its _tag has to be one of ${kinds.join(", ")}`
+  if (input.requestId === undefined)
+    return "it names no request, and has no requestId: give a request as an inbox shows it, or its id"
+  if (input.by === undefined) return 'it has no "by": give the id of the party that decides, or a principal'
   const wrong = wrongText(input)
   if (wrong !== undefined) return wrong
-  if (!isRequestId(input.requestId)) return "its requestId is not one: list the pending requests"
+  if (!isRequestId(input.requestId))
+    return "its requestId cannot be the id of a request: list the pending requests"
   return `a field of ${input._tag} is missing or has another type`
 }

@@ -122,8 +122,11 @@ export const check = (
     }
   }
   if (request._tag === "limit" && decision._tag === "topUp" && !isRoom(request, decision.limit)) {
-    const amount = request.budget === "cost" ? "limit" : "whole number"
-    return notApplicable([`topUp with a ${amount} above ${request.spent}`])
+    const { budget, spent } = request
+    const allowed = [budget === "cost" ? "a number" : "a whole number"]
+    return Result.fail(
+      new DecisionNotApplicable({ requestId, kind: "limit", decision: "topUp", allowed, spent })
+    )
   }
   return Result.void
 }

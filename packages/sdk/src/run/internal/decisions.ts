@@ -11,6 +11,7 @@ import { describe } from "../../agent/internal/userCode.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { DecisionInput, Decision } from "../../domain/Decision.ts"
 import { decodeDecision as decodeGiven } from "../../domain/internal/given.ts"
+import type { ToolApprovalItem } from "../../domain/Interruption.ts"
 import type { DecisionMalformed } from "../../domain/Rejection.ts"
 import { ArgumentsChanged, EditedArgumentsInvalid } from "../../domain/Rejection.ts"
 import type { RunState } from "../../domain/RunState.ts"
@@ -19,12 +20,28 @@ import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { approvalDigest } from "../calls/digest.ts"
 import { shownOf } from "../calls/openRequest.ts"
 
-/** Decodes a caller's decision, and adds the current time. */
-export const decodeDecision = (
+/** A decision on an approval request as a person saw it. The caller may have changed it, for example to edit its arguments. */
+export type DecisionOnShown = DecisionInput & { readonly "~shown"?: ToolApprovalItem }
+
+/** Decodes a caller's decision, and adds the current time. Binds it to the shown arguments if it has the request that showed them. */
+export const decodeDecision = Effect.fnUntraced(function* (
   given: DecisionInput,
   clock: Clock.Clock
-): Effect.Effect<Decision, DecisionMalformed> =>
-  Effect.fromResult(decodeGiven(given, clock.currentTimeMillisUnsafe()))
+): Effect.fn.Return<Decision, ArgumentsChanged | DecisionMalformed> {
+  // A program without types may give anything.
+  const { "~shown": shown, ...plain } = ((given as unknown) ?? {}) as DecisionOnShown
+  const own = shown === undefined ? given : { ...plain, digest: yield* digestOf(shown) }
+  return yield* Effect.fromResult(decodeGiven(own, clock.currentTimeMillisUnsafe()))
+})
+
+/** The digest over what a request shows. Its own digest could be that of other arguments. */
+const digestOf = Effect.fnUntraced(function* (
+  shown: ToolApprovalItem
+): Effect.fn.Return<string, ArgumentsChanged> {
+  const { digest: expected, requestId } = shown
+  const actual = yield* approvalDigest(shown, shown.arguments)
+  return actual === expected ? actual : yield* new ArgumentsChanged({ requestId, expected, actual })
+})
 
 /** Refuses an approval if the call's arguments differ from those of the request. The state may come from outside the program. */
 export const checkUnchanged = Effect.fnUntraced(function* (
