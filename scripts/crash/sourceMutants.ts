@@ -98,6 +98,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/durable/closedRuntime.test.ts"] }
   },
   {
+    name: "stops a held sub-agent without the sub-agents under it",
+    file: "run/internal/Tasks.ts",
+    line: "isRunWithin(other, name))",
+    broken: "other === name)",
+    finder: { tests: ["sdk/test/run/endUnder.test.ts"] }
+  },
+  {
     name: "commits a queued run without its hold",
     file: "run/internal/staging.ts",
     line: "return { state: evolve(state, held), events: [started, held] }",

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Semaphore from "effect/Semaphore"
 import type * as Cancellation from "../../agent/Cancellation.ts"
+import { isRunWithin, lineOf } from "../../domain/Id.ts"
 
 interface Task {
   readonly token: Cancellation.CancellationToken
@@ -49,9 +50,9 @@ export class Tasks<E> {
     return this.running.has(name)
   }
 
-  /** Whether a task was stopped. Its sub-agent is not started again, unless {@link allow} permits it. */
+  /** Whether the task of a sub-agent, or of one above it, was stopped. It is not started again, unless {@link allow} permits it. */
   isStopped(name: string): boolean {
-    return this.stopped.has(name)
+    return this.stopped.size > 0 && lineOf(name).path.some((callId) => this.stopped.has(callId))
   }
 
   /** Starts a task. Its name must not be in use. */
@@ -78,19 +79,24 @@ export class Tasks<E> {
     })
   }
 
-  /** Asks a task to stop. {@link stop} waits for its end. */
+  /** Asks a task, and those of the sub-agents under it, to stop. {@link stop} waits for their end. */
   requestStop(name: string, reason: string): void {
     this.stopped.add(name)
-    this.running.get(name)?.token.cancel(reason)
+    for (const [, { token }] of this.within(name)) token.cancel(reason)
   }
 
-  /** Stops tasks and waits until they have ended. */
+  /** Stops tasks and those of the sub-agents under them, and waits until they have ended. */
   stop(names: ReadonlyArray<string>, reason: string): Effect.Effect<void> {
     return Effect.suspend(() => {
-      const found = names.flatMap((name) => this.running.get(name) ?? [])
+      const found = names.flatMap((name) => this.within(name).map(([, task]) => task))
       for (const name of names) this.requestStop(name, reason)
       return awaitAll(found)
     })
+  }
+
+  /** The tasks with this name, and of the sub-agents under that one. */
+  private within(name: string): ReadonlyArray<readonly [string, Task]> {
+    return [...this.running].filter(([other]) => isRunWithin(other, name))
   }
 
   /** Lets a task that was stopped start again, since its sub-agent was not ended. */

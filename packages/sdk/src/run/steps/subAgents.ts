@@ -39,9 +39,12 @@ import { hearBefore, isHalted } from "../internal/stops.ts"
 import { takeMailInTask } from "../internal/takeMail.ts"
 import { askAbove, roomAbove } from "./limits.ts"
 
-/** Makes the run of a sub-agent under the run that started it. `found` is its definition, `undefined` if the program does not have it. */
+/**
+ * Makes the run of a sub-agent under the run that started it. `found` is its definition, `undefined` if the program does not have it. Its
+ * token is linked to the drive's, since it may outlast the task of its parent, which is held meanwhile.
+ */
 const childRunOf = (parent: AgentRun, callId: ToolCallId, found: SubAgent | undefined): AgentRun =>
-  new AgentRun(parent.drive, Cancellation.make(parent.token), parent.perform, {
+  new AgentRun(parent.drive, Cancellation.make(parent.drive.token), parent.perform, {
     parent,
     callId,
     startedWith: found?.bound
@@ -222,14 +225,6 @@ const driveChild = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallI
     const room = roomAbove(run, step)
     if (room === "room") yield* run.perform(run, step)
     else if (room !== "waits") yield* failRun(run, room)
-  }
-  // The task that stops this run waits for the sub-agents under it, too.
-  const reason = run.token.reason()
-  if (reason !== undefined && isThere(run)) {
-    yield* drive.tasks.stop(
-      children(stateOf(run)).map(({ callId }) => callId),
-      reason
-    )
   }
   // Commits the sub-agent's requests to the inbox while others continue.
   if (!isHalted(parent)) yield* flush(drive)
