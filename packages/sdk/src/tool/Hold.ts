@@ -108,9 +108,14 @@ export const wait = (options: WaitOptions): Wait => {
   }
 }
 
-/** The hold that a handler returned; `undefined` for any other value. */
-export const holdOf = (value: unknown): Hold | undefined =>
-  typeof value === "object" && value !== null && holdTag in value ? (value as Hold) : undefined
+/** The hold that a handler returned; `undefined` for any other value, also for one that throws when it is inspected. */
+export const holdOf = (value: unknown): Hold | undefined => {
+  try {
+    return typeof value === "object" && value !== null && holdTag in value ? (value as Hold) : undefined
+  } catch {
+    return undefined
+  }
+}
 
 /** When a wait that is recorded at `at` ends, at most at the last time of `Date`. */
 export const endOf = ({ forMs = 0, until }: Wait, at: number): number =>
