@@ -13,6 +13,7 @@ import * as PgClient from "@effect/sql-pg/PgClient"
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { OptionsInvalid } from "@fermata/sdk/domain"
 import { type RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
+import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -28,7 +29,7 @@ import * as Stream from "effect/Stream"
 import { withNulText } from "./internal/nulText.ts"
 import { makeBroadcast } from "./internal/postgres/broadcast.ts"
 import { makeChannels } from "./internal/postgres/channels.ts"
-import { type Config, withoutSilence } from "./internal/postgres/socket.ts"
+import { type Config as ConnectionConfig, withoutSilence } from "./internal/postgres/socket.ts"
 
 /** The database, and how the store uses it. */
 export interface Options {
@@ -90,6 +91,21 @@ export interface Options {
  */
 export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> =>
   Layer.unwrap(Effect.map(prepare(options), ({ client, store }) => Layer.provide(store, client)))
+
+/**
+ * Like {@link layer}, with options from the `ConfigProvider`: `PostgresStore.layerConfig({ url: Config.Redacted("DATABASE_URL") })`.
+ *
+ * **Errors**
+ *
+ * Those of {@link layer}, and `ConfigError` for a value that is missing or invalid.
+ *
+ * @category layers
+ * @since 0.2.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError | Config.ConfigError> =>
+  Layer.unwrap(Effect.map(Config.unwrap(options), layer))
 
 /**
  * Like {@link layer}, and also provides the store's client, so that a program can write rows of its own and submit, decide or send in one
@@ -194,7 +210,7 @@ const open = Effect.fnUntraced(function* (options: Options) {
   }
   const pooled = options.transactionPooler === true
   const deadlineMs = busyDeadlineMs(options)
-  const basic: Config = {
+  const basic: ConnectionConfig = {
     url,
     applicationName: "fermata",
     connectTimeout: options.connectTimeout ?? "5 seconds",
@@ -239,7 +255,7 @@ const firstContact = Effect.fnUntraced(function* (config: PgConnection.Config) {
 const milliseconds = (value: number): string => String(Math.min(0x7fff_ffff, Math.max(1, Math.ceil(value))))
 
 /** What the processes of a database notify each other of, over one connection. */
-const notifications = Effect.fnUntraced(function* (config: Config, silenceMs: number) {
+const notifications = Effect.fnUntraced(function* (config: ConnectionConfig, silenceMs: number) {
   const channels = yield* makeChannels(config, silenceMs)
   // Emits after every connect, too, since notifications may have been lost before.
   const changes = Stream.callback<void>(

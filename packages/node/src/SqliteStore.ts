@@ -9,6 +9,7 @@
  */
 import type { Id } from "@fermata/sdk"
 import type { RunStore, RunStoreError } from "@fermata/sdk/store"
+import * as Config from "effect/Config"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -74,6 +75,21 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
       ({ layer }) => layer(options)
     )
   )
+
+/**
+ * Like {@link layer}, with options from the `ConfigProvider`: `SqliteStore.layerConfig({ filename: Config.String("RUNS") })`.
+ *
+ * **Errors**
+ *
+ * Those of {@link layer}, and `ConfigError` for a value that is missing or invalid.
+ *
+ * @category layers
+ * @since 0.2.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError | Config.ConfigError> =>
+  Layer.unwrap(Effect.map(Config.unwrap(options), layer))
 
 /**
  * Copies a store into a new file, in its state at one moment, while other processes continue to write.

@@ -131,7 +131,9 @@ const onFile: { readonly [name: string]: Operation } = {
     // The fence is removed again: later operations write.
     fence: Effect.andThen(SqliteStore.fence({ filename }), Effect.sync(dropTriggers)),
     restore: SqliteStore.restore({ from: filename, to: `${filename}.restored` })
-  } satisfies { readonly [K in Exclude<keyof typeof SqliteStore, "BackupExists">]: Operation }),
+  } satisfies {
+    readonly [K in Exclude<keyof typeof SqliteStore, "BackupExists" | "layerConfig">]: Operation
+  }),
   "backup onto a file that exists": Effect.flip(SqliteStore.backup({ filename, to: filename })),
   "backup into a file": Effect.flip(SqliteStore.backup({ filename, to: `${filename}/none/copy` })),
   "check through a link": Effect.andThen(

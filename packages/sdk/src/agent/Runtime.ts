@@ -8,15 +8,31 @@
  *
  * @since 0.1.0
  */
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
 import type { Inferred } from "../tool/Tool.ts"
 import type * as BoundAgent from "./BoundAgent.ts"
+import {
+  createRuntime,
+  type CreateRuntimeError,
+  type CreateRuntimeOptions,
+  type RuntimeServices
+} from "./createRuntime.ts"
 import { assemble } from "./internal/assemble.ts"
-import type { Runtime as Definition, RuntimeOptions } from "./RuntimeDefinition.ts"
+import type {
+  AnyExtension,
+  Runtime as Definition,
+  RuntimeExtension,
+  RuntimeOptions
+} from "./RuntimeDefinition.ts"
 import { RuntimeClosed, type RuntimeOptionsInvalid } from "./RuntimeError.ts"
+import type { RuntimeHooks } from "./RuntimeHooks.ts"
 import { check } from "./RuntimeOptions.ts"
+import type { RuntimeSettings } from "./RuntimeSettings.ts"
 
 export type { Choice, LiveRun, RuntimeOptions } from "./RuntimeDefinition.ts"
 
@@ -29,7 +45,8 @@ export type { Choice, LiveRun, RuntimeOptions } from "./RuntimeDefinition.ts"
 export type Runtime<Output = unknown> = Definition<Output>
 
 /**
- * A runtime as a service, for programs that create their runtime in a layer.
+ * A runtime as a service, for programs with one runtime that create it in a layer. {@link Service} makes services of several runtimes, with
+ * their layers and the types of their outputs.
  *
  * **Example** (Creating it with the program)
  *
@@ -51,6 +68,80 @@ export type Runtime<Output = unknown> = Definition<Output>
  * @since 0.1.0
  */
 export const Runtime = Context.Service<Runtime>("@fermata/sdk/agent/Runtime")
+
+/** Settings of which each may be `undefined`, for a `Config` with that default. */
+type Settings = { readonly [Key in keyof RuntimeSettings]: RuntimeSettings[Key] | undefined }
+
+/** A runtime as a service of its own, with its layers, as {@link Service} makes it. */
+export interface ServiceClass<Self, Id extends string, Output, R> extends Context.ServiceClass<
+  Self,
+  Id,
+  Runtime<Output>
+> {
+  /** Creates the runtime, and closes it with the layer; see `createRuntime`. */
+  readonly layer: Layer.Layer<Self, CreateRuntimeError, R>
+  /**
+   * Like `layer`, with settings from the `ConfigProvider` in addition, such as `{ model: Config.String("MODEL") }`. A setting whose value is
+   * `undefined` is that of the class.
+   */
+  readonly layerConfig: (
+    settings: Config.Wrap<Settings>
+  ) => Layer.Layer<Self, CreateRuntimeError | Config.ConfigError, R>
+}
+
+/**
+ * Makes the class of a runtime that is a service: its type is in the context of the programs that use it, with the output of its agent, and
+ * several runtimes can be in one context.
+ *
+ * **Example** (A runtime as a service)
+ *
+ * ```ts run
+ * import { Agent, Runtime, runPrompt } from "@fermata/sdk"
+ * import { ScriptedModel } from "@fermata/sdk/testing"
+ * import { Effect, Layer } from "effect"
+ *
+ * class Ops extends Runtime.Service<Ops>()("app/Ops", { agent: Agent.make("ops") }) {}
+ *
+ * const program = Effect.gen(function* () {
+ *   const { status } = yield* runPrompt(yield* Ops, { prompt: "Is everything up?" })
+ *   return status
+ * })
+ * const services = Layer.provide(Ops.layer, ScriptedModel.make(["It is."]).layer)
+ * console.log(await Effect.runPromise(Effect.provide(program, services))) // completed
+ * ```
+ *
+ * **Errors**
+ *
+ * The layers fail with the errors of `createRuntime`, and `layerConfig` also with `ConfigError`.
+ *
+ * @category services
+ * @since 0.2.0
+ */
+export const Service =
+  <Self>() =>
+  <
+    const Id extends string,
+    R,
+    Output,
+    Callback = never,
+    const Hooks extends RuntimeHooks = {},
+    const Extensions extends ReadonlyArray<AnyExtension> = ReadonlyArray<RuntimeExtension>
+  >(
+    id: Id,
+    options: CreateRuntimeOptions<R, Output, Callback, Hooks, Extensions>
+  ): ServiceClass<Self, Id, Output, RuntimeServices<R, Callback, Hooks, Extensions>> => {
+    const service = Context.Service<Self, Runtime<Output>>()(id)
+    return Object.assign(service, {
+      layer: Layer.effect(service, createRuntime(options)),
+      layerConfig: (settings: Config.Wrap<Settings>) =>
+        Layer.effect(
+          service,
+          Effect.flatMap(Config.unwrap(settings), (given) =>
+            createRuntime({ ...options, ...withoutUndefined(given) })
+          )
+        )
+    })
+  }
 
 /** The options of {@link make}. `createRuntime` takes all options. */
 export type BindOptions<R, Output> = Pick<

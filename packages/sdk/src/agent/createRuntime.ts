@@ -11,8 +11,7 @@ import type { ModelClient } from "../model/ModelClient.ts"
 import type { Inferred } from "../tool/Tool.ts"
 import type { RegistryError } from "./buildRuntimeRegistry.ts"
 import { assemble } from "./internal/assemble.ts"
-import type { Runtime } from "./Runtime.ts"
-import type { AnyExtension, RuntimeExtension, RuntimeOptions } from "./RuntimeDefinition.ts"
+import type { AnyExtension, Runtime, RuntimeExtension, RuntimeOptions } from "./RuntimeDefinition.ts"
 import type {
   CapabilityProfileNotFound,
   CloseStatus,
@@ -31,6 +30,27 @@ export type CreateRuntimeError =
   | ModelProfileNotFound
   | RegistryError
   | RuntimeClosed
+
+/** The options of {@link createRuntime}. */
+export type CreateRuntimeOptions<
+  R,
+  Output,
+  Callback,
+  Hooks extends RuntimeHooks,
+  Extensions extends ReadonlyArray<AnyExtension>
+> = Omit<RuntimeOptions<R, Output>, "approvalCallback" | "extensions" | "hooks"> &
+  Pick<RuntimeOptions<Callback, Output>, "approvalCallback"> & {
+    readonly hooks?: Hooks & RuntimeHooks & Record<Exclude<keyof Hooks, keyof RuntimeHooks>, never>
+    readonly extensions?: Extensions
+  }
+
+/** The services that a runtime of these options needs. */
+export type RuntimeServices<
+  R,
+  Callback,
+  Hooks extends RuntimeHooks,
+  Extensions extends ReadonlyArray<AnyExtension>
+> = R | Inferred<Callback> | HookServices<Hooks> | ExtensionServices<Extensions[number]> | ModelClient
 
 /**
  * Creates a runtime, starts its extensions, and closes it with the scope.
@@ -85,20 +105,11 @@ export const createRuntime = <
   const Hooks extends RuntimeHooks = {},
   const Extensions extends ReadonlyArray<AnyExtension> = ReadonlyArray<RuntimeExtension>
 >(
-  options: Omit<RuntimeOptions<R, Output>, "approvalCallback" | "extensions" | "hooks"> &
-    Pick<RuntimeOptions<Callback, Output>, "approvalCallback"> & {
-      readonly hooks?: Hooks & RuntimeHooks & Record<Exclude<keyof Hooks, keyof RuntimeHooks>, never>
-      readonly extensions?: Extensions
-    }
+  options: CreateRuntimeOptions<R, Output, Callback, Hooks, Extensions>
 ): Effect.Effect<
   Runtime<Output>,
   CreateRuntimeError,
-  | R
-  | Inferred<Callback>
-  | HookServices<Hooks>
-  | ExtensionServices<Extensions[number]>
-  | ModelClient
-  | Scope.Scope
+  RuntimeServices<R, Callback, Hooks, Extensions> | Scope.Scope
 > =>
   Effect.gen(function* () {
     const checked = yield* check(options as RuntimeOptions<R | Inferred<Callback>, Output>)

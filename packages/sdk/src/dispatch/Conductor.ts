@@ -7,7 +7,10 @@
  *
  * @since 0.1.0
  */
+import * as Config from "effect/Config"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
@@ -15,6 +18,7 @@ import type { Runtime } from "../agent/Runtime.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RunId } from "../domain/Id.ts"
 import type { Shape } from "../domain/internal/misfits.ts"
+import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type {
@@ -205,6 +209,69 @@ export const make = (
       drain: pool.drain
     }
   })
+
+/** The options that are plain values. Each may be `undefined`, for a `Config` with that default. */
+type Settings = {
+  readonly [Key in "name" | "concurrency" | "overflow" | "maxQueued" | "drainTimeout"]?:
+    | ConductorOptions[Key]
+    | undefined
+}
+
+/** A conductor as a service of its own, with its layers, as {@link Service} makes it. */
+export interface ServiceClass<Self, Id extends string> extends Context.ServiceClass<Self, Id, Conductor> {
+  /** Makes the conductor, which is drained with the layer. */
+  readonly layer: Layer.Layer<Self, LimitsInvalid | OptionsInvalid>
+  /** Like `layer`, with options from the `ConfigProvider` in addition, such as `{ concurrency: Config.Int("CONCURRENCY") }`. */
+  readonly layerConfig: (
+    options: Config.Wrap<Settings>
+  ) => Layer.Layer<Self, LimitsInvalid | OptionsInvalid | Config.ConfigError>
+}
+
+/**
+ * Makes the class of a conductor that is a service. Its name, by which it adopts its stored runs after a restart, is the id of the class,
+ * unless the options have a name.
+ *
+ * **Example** (A conductor as a service)
+ *
+ * ```ts run
+ * import { Agent, Conductor, Runtime } from "@fermata/sdk"
+ * import { ScriptedModel } from "@fermata/sdk/testing"
+ * import { Effect, Layer } from "effect"
+ *
+ * class Searcher extends Runtime.Service<Searcher>()("app/Searcher", { agent: Agent.make("searcher") }) {}
+ * class Nightly extends Conductor.Service<Nightly>()("app/Nightly", { concurrency: 2 }) {}
+ *
+ * const program = Effect.gen(function* () {
+ *   const nightly = yield* Nightly
+ *   const handle = yield* nightly.dispatch(yield* Searcher, { prompt: "Look it up." })
+ *   return (yield* handle.wait).status
+ * })
+ * const model = ScriptedModel.make(["Found."]).layer
+ * const services = Layer.merge(Nightly.layer, Layer.provide(Searcher.layer, model))
+ * console.log(await Effect.runPromise(Effect.provide(program, services))) // completed
+ * ```
+ *
+ * **Errors**
+ *
+ * The layers fail with the errors of {@link make}, and `layerConfig` also with `ConfigError`.
+ *
+ * @category services
+ * @since 0.2.0
+ */
+export const Service =
+  <Self>() =>
+  <const Id extends string>(id: Id, options: ConductorOptions = {}): ServiceClass<Self, Id> => {
+    const service = Context.Service<Self, Conductor>()(id)
+    const named = { name: id, ...options }
+    return Object.assign(service, {
+      layer: Layer.effect(service, make(named)),
+      layerConfig: (config: Config.Wrap<Settings>) =>
+        Layer.effect(
+          service,
+          Effect.flatMap(Config.unwrap(config), (given) => make({ ...named, ...withoutUndefined(given) }))
+        )
+    })
+  }
 
 const inStore = (given: Omit<ConductOptions, "keepEvents">) =>
   Effect.flatMap(RunStore, (store) => inCallerContext({ ...given, store }))

@@ -7,8 +7,11 @@
  *
  * @since 0.1.0
  */
+import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
+import * as SchemaIssue from "effect/SchemaIssue"
 import { isDeeperThan } from "./internal/json.ts"
 import { verbatim } from "./internal/verbatim.ts"
 import { migrations } from "./migrations/migrations.ts"
@@ -46,6 +49,57 @@ export const decodeUnknown = (value: unknown): Result.Result<RunState, RunStateM
     const current = yield* migrate(value, version)
     return yield* Result.mapError(decodeState(current), malformed)
   })
+
+const isState = Schema.is(RunState)
+
+/**
+ * The schema of a state as JSON, of any version that {@link decode} reads: for a field of a request, a message or a row. It encodes a state
+ * in the current version.
+ *
+ * **Example** (A state in a request)
+ *
+ * ```ts run
+ * import { Agent, Runtime, RunStateCodec, runPrompt } from "@fermata/sdk"
+ * import { ScriptedModel } from "@fermata/sdk/testing"
+ * import { Effect, Schema } from "effect"
+ *
+ * const Request = Schema.Struct({ state: RunStateCodec.RunStateFromJson, prompt: Schema.String })
+ *
+ * const program = Effect.gen(function* () {
+ *   const runtime = yield* Runtime.make({ agent: Agent.make("ops") })
+ *   const { state } = yield* runPrompt(runtime, { prompt: "Is everything up?" })
+ *   const body = JSON.stringify(yield* Schema.encodeEffect(Request)({ state, prompt: "And now?" }))
+ *   const request = yield* Schema.decodeUnknownEffect(Request)(JSON.parse(body))
+ *   return (yield* runPrompt(runtime, request)).status
+ * })
+ * const model = ScriptedModel.make(["It is.", "Still."]).layer
+ * console.log(await Effect.runPromise(Effect.provide(program, model))) // completed
+ * ```
+ *
+ * @category schemas
+ * @since 0.2.0
+ */
+export const RunStateFromJson: Schema.Codec<RunState, Schema.Json> = Schema.Json.pipe(
+  Schema.decodeTo(
+    Schema.declare((value): value is RunState => isState(value)),
+    {
+      decode: SchemaGetter.transformEffect((value: Schema.Json) =>
+        Effect.fromResult(
+          Result.mapError(decodeUnknown(value), ({ message }) => new SchemaIssue.InvalidValue({ message }))
+        )
+      ),
+      encode: SchemaGetter.transform((state: RunState) => state as unknown as Schema.Json)
+    }
+  )
+)
+
+/**
+ * Like {@link RunStateFromJson}, from the text of the JSON.
+ *
+ * @category schemas
+ * @since 0.2.0
+ */
+export const RunStateFromJsonString: Schema.Codec<RunState, string> = Schema.fromJsonString(RunStateFromJson)
 
 /** Whether events can be decoded again after {@link encodeEvents}. */
 export const areReadable = (events: ReadonlyArray<RunEvent>): boolean =>

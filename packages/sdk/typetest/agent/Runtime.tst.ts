@@ -1,8 +1,10 @@
 import { Agent, createRuntime, reconfigureRuntime, Runtime, RuntimeExtension } from "@fermata/sdk/agent"
 import type { ModelClient } from "@fermata/sdk/model"
 import { Tool } from "@fermata/sdk/tool"
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { describe, expect, it } from "tstyche"
@@ -23,6 +25,24 @@ const clerk = Agent.make("clerk", { tools: [charge], output: Schema.Struct({ ok:
 const plain = Agent.make("plain", { tools: [free] })
 
 type Needs<T> = T extends Effect.Effect<unknown, unknown, infer R> ? R : never
+
+describe("Runtime.Service", () => {
+  class Desk extends Runtime.Service<Desk>()("typetest/Desk", {
+    agent: clerk,
+    extensions: [RuntimeExtension.make("mail", { tools: () => [send] })]
+  }) {}
+  it("provides the class, with the output of its agent, and requires the services of the options", () => {
+    expect<Layer.Success<typeof Desk.layer>>().type.toBe<Desk>()
+    expect<Layer.Services<typeof Desk.layer>>().type.toBe<Payments | Mail | ModelClient.ModelClient>()
+    expect<Effect.Success<typeof Desk>>().type.toBe<Runtime.Runtime<{ readonly ok: boolean }>>()
+    expect<Needs<typeof Desk>>().type.toBe<Desk>()
+  })
+  it("takes each setting as a Config", () => {
+    const layer = Desk.layerConfig({ model: Config.String("MODEL"), interactive: Config.Boolean("ASK") })
+    expect<Layer.Success<typeof layer>>().type.toBe<Desk>()
+    expect(Desk.layerConfig).type.not.toBeCallableWith({ model: Config.Int("MODEL") })
+  })
+})
 
 describe("createRuntime", () => {
   it("requires a model, a scope and the services of the agent's tools", () => {
