@@ -52,7 +52,9 @@ export interface Options {
  * **Gotchas**
  *
  * The file, `-wal` and `-shm` belong together while the store is open, and after its process was killed: copy the store with
- * {@link backup}, and never delete one of the files.
+ * {@link backup}, and never delete, move or replace one of the files. On local file systems of Linux and macOS, each later write of a program
+ * that has the store open then fails (`StoreFault`, not retryable), so that nothing is acknowledged that ends with the process. Writes that
+ * were acknowledged shortly before are lost with the file. On other file systems this is not noticed.
  * A process that has the store open must not open these files other than through SQLite, not even to read them (`fs.readFile`,
  * `fs.copyFile`): on POSIX, closing the file drops the locks of the whole process, and two processes then write at once.
  * Processes cannot share a file on a network file system; on Linux, the store logs a warning when it opens one there. Concurrent writes of

@@ -22,6 +22,20 @@ export const networkFileSystemOf = (path: string): Effect.Effect<string | undefi
     }
   })
 
+/**
+ * Whether the inode of a file stays the same while the file is open, so that another one means another file. Not known of network file
+ * systems, FUSE and virtual machines' shared folders. On Windows, an open file can be neither deleted nor replaced.
+ */
+export const hasSteadyInodes = (path: string): boolean => {
+  try {
+    if (process.platform !== "linux") return process.platform === "darwin"
+    const { type } = statfsSync(dirname(path))
+    return type !== fuse && !networkFileSystems.has(type)
+  } catch {
+    return false
+  }
+}
+
 /** The numbers of `statfs` on Linux; see `man 2 statfs`. */
 const networkFileSystems: ReadonlyMap<number, string> = new Map([
   [0x6969, "NFS"],

@@ -1,6 +1,8 @@
+import { execFileSync } from "node:child_process"
 import {
   readFileSync,
   readdirSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -85,6 +87,58 @@ describe("SqliteStore, when its files were damaged or deleted", () => {
       assert.include(message, "put the log back or restore a backup")
       rmSync(`${copy}-shm`)
       yield* withStore(copy, (store) => store.list())
+    })
+  )
+
+  for (const [what, change] of [
+    ["its file is deleted", (file: string) => rmSync(file)],
+    ["its file is moved away", (file: string) => renameSync(file, `${file}.old`)],
+    [
+      "its file is replaced by a copy",
+      (file: string) => {
+        // In another process, because closing the file would drop this one's locks.
+        execFileSync("cp", [file, `${file}.copy`])
+        renameSync(`${file}.copy`, file)
+      }
+    ],
+    ["its log is deleted", (file: string) => rmSync(`${file}-wal`)]
+  ] as const) {
+    it.effect(`acknowledges no write after ${what} while the store is open`, () =>
+      Effect.gen(function* () {
+        const filename = yield* temporaryFile
+        yield* withStore(filename, (store) =>
+          Effect.gen(function* () {
+            const lease = yield* started(store, run(0), asked(run(0), "Which?"))
+            yield* store.release(lease)
+            change(filename)
+            const decision = { _tag: "answer", requestId: `${run(0)}.r1`, by: "ann", answer: "yes" } as const
+            const refused = yield* Effect.flip(store.decide(decision as never))
+            assert.strictEqual(refused._tag, "RunStoreError")
+            if (refused._tag !== "RunStoreError") return
+            assert.deepInclude(refused.reason, { _tag: "StoreFault", retryable: false })
+            assert.include(refused.message, "was deleted, moved or replaced while this program had it open")
+            assert.notInclude(refused.message, filename)
+          })
+        )
+      })
+    )
+  }
+
+  it.effect("accepts writes after the program has changed its directory", () =>
+    Effect.gen(function* () {
+      const before = process.cwd()
+      process.chdir(yield* temporaryDirectory)
+      const moved = withStore("runs.db", (store) =>
+        Effect.gen(function* () {
+          process.chdir(before)
+          yield* started(store, run(0), asked(run(0), "Which?"))
+          assert.lengthOf(yield* store.list(), 1)
+        })
+      )
+      yield* Effect.ensuring(
+        moved,
+        Effect.sync(() => process.chdir(before))
+      )
     })
   )
 

@@ -25,6 +25,8 @@ interface ClientOptions {
   readonly settings?: string
   /** Checks the database before anything can be written to it; throws to refuse it. */
   readonly examine?: (database: DatabaseSync) => void
+  /** Called after each commit of a transaction, before it is acknowledged; throws to report that it may not last. */
+  readonly afterCommit?: () => void
 }
 
 /** A statement, whether it returns rows, and whether it only reads. */
@@ -48,7 +50,7 @@ export const make = (
     )
     options.examine?.(database)
     database.exec(`PRAGMA journal_mode = WAL; ${options.settings ?? ""}`)
-    const connection = connectionTo(database)
+    const connection = connectionTo(database, options.afterCommit ?? (() => {}))
     const semaphore = Semaphore.makeUnsafe(1)
     const give = semaphore.release(1)
     const lent = Effect.uninterruptibleMask((restore) =>
@@ -66,7 +68,7 @@ export const make = (
     })
   })
 
-const connectionTo = (database: DatabaseSync): Connection => {
+const connectionTo = (database: DatabaseSync, afterCommit: () => void): Connection => {
   const known = new Map<string, Prepared>()
   const prepare = (text: string): Prepared => {
     const found = known.get(text)
@@ -112,6 +114,7 @@ const connectionTo = (database: DatabaseSync): Connection => {
   const execute: Connection["execute"] = (text, values, transform) =>
     attempt(() => {
       const found = rows(prepare(text), values)
+      if (text === "COMMIT") afterCommit()
       return transform === undefined ? found : transform(found)
     })
   const executeValues: Connection["executeValues"] = (text, values) =>

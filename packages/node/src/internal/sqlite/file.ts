@@ -18,6 +18,7 @@ import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import { classifySqliteError, isSqlError, SqlError } from "effect/sql/SqlError"
+import { hasSteadyInodes } from "../networkFileSystem.ts"
 
 /** A file before it is opened. A `missing` or `empty` file becomes a new database. */
 export interface Found {
@@ -132,6 +133,27 @@ const look = (path: string) =>
       return undefined
     }
   })
+
+/**
+ * Makes the check that an open database and its log are still the files with their names. Otherwise commits go to files that have no name,
+ * and are lost when the process ends. The check throws SQLite's error for this case, which SQLite itself does not look for in WAL mode.
+ */
+export const makeMovedCheck = (path: string): (() => void) => {
+  if (!hasSteadyInodes(path)) return () => {}
+  // The program may change its directory.
+  const file = resolve(path)
+  const names = [file, logOf(file)]
+  const inodeOf = (name: string) => statSync(name, { throwIfNoEntry: false })?.ino
+  const known = names.map(inodeOf)
+  return () => {
+    if (names.some((name, index) => known[index] !== undefined && inodeOf(name) !== known[index])) {
+      throw Object.assign(new Error("the files were moved"), { errcode: readonlyDbMoved })
+    }
+  }
+}
+
+/** SQLITE_READONLY_DBMOVED; see https://sqlite.org/rescode.html. */
+const readonlyDbMoved = 1032
 
 /** An error of SQLite or the file system as a `SqlError`. Node has SQLite's code in `errcode`; the classifier reads `errno`. */
 export const reported = (error: unknown): SqlError => {

@@ -19,7 +19,7 @@ import type { Options } from "../../SqliteStore.ts"
 import { networkFileSystemOf } from "../networkFileSystem.ts"
 import * as SqliteClient from "./client.ts"
 import { isFenced } from "./fence.ts"
-import { cannotOpen, damaged, type Found, inspect, isCut, reported, thrown } from "./file.ts"
+import { cannotOpen, damaged, type Found, inspect, isCut, makeMovedCheck, reported, thrown } from "./file.ts"
 import { changesOf, logLimit, versionOf, watchLog } from "./watch.ts"
 
 /** The run store in a SQLite file. */
@@ -83,8 +83,10 @@ const open = Effect.fnUntraced(function* (options: Options, found: Found | undef
 /** Attempts to open the file once. Closes the connection again when SQLite fails. */
 const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options, found: Found | undefined) {
   const scope = yield* Scope.fork(yield* Effect.scope)
+  let requireUnmoved = () => {}
   return yield* SqliteClient.make({
     filename,
+    afterCommit: () => requireUnmoved(),
     settings: settingsOf(synchronous),
     examine: (database) => {
       if (found?.state === "filled" && isCut(database, found.path)) throw damaged("open")
@@ -92,6 +94,11 @@ const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options,
   }).pipe(
     Effect.tap(() => warnOfOldVersion),
     Effect.flatMap((sql) => Effect.map(contentOf(sql), (content) => ({ sql, ...content }))),
+    Effect.tap(() =>
+      Effect.sync(() => {
+        if (found !== undefined) requireUnmoved = makeMovedCheck(found.path)
+      })
+    ),
     Scope.provide(scope),
     Effect.catchCause((cause): Effect.Effect<never, SqlError | RunStoreError.RunStoreError> => {
       const error = Cause.squash(cause)

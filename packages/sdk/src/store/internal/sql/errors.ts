@@ -87,6 +87,14 @@ const reasons: ReadonlyMap<number | string, () => Reason> = new Map<number | str
       false
     )
   ],
+  // SQLITE_READONLY_DBMOVED: the commit is in a file that has no name, and is gone when the process ends.
+  [
+    1032,
+    fault(
+      "its file or the log of it (the file that ends in -wal) was deleted, moved or replaced while this program had it open: what the program writes is lost when it ends. End this program, and start it with the right file.",
+      false
+    )
+  ],
   [1555, placeTaken],
   [2067, placeTaken],
   [2579, placeTaken],
