@@ -408,6 +408,41 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     line: "informs === true ? decision.note : undefined",
     broken: "informs === informs ? decision.note : undefined",
     finder: { tests: ["sdk/test/domain/evolve.test.ts"] }
+  },
+  {
+    name: "asks about a denied call again",
+    file: "run/calls/deniedBefore.ts",
+    line: "if (!hasDenial(state, tool)) return undefined",
+    broken: "if (hasDenial(state, tool) || tool.length >= 0) return undefined",
+    finder: { tests: ["sdk/test/scenario/denials.test.ts"] }
+  },
+  {
+    name: "starts an allowed call that was denied since",
+    file: "run/calls/authorize.ts",
+    line: "if ((yield* deniedBefore(run, entry.definition, shownOf(call))) !== undefined)",
+    broken: "if ((yield* deniedBefore(run, entry.definition, shownOf(call))) === null)",
+    finder: { tests: ["sdk/test/scenario/denials.test.ts"] }
+  },
+  {
+    name: "counts an expiry as a denial that stands",
+    file: "domain/internal/denials.ts",
+    line: 'decision.by !== "expiry" &&',
+    broken: 'decision.by !== "" &&',
+    finder: { tests: ["sdk/test/domain/internal/denials.test.ts"] }
+  },
+  {
+    name: "lets a program reopen a denial",
+    file: "domain/internal/reopening.ts",
+    line: 'if (kind !== "person") {',
+    broken: 'if (kind === "policy") {',
+    finder: { tests: ["sdk/test/scenario/denials.test.ts"] }
+  },
+  {
+    name: "loses the reopening of a stored message",
+    file: "store/internal/sql/rows.ts",
+    line: "...(reopens === null ? {} : { reopens })",
+    broken: "...(reopens === null || reopens.at >= 0 ? {} : { reopens })",
+    finder: { tests: ["node/test/denials.test.ts"] }
   }
 ]
 

@@ -228,7 +228,7 @@ describe("the tables of a version without an index of last runs", () => {
       yield* Effect.provide(restore, store)
       change((database) =>
         database.exec(`DROP INDEX fermata_runs_agent; DROP INDEX fermata_requests_expired; DROP INDEX fermata_requests_tool;
-          DROP INDEX fermata_messages_ready; ALTER TABLE fermata_messages DROP COLUMN agent;
+          DROP INDEX fermata_messages_ready; ALTER TABLE fermata_messages DROP COLUMN agent; ALTER TABLE fermata_messages DROP COLUMN reopens;
           DROP INDEX fermata_runs_last; ALTER TABLE fermata_runs DROP COLUMN followed;
           UPDATE fermata_runs SET follows = NULL WHERE run_id <> 'fork'; ALTER TABLE fermata_messages DROP COLUMN digest; DELETE FROM fermata_schema WHERE version > 8`)
       )

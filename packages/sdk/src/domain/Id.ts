@@ -50,6 +50,10 @@ export const toolCallId = (runId: RunId, turn: number, ordinal: number): ToolCal
 /** Derives the id of the request number `index` (from 1) of a run. */
 export const requestId = (runId: RunId, index: number): RequestId => `${runId}.r${index}` as RequestId
 
+/** The run that opened a request; `undefined` if the text is not a request's id. */
+export const runOfRequest = (requestId: string): RunId | undefined =>
+  /^(.+)\.r\d+$/s.exec(requestId)?.[1] as RunId | undefined
+
 /** Derives the id of the grant that the decision of a request creates. */
 export const grantId = (requestId: RequestId): GrantId => `${requestId}.grant` as GrantId
 

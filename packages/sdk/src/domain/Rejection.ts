@@ -126,6 +126,18 @@ export class DecisionMalformed extends TaggedError<DecisionMalformed>()("Decisio
   }
 }
 
+/**
+ * The request cannot be reopened, because no denial of it stands: it is open, is no approval request, or was decided otherwise, by expiry or
+ * by a message that superseded it. An equal call is asked about without a reopening.
+ */
+export class RequestNotDenied extends TaggedError<RequestNotDenied>()("RequestNotDenied", {
+  requestId: RequestId
+}) {
+  override get message() {
+    return sentence`${this.requestId} has no denial that stands, so there is nothing to reopen: an equal call is asked about.`
+  }
+}
+
 /** A typed refusal of a decision, which was not recorded. */
 export type Rejection =
   | RequestNotFound

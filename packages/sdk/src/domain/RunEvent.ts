@@ -16,7 +16,7 @@ import { Budget, LimitChanges, Limits } from "./Limits.ts"
 import { FilePart, ReasoningPart, TextPart, UserPart } from "./Message.ts"
 import { Principal } from "./Principal.ts"
 import { RunFailure } from "./RunError.ts"
-import { AgentIdentity, Conducted, MayRepeat } from "./RunState.ts"
+import { AgentIdentity, Conducted, MayRepeat, Reopens } from "./RunState.ts"
 import { StartOptions } from "./StartOptions.ts"
 import { CallReport, Target } from "./ToolCall.ts"
 import { ModelUsage } from "./Usage.ts"
@@ -131,10 +131,14 @@ export const ToolCompleted = Schema.TaggedStruct("tool.completed", settled)
 /** The call failed: in its body, or before it, for example because the arguments did not decode. */
 export const ToolFailed = Schema.TaggedStruct("tool.failed", settled)
 /**
- * A policy denied the call, it needs approval in a run that is not interactive, or what would run changed each time it was asked about. (A
- * denial by decision is a `request.decided`.)
+ * A policy or the denial of an earlier, equal call denied the call, it needs approval in a run that is not interactive, or what would run
+ * changed each time it was asked about. (A denial by decision is a `request.decided`.)
  */
-export const ToolDenied = Schema.TaggedStruct("tool.denied", settled)
+export const ToolDenied = Schema.TaggedStruct("tool.denied", {
+  ...settled,
+  /** The request about an earlier, equal call whose denial stands for this one. Absent if something else denied the call. */
+  requestId: Schema.optionalKey(RequestId)
+})
 
 /** A request was opened. */
 export const RequestOpened = Schema.TaggedStruct("request.opened", { ...at, request: Interruption })
@@ -178,7 +182,9 @@ export const GrantRevoked = Schema.TaggedStruct("grant.revoked", {
 export const MessageQueued = Schema.TaggedStruct("message.queued", {
   ...at,
   content: Schema.Array(UserPart),
-  messageId: Schema.optionalKey(Schema.String)
+  messageId: Schema.optionalKey(Schema.String),
+  /** The denied request that the message reopens. */
+  reopens: Schema.optionalKey(Reopens)
 })
 
 /** The queued messages were appended to the history, directly before a model call. */

@@ -12,8 +12,7 @@ import { ApprovalPolicy } from "./ApprovalPolicy.ts"
 import { Decision } from "./Decision.ts"
 import { Grant } from "./Grant.ts"
 import * as History from "./History.ts"
-import type { RequestId } from "./Id.ts"
-import { Revision, RunId, SessionId, Timestamp, ToolCallId } from "./Id.ts"
+import { RequestId, Revision, RunId, SessionId, Timestamp, ToolCallId } from "./Id.ts"
 import { contradictions } from "./internal/contradictions.ts"
 import { Interruption } from "./Interruption.ts"
 import type { ToolApprovalItem } from "./Interruption.ts"
@@ -21,6 +20,7 @@ import * as Limits_ from "./Limits.ts"
 import { Limits } from "./Limits.ts"
 import type { AssistantPart, Message, ToolMessage } from "./Message.ts"
 import { textOf, UserPart } from "./Message.ts"
+import { Principal } from "./Principal.ts"
 import { RunFailure } from "./RunError.ts"
 import { StartOptions } from "./StartOptions.ts"
 import * as ToolCall_ from "./ToolCall.ts"
@@ -70,6 +70,18 @@ export const Conducted = Schema.Struct({
 })
 export type Conducted = typeof Conducted.Type
 
+/** The author and the time of a reopening. */
+export const Reopening = Schema.Struct({
+  by: Schema.String,
+  principal: Schema.optionalKey(Principal),
+  at: Timestamp
+})
+export type Reopening = typeof Reopening.Type
+
+/** A reopening of a denied request, as a message carries it. */
+export const Reopens = Schema.Struct({ requestId: RequestId, ...Reopening.fields })
+export type Reopens = typeof Reopens.Type
+
 /** A request with its decision, if it has one. */
 export const RequestRecord = Schema.Struct({
   request: Interruption,
@@ -79,7 +91,9 @@ export const RequestRecord = Schema.Struct({
     Schema.Struct({ reason: Schema.String, by: Schema.optionalKey(Schema.String) })
   ),
   /** When the warning that the request will expire soon was recorded. */
-  warnedAt: Schema.optionalKey(Timestamp)
+  warnedAt: Schema.optionalKey(Timestamp),
+  /** Set if a person reopened the denied request: an equal call is asked about again. */
+  reopened: Schema.optionalKey(Reopening)
 })
 export type RequestRecord = typeof RequestRecord.Type
 

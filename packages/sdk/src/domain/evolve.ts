@@ -17,6 +17,7 @@ import { childAdvanced, closeBackground, keepStarterPolicies } from "./internal/
 import { appendCut } from "./internal/cutAnswer.ts"
 import { decided, supersede, superseded } from "./internal/decided.ts"
 import { defined } from "./internal/defined.ts"
+import { reopened } from "./internal/denials.ts"
 import { sameJson } from "./internal/json.ts"
 import { exhausted, limitsChanged, wrapUpAsked } from "./internal/limitChanges.ts"
 import { endsWithPrompt } from "./internal/repeatedPrompt.ts"
@@ -138,7 +139,9 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
         )
       }
     case "message.queued":
-      return event.content.length === 0 ? state : deliverMessage(state, event.content, event.at)
+      return event.content.length === 0
+        ? state
+        : deliverMessage(reopened(state, event.reopens), event.content, event.at)
     case "messages.read":
       return deliverQueued(state)
     case "budget.nearing":

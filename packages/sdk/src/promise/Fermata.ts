@@ -21,6 +21,7 @@ import type * as Conductor from "../dispatch/Conductor.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { messageOf } from "../domain/Display.ts"
 import type { GrantId, RunId } from "../domain/Id.ts"
+import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Message } from "../domain/Message.ts"
 import { attribute } from "../domain/Principal.ts"
@@ -35,6 +36,7 @@ import { loadState } from "../durable/loadState.ts"
 import type { MessagesPage } from "../durable/readMessages.ts"
 import type { StoredResult } from "../durable/readResult.ts"
 import { recover, type Recovered } from "../durable/recover.ts"
+import { reopenRequest } from "../durable/reopenRequest.ts"
 import { revokeGrant } from "../durable/revokeGrant.ts"
 import { runPromptStored } from "../durable/runPromptStored.ts"
 import { sendMessage, type SendOptions } from "../durable/sendMessage.ts"
@@ -90,6 +92,7 @@ import {
   forkShape,
   promptShape,
   pruneShape,
+  reopenShape,
   requireKnown,
   resumeShape,
   revokeShape,
@@ -98,7 +101,7 @@ import {
 } from "./internal/shapes.ts"
 import { makeResumeStream, makeTextStream, type RunStream } from "./internal/textStream.ts"
 import { makeWork } from "./internal/work.ts"
-import { decisionOf, decisionOn, type RunConductor, type RunHandle } from "./RunHandle.ts"
+import { decisionOf, decisionOn, requestIdOf, type RunConductor, type RunHandle } from "./RunHandle.ts"
 
 export { FermataClosed } from "./internal/FermataClosed.ts"
 export type * from "./internal/options.ts"
@@ -325,6 +328,15 @@ export interface Fermata extends AsyncDisposable {
     grantId: string,
     options?: Pick<DecideOptions, "by">
   ) => Promise<StoredGrant>
+  /**
+   * Reopens a denied approval request: the run asks about the next equal call, instead of denying it like the first one, and receives a
+   * message that says so. `by` is a person; `note` is for the model, too. Rejects with `RequestNotDenied` if no denial stands, and with
+   * `RunEnded` if the run has ended.
+   */
+  readonly reopen: (
+    request: string | Interruption | PendingRequest,
+    options?: Pick<DecideOptions, "by" | "note">
+  ) => Promise<void>
   /** Copies a run and the runs that it builds on, with their mail, as one JSON value. The copy of a running run cannot be imported. */
   readonly exportRun: (runId: string) => Promise<RunArchive>
   /**
@@ -513,6 +525,11 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       requireKnown("revokeGrant", options, revokeShape)
       const revoker = options?.by === undefined ? by : options.by
       return run(revokeGrant(runId as RunId, grantId as GrantId, revoker))
+    },
+    reopen: async (given, options) => {
+      requireKnown("reopen", options, reopenShape)
+      const { by: reopener = by, note } = options ?? {}
+      return run(reopenRequest(requestIdOf(given), { by: reopener, ...withoutUndefined({ note }) }))
     },
     exportRun: (runId) => run(exportRun(runId as RunId)),
     importRun: (archive) => run(importRun(archive)),

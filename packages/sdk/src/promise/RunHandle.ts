@@ -197,6 +197,18 @@ const innerOf = <Output>(
   return handles.map((handle) => inner.get(handle) as AgentHandle<Output, unknown>)
 }
 
+const requestOf = (given: Decidable): string | Interruption => {
+  // `undefined`, such as the first element of an empty list, is possible in programs without types. It is refused by the check of the id.
+  const asked: Decidable = (given as Decidable | undefined) ?? ({} as Decidable)
+  return typeof asked === "object" && "request" in asked ? asked.request : asked
+}
+
+/** The id of a request that a caller gave. A value that is neither a request nor an id is refused by what takes the id. */
+export const requestIdOf = (given: Decidable): RequestId => {
+  const request = requestOf(given)
+  return (typeof request === "object" ? request?.requestId : request) as RequestId
+}
+
 /** Makes a store's decision from the arguments of `decide`. Throws `OptionsInvalid` or `DecisionMalformed` for unknown keys. */
 export const decisionOf = (
   given: Decidable,
@@ -207,11 +219,8 @@ export const decisionOf = (
   requireKnown("decide", options, decideShape)
   const own = requireBody(body)
   const { by = otherwise, idempotencyKey, note } = options ?? {}
-  // `undefined`, such as the first element of an empty list, is possible in programs without types. It is refused as malformed below.
-  const asked: Decidable = (given as Decidable | undefined) ?? ({} as Decidable)
-  const request = typeof asked === "object" && "request" in asked ? asked.request : asked
-  // A value that is neither a request nor an id is refused by the check of all decisions.
-  const requestId = (typeof request === "object" ? request?.requestId : request) as RequestId
+  const request = requestOf(given)
+  const requestId = requestIdOf(given)
   return {
     ...own,
     requestId,

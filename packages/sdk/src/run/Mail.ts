@@ -6,6 +6,7 @@
 import type { Decision } from "../domain/Decision.ts"
 import type { RunId } from "../domain/Id.ts"
 import type { UserPart } from "../domain/Message.ts"
+import type { Reopens } from "../domain/RunState.ts"
 
 /** The decisions and messages for a run, each oldest first. */
 export interface Mail {
@@ -18,6 +19,8 @@ export interface Mail {
     readonly to?: RunId
     /** Present if the message asks to end that sub-agent. */
     readonly ends?: true
+    /** Present if the message reopens a denied request. */
+    readonly reopens?: Reopens
   }>
 }
 

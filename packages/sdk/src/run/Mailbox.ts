@@ -12,7 +12,8 @@ import type { Runtime } from "../agent/Runtime.ts"
 import { decide, expiryOf } from "../domain/decide.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { evolve } from "../domain/evolve.ts"
-import type { Timestamp } from "../domain/Id.ts"
+import type { RequestId, Timestamp } from "../domain/Id.ts"
+import { type ReopenError, reopenMessage, type ReopenOptions } from "../domain/internal/reopening.ts"
 import { type Rejection, RequestNotFound } from "../domain/Rejection.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
@@ -21,7 +22,7 @@ import { checkEdited } from "./internal/decisions.ts"
 import { checkUnchanged } from "./internal/decisions.ts"
 import { decodeDecision } from "./internal/decisions.ts"
 import { decodePrompt } from "./internal/decodePrompt.ts"
-import { eventsOf, withDecisions } from "./internal/mailEvents.ts"
+import { eventsOf, takeMessage, withDecisions } from "./internal/mailEvents.ts"
 import { redactEvent } from "./internal/redact.ts"
 import type { Mail, Prompt } from "./Mail.ts"
 
@@ -51,6 +52,14 @@ export interface Mailbox {
    * - `RunEnded` — the run has ended: start a new run in its session.
    */
   readonly send: (prompt: Prompt) => Effect.Effect<void, EmptyPrompt | RunEnded>
+  /**
+   * Reopens a denied request of the run; see `reopenRequest`.
+   *
+   * **Errors**
+   *
+   * - `RequestNotFound`, `RequestNotDenied`, `RunEnded`, `PrincipalInvalid` — as for `reopenRequest`.
+   */
+  readonly reopen: (requestId: RequestId, options: ReopenOptions) => Effect.Effect<void, ReopenError>
   /** The current state of the run; `undefined` before it has started. */
   readonly state: () => RunState | undefined
   /** The current state with the mail folded into it: it contains every acknowledged decision and message. */
@@ -112,6 +121,15 @@ export const make = (): Mailbox => {
       messages.push({ content, at: yield* Clock.currentTimeMillis })
       notify()
     }),
+    reopen: Effect.fnUntraced(function* (requestId: RequestId, options: ReopenOptions) {
+      const at = yield* Clock.currentTimeMillis
+      if (attached === undefined) return yield* new RequestNotFound({ requestId: String(requestId) })
+      const standing = withDecisions(attached.state(), decisions)
+      const message = yield* Effect.fromResult(reopenMessage(standing, requestId, { ...options, at }))
+      if (message === undefined) return
+      messages.push({ ...message, at })
+      notify()
+    }),
     state: () => attached?.state(),
     settled: () => {
       const state = attached?.state()
@@ -123,7 +141,7 @@ export const make = (): Mailbox => {
         state
       )
       return messages.reduce(
-        (before, { at, content }) => fold(before, { _tag: "message.queued", at, content }),
+        (before, message) => fold(before, takeMessage(before, message, message.at)),
         decided
       )
     },

@@ -8,6 +8,7 @@
 import * as Schema from "effect/Schema"
 import { RunId, Timestamp } from "../domain/Id.ts"
 import { UserPart } from "../domain/Message.ts"
+import { Reopens } from "../domain/RunState.ts"
 
 /** The id of a message, unique within its run: 1 to 256 visible ASCII characters, such as a UUID or the id of an e-mail. */
 export const MessageId = Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,256}$/))
@@ -20,6 +21,8 @@ export const SentMessage = Schema.Struct({
   to: Schema.optionalKey(RunId),
   /** Set when the message ends that sub-agent; the content is the reason. */
   ends: Schema.optionalKey(Schema.Literal(true)),
+  /** Set when the message reopens a denied request. */
+  reopens: Schema.optionalKey(Reopens),
   /** The time of the first `send` with this id. */
   at: Timestamp
 })
@@ -35,6 +38,8 @@ export interface MessageInput {
   readonly to?: RunId
   /** Ends that sub-agent; the content is the reason. Without `to`, a run reads the message like any other. */
   readonly ends?: true
+  /** Reopens a denied request, of the run that receives the message or of one inside it; see `reopenRequest`. */
+  readonly reopens?: Reopens
 }
 
 /** The acknowledgement of a stored message. */

@@ -69,7 +69,7 @@ const checkMessage = (found: Findings, row: Row): void => {
   else if (!waits && row["status"] !== "journaled") found.problem(`${name} has an unknown status.`)
   else {
     // A journaled message has no content here; its row answers a repeated send.
-    const read = { recipient: null, intent: null, ...row, ...(waits ? {} : { content: "[]" }) }
+    const read = { recipient: null, intent: null, reopens: null, ...row, ...(waits ? {} : { content: "[]" }) }
     for (const problem of SqlRunStore.rowProblems("messages", [read])) found.problem(problem)
     if (typeof row["position"] !== "number") found.problem(`${name} has no position.`)
   }

@@ -175,6 +175,8 @@ const decide = { by: "anything", note: string, idempotencyKey: string } as const
 
 export const decideShape = shapeOf<DecideOptions>(decide)
 
+export const reopenShape = shapeOf<Pick<DecideOptions, "by" | "note">>({ by: decide.by, note: decide.note })
+
 export const revokeShape = shapeOf<Pick<DecideOptions, "by">>({ by: decide.by })
 
 export const decisionOnShape = shapeOf<DecisionOn>({ ...decide, request: "anything", decision: "anything" })

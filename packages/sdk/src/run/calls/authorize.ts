@@ -19,6 +19,7 @@ import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.
 import { type Difference, difference, identityIn, type ToolIdentity } from "../../domain/ToolIdentity.ts"
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
+import { deniedBefore } from "./deniedBefore.ts"
 import { approvalDigest } from "./digest.ts"
 import { findGrant } from "./findGrant.ts"
 import { askRule, strictest } from "./judgeCall.ts"
@@ -88,6 +89,9 @@ export function* authorize(
   }
   if (release?.decision._tag === "approve") return yield* authorizeApproved(judging, release)
   if (release !== undefined) return authorizeRetried(judging, release.request)
+  // An equal call may have been denied since.
+  if ((yield* deniedBefore(run, entry.definition, shownOf(call))) !== undefined)
+    return lapsed(sentence`${entry.tool.name} was denied with the same arguments since.`)
   if (call.grantId !== undefined) return authorizeGranted(judging)
   const { tool } = entry
   // No decision and no grant: the tool, its rule or a policy allowed the call.

@@ -17,6 +17,7 @@ import type { DecodedArguments } from "../../tool/internal/decodedArguments.ts"
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
 import { differenceOf } from "./authorize.ts"
+import { deniedBefore, denyAgain } from "./deniedBefore.ts"
 import { findGrant } from "./findGrant.ts"
 import { strictest } from "./judgeCall.ts"
 import { requestApproval, shownOf } from "./openRequest.ts"
@@ -33,6 +34,8 @@ export function* judgeAgentCall(
   const verdict = verdictOn(run, entry)
   if (verdict._tag === "run") return allow(run, call, target, args.arguments)
   if (verdict._tag === "deny") return deny(run, call, verdict.message)
+  const denial = yield* deniedBefore(run, entry.definition, args.shown)
+  if (denial !== undefined) return denyAgain(run, call, denial)
   const found = grantFor(run, entry, args.shown)
   if (found !== undefined) {
     const allowedBy = sentence`grant of ${found.by}`
@@ -58,6 +61,11 @@ export function* mayStartCall(run: AgentRun, callId: ToolCall["id"]): Effect.fn.
   const record = recordOf(stateOf(run), call)
   const isApproved = record?.decision?._tag === "approve" && record.decision.arguments === undefined
   const isSame = differenceOf(run, call, entry, record?.request) === undefined
+  const denial = isApproved ? undefined : yield* deniedBefore(run, entry.definition, shownOf(call))
+  if (denial !== undefined) {
+    denyAgain(run, call, denial)
+    return false
+  }
   if (
     isSame &&
     (isApproved || (call.grantId !== undefined && grantFor(run, entry, shownOf(call)) !== undefined))

@@ -14,6 +14,7 @@ import type { AnyTool } from "../../tool/Tool.ts"
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
 import { callbackContext } from "../internal/runContext.ts"
+import { deniedBefore, denyAgain } from "./deniedBefore.ts"
 import { findGrant } from "./findGrant.ts"
 import { openApproval, openInDoubt } from "./openRequest.ts"
 import { classifyTool, deny } from "./recordClassification.ts"
@@ -45,8 +46,10 @@ export function* judgeCall(
       : yield* askRule(run, call, tool, needsApproval, value)
   if (need === undefined) return
   const verdict = strictest(run, tool.name, need.needed)
-  if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })
   if (verdict._tag === "deny") return deny(run, call, verdict.message)
+  const denial = yield* deniedBefore(run, entry.definition, args.shown)
+  if (denial !== undefined) return denyAgain(run, call, denial)
+  if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })
 
   const at = now(drive)
   const found =

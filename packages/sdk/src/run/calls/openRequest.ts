@@ -12,6 +12,7 @@ import type { AnyTool } from "../../tool/Tool.ts"
 import { type AgentRun, stateOf, isCallOpen, nextRequestId } from "../internal/AgentRun.ts"
 import { now, emit } from "../internal/Drive.ts"
 import { callbackContext } from "../internal/runContext.ts"
+import { deniedBefore, denyAgain } from "./deniedBefore.ts"
 import { approvalDigest } from "./digest.ts"
 import { idempotencyKey } from "./toolBody.ts"
 import { askTool, type ToolEntry } from "./userCalls.ts"
@@ -79,6 +80,8 @@ export function* requestApproval(
   const identity = { agentPath: state.agentPath, tool, schema, safety }
   const digest = yield* approvalDigest(identity, args)
   if (!isCallOpen(run, call.id)) return
+  const denial = yield* deniedBefore(run, { tool, schema, safety }, args)
+  if (denial !== undefined) return denyAgain(run, call, denial)
   const at = now(run.drive)
   const expiresAt = expiryOf(at, approval?.expiresIn)
   emit(run, {

@@ -6,6 +6,7 @@ import { decide } from "../../domain/decide.ts"
 import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import { lineOf, type RunId, type ToolCallId } from "../../domain/Id.ts"
+import { defined } from "../../domain/internal/defined.ts"
 import { eventOfSubAgent, lineTo } from "../../domain/internal/subAgents.ts"
 import { text, type UserPart } from "../../domain/Message.ts"
 import { type RunEvent, wrap, unwrap } from "../../domain/RunEvent.ts"
@@ -54,7 +55,7 @@ export const withDecisions = (state: RunState, decisions: ReadonlyArray<Decision
  */
 export const takeMessage = (
   root: RunState,
-  { content, ends, messageId, to }: Mail["messages"][number],
+  { content, ends, messageId, reopens, to }: Mail["messages"][number],
   at: number
 ): RunEvent => {
   const path = to === undefined ? [] : lineOf(to).path
@@ -63,7 +64,7 @@ export const takeMessage = (
   const depth = (ended < 0 ? line.length : ended) - 1
   const isLate = to !== undefined && depth < path.length
   const said = isLate ? (ends === true ? [] : [wasFor(to), ...content]) : content
-  const sent = messageId === undefined ? {} : { messageId }
+  const sent = defined({ messageId, reopens })
   return wrap({ _tag: "message.queued", at, content: said, ...sent }, path.slice(0, depth))
 }
 

@@ -34,12 +34,12 @@ export const decodeMessage = (
   if (isDeeperThan(content, maxGivenDepth)) {
     return refuse(`its content is nested more than ${maxGivenDepth} levels deep`)
   }
-  const { ends, to } = input
+  const { ends, reopens, to } = input
   // The run could not be loaded: it has no such sub-agent.
   if (typeof to === "string" && !isRunWithin(to, runId))
     return refuse("its `to` is not the id of a run inside this one")
   return Result.mapError(
-    decode({ messageId, content, at: now, ...defined({ to, ends }) }),
+    decode({ messageId, content, at: now, ...defined({ to, ends, reopens }) }),
     () =>
       new MessageInvalid({
         issues: "its content is not a list of text and file parts, or its `to` is not the id of a run"

@@ -22,11 +22,15 @@ export const makeMessages = (access: SqlAccess) => {
   const { forUpdate, notify, run, sql, write } = access
   const heads = makeHeads(access)
   /** Inserts a message after all others of its run, unless its id is known. A message without content is one that the journal contains. */
-  const insert = (runId: RunId, { at, content, ends, messageId, to }: Receipt & Partial<SentMessage>) =>
-    sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, content, digest, agent) VALUES (
+  const insert = (
+    runId: RunId,
+    { at, content, ends, messageId, reopens, to }: Receipt & Partial<SentMessage>
+  ) =>
+    sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, reopens, content, digest, agent) VALUES (
         ${runId}, ${messageId},
         (SELECT coalesce(max(position), 0) + 1 FROM fermata_messages WHERE run_id = ${runId}), ${at},
         ${content === undefined ? "journaled" : "waiting"}, ${to ?? null}, ${ends === true ? "end" : null},
+        ${reopens === undefined ? null : JSON.stringify(reopens)},
         ${content === undefined ? null : JSON.stringify(content)},
         ${content === undefined ? null : digestOf({ content, ...defined({ ends }) })},
         (SELECT agent FROM fermata_runs WHERE run_id = ${runId})
@@ -99,7 +103,7 @@ export const makeMessages = (access: SqlAccess) => {
       runId: RunId
     ): Effect.Effect<ReadonlyArray<SentMessage>, SqlError | RunStoreError> =>
       Effect.flatMap(
-        run(sql`SELECT run_id, message_id, sent_at, recipient, intent, content FROM fermata_messages
+        run(sql`SELECT run_id, message_id, sent_at, recipient, intent, reopens, content FROM fermata_messages
           WHERE run_id = ${runId} AND status = 'waiting' ORDER BY position`),
         (rows) => readAll(messageKind, operation, rows)
       )

@@ -11,7 +11,7 @@ import type { Fragment } from "effect/sql/Statement"
 import { isRunWithin, Revision, RunId, SessionId } from "../../../domain/Id.ts"
 import { verbatim } from "../../../domain/internal/verbatim.ts"
 import { UserPart } from "../../../domain/Message.ts"
-import { Status } from "../../../domain/RunState.ts"
+import { Reopens, Status } from "../../../domain/RunState.ts"
 import type { RunStoreError } from "../../RunStoreError.ts"
 import type { RunHead, SessionHead } from "../../RunStorePort.ts"
 import { MessageId, type SentMessage } from "../../SentMessage.ts"
@@ -130,6 +130,7 @@ const MessageRow = Schema.Struct({
   sent_at: Time,
   recipient: Schema.NullOr(RunId),
   intent: Schema.NullOr(Schema.Literal("end")),
+  reopens: Schema.NullOr(Schema.fromJsonString(Reopens)),
   content: Schema.fromJsonString(Schema.Array(UserPart))
 })
 
@@ -139,12 +140,13 @@ export const messageKind: RowKind<typeof MessageRow.Type, SentMessage> = {
   what: ({ message_id, run_id }) =>
     `the message ${isMessageId(message_id) ? `${message_id} ` : ""}to the run ${displayId(run_id)}`,
   agreements: (row) => ({ recipient: row.recipient === null || isRunWithin(row.recipient, row.run_id) }),
-  make: ({ content, intent, message_id, recipient, sent_at }) => ({
+  make: ({ content, intent, message_id, recipient, reopens, sent_at }) => ({
     messageId: message_id,
     content,
     at: sent_at,
     ...(recipient === null ? {} : { to: recipient }),
-    ...(intent === null ? {} : { ends: true })
+    ...(intent === null ? {} : { ends: true }),
+    ...(reopens === null ? {} : { reopens })
   })
 }
 

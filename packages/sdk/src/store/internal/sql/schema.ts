@@ -329,6 +329,9 @@ const paged: Step = (sql) => [
   sql`CREATE INDEX fermata_runs_agent ON fermata_runs (agent, followed, created_at, run_id)`
 ]
 
+/** Adds the denied request that a message reopens. */
+const reopening: Step = (sql) => [sql`ALTER TABLE fermata_messages ADD COLUMN reopens text`]
+
 const steps: ReadonlyArray<Step> = [
   first,
   second,
@@ -340,5 +343,6 @@ const steps: ReadonlyArray<Step> = [
   measured,
   followed,
   digested,
-  paged
+  paged,
+  reopening
 ]
