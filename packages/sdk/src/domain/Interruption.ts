@@ -26,6 +26,8 @@ const fields = {
   /** When the request was opened. */
   at: Timestamp,
   expiresAt: Schema.optionalKey(Timestamp),
+  /** When to announce that the request will expire soon. Absent: see {@link warnAt}. */
+  warnAt: Schema.optionalKey(Timestamp),
   /**
    * At `expiresAt`, `deny` (the default) decides the request by `expiry`: `deny`, `fail` for a call in doubt, or `supply` for a timer.
    * `stay` leaves it open.
@@ -153,13 +155,14 @@ export const isHold = ({ _tag }: Interruption): boolean => _tag === "timer"
 const hour = 60 * 60 * 1000
 
 /**
- * When to warn that a request will expire: an hour before `expiresAt`, or after three quarters of a lifetime below four hours. `undefined`
- * for a timer, and for a request that does not expire or that `onExpiry: "stay"` leaves open.
+ * When to announce that a request will expire: at the time that it states, else an hour before `expiresAt`, or after three quarters of a
+ * lifetime below four hours. `undefined` for a timer, and for a request that does not expire or that `onExpiry: "stay"` leaves open.
  */
-export const warnAt = (request: Interruption): Timestamp | undefined =>
-  request.expiresAt === undefined || request.onExpiry === "stay" || request._tag === "timer"
-    ? undefined
-    : request.expiresAt - Math.min(hour, Math.floor(Math.max(0, request.expiresAt - request.at) / 4))
+export const warnAt = (request: Interruption): Timestamp | undefined => {
+  const { at, expiresAt, onExpiry } = request
+  if (expiresAt === undefined || onExpiry === "stay" || request._tag === "timer") return undefined
+  return request.warnAt ?? expiresAt - Math.min(hour, Math.floor(Math.max(0, expiresAt - at) / 4))
+}
 
 /** Whether the request has expired by `now`. A request with `onExpiry: "stay"` never expires. */
 export const isExpired = (request: Interruption, now: Timestamp): boolean =>

@@ -164,7 +164,7 @@ export const RequestSuperseded = Schema.TaggedStruct("request.superseded", {
   by: Schema.optionalKey(RequestId)
 })
 
-/** A request will expire soon. Recorded once per request of a stored run, by the first process that takes it up after `warnAt`. */
+/** A request will expire soon. Recorded once per request, by the process that drives the run or first takes it up when the time has come. */
 export const RequestExpiring = Schema.TaggedStruct("request.expiring", { ...at, requestId: RequestId })
 
 /** A grant was revoked. */

@@ -7,10 +7,19 @@ import * as Result from "effect/Result"
 import type { Decision } from "./Decision.ts"
 import { type GrantId, grantId, type RequestId, type Timestamp, type ToolCallId } from "./Id.ts"
 import { expiryAt, judgeDecision, type Standing } from "./internal/judgeDecision.ts"
+import { warnAt } from "./Interruption.ts"
 import { type Rejection, RequestNotFound } from "./Rejection.ts"
 import { type RunEvent, wrap } from "./RunEvent.ts"
 import type { RequestRecord, RunState } from "./RunState.ts"
-import { answerable, findCall, findChild, findRequest, isEnded, isSettled } from "./RunState.ts"
+import {
+  answerable,
+  findCall,
+  findChild,
+  findRequest,
+  interruptions,
+  isEnded,
+  isSettled
+} from "./RunState.ts"
 
 export { asSent, check, expiryDecision, isRepeated } from "./internal/judgeDecision.ts"
 
@@ -71,6 +80,34 @@ export const expiryOf = (state: RunState, requestId: RequestId, now: Timestamp):
  */
 export const expiries = (state: RunState, now: Timestamp): ReadonlyArray<Decision> =>
   answerable(state).flatMap((request) => expiryAt(request, now) ?? [])
+
+/**
+ * The events which announce that open requests of a run and of its sub-agents will expire soon: one for each request, once it is due. Take
+ * the {@link expiries} first.
+ */
+export const expiryWarnings = (state: RunState, at: Timestamp): ReadonlyArray<RunEvent> =>
+  interruptions(state).flatMap((request) => {
+    const { requestId } = request
+    if ((warnAt(request) ?? Infinity) > at) return []
+    const found = findRequest(state, requestId)
+    if (found === undefined || found.record.warnedAt !== undefined) return []
+    return [wrap({ _tag: "request.expiring", at, requestId }, found.path)]
+  })
+
+/**
+ * The earliest time at which an open request of a run or of its sub-agents expires, or is announced to expire soon; `undefined` if there is
+ * none.
+ */
+export const nextDeadline = (state: RunState): Timestamp | undefined => {
+  const times = answerable(state).flatMap((request) => {
+    const { expiresAt, onExpiry, requestId } = request
+    if (expiresAt === undefined || onExpiry === "stay") return []
+    const warning = warnAt(request)
+    const isAnnounced = findRequest(state, requestId)?.record.warnedAt !== undefined
+    return [warning === undefined || isAnnounced ? expiresAt : warning]
+  })
+  return times.length === 0 ? undefined : Math.min(...times)
+}
 
 /**
  * Returns the events of a decision, or its rejection. Ignores expiry; for a new decision use {@link decideAt}.

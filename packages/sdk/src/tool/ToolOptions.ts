@@ -37,12 +37,43 @@ export type StreamItem<Result = unknown> =
   | { readonly progress: string; readonly output?: undefined; readonly result?: undefined }
   | { readonly result: Result; readonly output?: undefined; readonly progress?: undefined }
 
-/** Options of a tool's approval requests. */
+/**
+ * Options of a tool's approval requests.
+ *
+ * **Example** (Announcing a request two hours before it expires)
+ *
+ * ```ts run
+ * import { Agent, Runtime, runPrompt, Tool } from "@fermata/sdk"
+ * import { ScriptedModel } from "@fermata/sdk/testing"
+ * import { Effect } from "effect"
+ *
+ * const pay = Tool.make("pay", {
+ *   approval: { expiresIn: "3 days", warnBefore: "2 hours" },
+ *   handler: () => "paid"
+ * })
+ * const hooks = {
+ *   onRequest: ({ status, request }) => {
+ *     if (status === "expiring") console.log(`decide ${request.requestId} soon`)
+ *   }
+ * }
+ * const program = Effect.gen(function* () {
+ *   const runtime = yield* Runtime.make({ agent: Agent.make("clerk", { tools: [pay] }), hooks })
+ *   return yield* runPrompt(runtime, { prompt: "Pay it" })
+ * })
+ * const model = ScriptedModel.make([{ calls: [{ tool: "pay" }] }]).layer
+ * const { status } = await Effect.runPromise(Effect.provide(program, model)) // "interrupted"
+ * ```
+ */
 export interface ApprovalOptions {
   /** How long an approval request waits for a decision; longer than 0. Default: without a limit. */
   readonly expiresIn?: Duration.Input
   /** The effect of the expiry: `deny` denies the call, `stay` keeps the request open. Default: `deny`. */
   readonly onExpiry?: "deny" | "stay"
+  /**
+   * How long before its expiry a request is announced as `expiring` to `onUpdate`, to hooks and in the journal, once; shorter than
+   * `expiresIn`, and not for a request that stays open. Default: an hour, or a quarter of `expiresIn` if that is shorter.
+   */
+  readonly warnBefore?: Duration.Input
 }
 
 /** The last argument of `needsApproval`, `risk`, `preview` and `reconcile`. `Context` is the context of the run as the tool reads it. */

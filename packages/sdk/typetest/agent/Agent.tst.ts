@@ -32,6 +32,16 @@ const send = Tool.make("send", {
 })
 
 describe("Tool.make", () => {
+  it("takes durations and an effect for the expiry of its requests", () => {
+    expect(Tool.make).type.toBeCallableWith("t", {
+      handler: () => "",
+      approval: { expiresIn: "3 days", onExpiry: "deny", warnBefore: "2 hours" }
+    })
+    expect(Tool.make).type.not.toBeCallableWith("t", {
+      handler: () => "",
+      approval: { expiresIn: "3 days", warnBefore: "soon" }
+    })
+  })
   it("passes the handler the decoded arguments of an Effect Schema", () => {
     Tool.make("t", {
       parameters: Schema.Struct({ n: Schema.NumberFromString, tag: Schema.optionalKey(Schema.String) }),

@@ -10,6 +10,7 @@ import { contextDecoder } from "../../tool/internal/decodeContext.ts"
 import { definitionMisfits } from "../../tool/internal/definitionOptions.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { ToolDefinitionError } from "../../tool/ToolError.ts"
+import type { ApprovalOptions } from "../../tool/ToolOptions.ts"
 
 /** The tool names that both OpenAI's and Anthropic's APIs accept. */
 export const toolName = /^[a-zA-Z0-9_-]{1,64}$/
@@ -59,5 +60,17 @@ export const checkTool = (
   if (expiresIn === undefined && tool.options.approval?.onExpiry !== undefined) {
     return invalid('its "onExpiry" has no effect without "expiresIn"')
   }
-  return Effect.succeed(parameters.success)
+  const problem = warningProblem(tool.options.approval)
+  return problem === undefined ? Effect.succeed(parameters.success) : invalid(problem)
+}
+
+/** Why a request of a tool cannot be announced to expire as its options say. */
+const warningProblem = ({ expiresIn, onExpiry, warnBefore }: ApprovalOptions = {}): string | undefined => {
+  if (warnBefore === undefined) return undefined
+  if (expiresIn === undefined) return 'its "warnBefore" has no effect without "expiresIn"'
+  if (onExpiry === "stay") return 'its "warnBefore" has no effect with "onExpiry: stay", which never expires'
+  const lead = millisOf(warnBefore) ?? 0
+  return lead > 0 && lead < (millisOf(expiresIn) ?? 0)
+    ? undefined
+    : 'its "warnBefore" must be a duration longer than 0 and shorter than "expiresIn"'
 }

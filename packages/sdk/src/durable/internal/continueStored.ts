@@ -8,16 +8,18 @@ import type * as Cancellation from "../../agent/Cancellation.ts"
 import type { Suspension } from "../../agent/Cancellation.ts"
 import { letTurn } from "../../agent/internal/eventLoop.ts"
 import { observing } from "../../agent/internal/observing.ts"
+import { subscribed } from "../../agent/internal/userCode.ts"
 import { requireOpen, type Runtime } from "../../agent/Runtime.ts"
+import { expiryWarnings } from "../../domain/decide.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, Timestamp } from "../../domain/Id.ts"
 import { withoutUndefined } from "../../domain/internal/untyped.ts"
-import { isHold, warnAt } from "../../domain/Interruption.ts"
+import { isHold } from "../../domain/Interruption.ts"
 import { next } from "../../domain/next.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
-import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
-import { findRequest, interruptions, isEnded, isQueued, type RunState } from "../../domain/RunState.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import { interruptions, isEnded, isQueued, type RunState } from "../../domain/RunState.ts"
 import { decodePrompt } from "../../run/internal/decodePrompt.ts"
 import { drive } from "../../run/internal/RunLoop.ts"
 import { checkNextOnly, continueRun, type Staged } from "../../run/internal/staging.ts"
@@ -197,7 +199,8 @@ export const continueStored = Effect.fnUntraced(function* (
       const cancelled = (yield* journal.renewLease).cancelReason
       if (cancelled !== undefined) token.cancel(cancelled)
       else {
-        state = yield* recordWarnings(journal, state, clock.currentTimeMillisUnsafe())
+        const observer = yield* observing(runtime, onUpdate, state)
+        state = yield* announceExpiries(work, journal, state, clock.currentTimeMillisUnsafe(), observer)
         // This program's approval callback may not have been called with these requests.
         if (!isCallbackAsked(runtime, state) && !(yield* lacksRequest(store, state))) return state
       }
@@ -270,23 +273,30 @@ const lacksRequest = Effect.fnUntraced(function* (
 /** The maximum page size of a store. */
 const pageSize = 1000
 
-/** Records, once per request, that it will expire soon. */
-const recordWarnings = Effect.fnUntraced(function* (
+/** Records, once per request, that it will expire soon. The lease ensures that one process does, which publishes it after the commit. */
+const announceExpiries = Effect.fnUntraced(function* (
+  { runtime }: Work,
   journal: ReturnType<typeof storeJournal>,
   before: RunState,
-  at: number
+  at: number,
+  publish: RunOptions["onUpdate"]
 ) {
-  let state = before
-  const events: Array<RunEvent> = []
-  for (const request of interruptions(before)) {
-    const { requestId } = request
-    const due = warnAt(request)
-    const found = findRequest(before, requestId)
-    if (due === undefined || due > at || found === undefined || found.record.warnedAt !== undefined) continue
-    const event = wrap({ _tag: "request.expiring", at, requestId }, found.path)
-    state = evolve(state, event)
-    events.push(event)
+  const events = expiryWarnings(before, at)
+  if (!Arr.isReadonlyArrayNonEmpty(events)) return before
+  const after = events.reduce((state, event) => evolve(state, event), before)
+  yield* journal.append(events, after)
+  if (publish === undefined) return after
+  const { runId } = before
+  const called = { code: "onUpdate", runId, agent: runtime.agent.name }
+  const context = yield* Effect.context<never>()
+  const subscriber = subscribed(
+    runtime,
+    () => called,
+    () => context,
+    publish
+  )
+  for (const [index, event] of events.entries()) {
+    subscriber({ _tag: "event", runId, revision: before.revision + index + 1, event })
   }
-  if (Arr.isReadonlyArrayNonEmpty(events)) yield* journal.append(events, state)
-  return state
+  return after
 })

@@ -26,6 +26,15 @@ const expiryOf = (at: number, expiresIn: Duration.Input | undefined): number | u
 
 const lastDate = 8.64e15
 
+/** The time at which a request with a lead time of its own is announced to expire. */
+const warningOf = (
+  expiresAt: number | undefined,
+  warnBefore: Duration.Input | undefined
+): { readonly warnAt?: number } =>
+  expiresAt === undefined || warnBefore === undefined
+    ? {}
+    : { warnAt: expiresAt - Math.ceil(Duration.toMillis(Duration.fromInputUnsafe(warnBefore))) }
+
 /**
  * Opens an `approval` request, with the tool's risk and preview; without what they compute if the arguments did not decode. `reason`
  * states an unusual cause of the request.
@@ -97,6 +106,7 @@ export function* requestApproval(
       arguments: args,
       digest,
       ...(expiresAt === undefined ? {} : { expiresAt, onExpiry: approval?.onExpiry ?? "deny" }),
+      ...warningOf(expiresAt, approval?.warnBefore),
       ...(risk === undefined ? {} : { risk }),
       ...(preview === undefined ? {} : { preview }),
       ...(reason === undefined ? {} : { reason })

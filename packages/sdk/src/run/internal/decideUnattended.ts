@@ -1,5 +1,5 @@
 /**
- * Decides requests by expiry and by the approval callback.
+ * Decides requests by expiry and by the approval callback, and announces that requests will expire soon.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -7,7 +7,7 @@ import * as Result from "effect/Result"
 import * as Cancellation from "../../agent/Cancellation.ts"
 import { setDeadline } from "../../agent/internal/deadlines.ts"
 import { call, logFirst } from "../../agent/internal/userCode.ts"
-import { decide, decideAt, expiries } from "../../domain/decide.ts"
+import { decide, decideAt, expiries, expiryWarnings, nextDeadline } from "../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
 import { copyJson } from "../../domain/internal/json.ts"
@@ -20,7 +20,7 @@ import { calledOf } from "../calls/userCalls.ts"
 import { isStopped, isEnding, AgentRun } from "./AgentRun.ts"
 import { flush } from "./commit.ts"
 import { checkEdited, decodeDecision } from "./decisions.ts"
-import { type Drive, now } from "./Drive.ts"
+import { type Drive, emitRoot, now } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 import { holdsWithheld, redactDecision } from "./redact.ts"
 import { contextIn } from "./runContext.ts"
@@ -28,8 +28,8 @@ import { stopCallback, takeDecisions, takeMail, takeMailInTask } from "./takeMai
 import { approvalCallbackTask } from "./Tasks.ts"
 
 /**
- * Decides expired requests, and starts a task that calls the approval callback with one request after the other. Returns whether the mail,
- * or an expiry in it, changed the state.
+ * Decides expired requests, announces those that soon will expire, and starts a task that calls the approval callback with one request
+ * after the other. Returns whether the mail, or an expiry in it, changed the state.
  */
 export const decideUnattended = Effect.fnUntraced(function* (root: AgentRun) {
   const { drive } = root
@@ -39,6 +39,7 @@ export const decideUnattended = Effect.fnUntraced(function* (root: AgentRun) {
     yield* takeMail(drive)
     if (drive.state.revision !== revision) return true
   }
+  yield* announceExpiries(drive)
   stopCallback(drive)
   if (drive.runtime.options.approvalCallback === undefined || drive.tasks.has(approvalCallbackTask))
     return false
@@ -47,6 +48,14 @@ export const decideUnattended = Effect.fnUntraced(function* (root: AgentRun) {
   yield* drive.tasks.start(approvalCallbackTask, asks.token, askAll(asks))
   return false
 })
+
+/** Records, once for each request, that it will expire soon. Committed at once, so that observers do not wait for the next commit. */
+const announceExpiries = (drive: Drive): Effect.Effect<void, JournalError> =>
+  Effect.suspend(() => {
+    const warnings = expiryWarnings(drive.state, now(drive))
+    for (const event of warnings) emitRoot(drive, event)
+    return warnings.length === 0 ? Effect.void : flush(drive)
+  })
 
 /** Whether a request waits for the callback. The next drive of the run, here or elsewhere, calls it again. */
 export const isToBeAsked = (drive: Drive): boolean =>
@@ -152,12 +161,10 @@ const longestMs = 24 * 60 * 60 * 1000
 /** The pause before the next attempt for a request that is expired by this clock and not by the store's. */
 const pauseMs = 100
 
-/** Wakes the loop when the next request expires. Returns a function that cancels the timer. */
+/** Wakes the loop when the next request expires, or is announced to. Returns a function that cancels the timer. */
 export const wakeAtExpiry = (drive: Drive): (() => void) => {
-  const times = answerable(drive.state).flatMap(({ expiresAt, onExpiry }) =>
-    expiresAt === undefined || onExpiry === "stay" ? [] : [expiresAt]
-  )
-  if (times.length === 0) return () => {}
-  const left = Math.min(...times) - now(drive)
+  const next = nextDeadline(drive.state)
+  if (next === undefined) return () => {}
+  const left = next - now(drive)
   return setDeadline(drive.clock, left > 0 ? Math.min(left, longestMs) : pauseMs, () => drive.notify())
 }

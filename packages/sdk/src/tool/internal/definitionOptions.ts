@@ -36,7 +36,9 @@ const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
   reconcile: callable,
   timeout: duration,
   retry: { takes: "a schedule", is: Schedule.isSchedule },
-  approval: demanded(shapeOf<ApprovalOptions>({ expiresIn: duration, onExpiry: oneOf("deny", "stay") })),
+  approval: demanded(
+    shapeOf<ApprovalOptions>({ expiresIn: duration, onExpiry: oneOf("deny", "stay"), warnBefore: duration })
+  ),
   risk: either(string, callable),
   preview: callable,
   aliases: strings,

@@ -9,6 +9,7 @@ import type * as Stream from "effect/Stream"
 import type * as Cancellation from "../../../agent/Cancellation.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
+import { nextDeadline } from "../../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import * as History from "../../../domain/History.ts"
 import type { RequestId, RunId, SessionId } from "../../../domain/Id.ts"
@@ -192,12 +193,11 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   protected parked(): void {
     this.closeMailbox()
     this.decided = undefined
-    const expiries = this.interruptions().flatMap(({ expiresAt, onExpiry }) =>
-      expiresAt === undefined || onExpiry === "stay" ? [] : [expiresAt]
-    )
-    if (expiries.length === 0) return
+    const state = this.state()
+    const next = state === undefined ? undefined : nextDeadline(state)
+    if (next === undefined) return
     this.expiring = this.launch(
-      Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(0, Math.min(...expiries) - now)))
+      Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(0, next - now)))
     )
     this.expiring.addObserver((exit) => {
       if (exit._tag === "Success") this.resume()

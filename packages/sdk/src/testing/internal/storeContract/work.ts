@@ -60,6 +60,23 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* reasons(store), ["run_a expired"])
   })
 
+  test("lists a held run as expiring at the time that its request states", function* (store) {
+    const early = approval(a, 1, { at: 0, expiresAt: 8 * hour, warnAt: 2 * hour })
+    const late = approval(b, 1, { at: 0, expiresAt: 8 * hour, warnAt: 7.5 * hour })
+    yield* heldOn(store, a, [early])
+    yield* heldOn(store, b, [late])
+    yield* TestClock.adjust("2 hours")
+    assert.deepStrictEqual(yield* reasons(store), ["run_a expiring"])
+    assert.deepStrictEqual((yield* store.request(early.requestId)).request, early)
+    const lease = yield* claimed(store, a)
+    const warning = { _tag: "request.expiring", at: 2 * hour, requestId: early.requestId } as const
+    yield* store.park({ lease, expected: rev(1), events: [warning], status: "held" })
+    yield* TestClock.adjust("5 hours")
+    assert.deepStrictEqual(yield* store.ready(), [])
+    yield* TestClock.adjust("30 minutes")
+    assert.deepStrictEqual(yield* reasons(store), ["run_b expiring"])
+  })
+
   test("lists a held run with a cancellation request as ready", function* (store) {
     yield* heldOn(store, a, [request])
     yield* store.decide(approve(request.requestId))
