@@ -82,6 +82,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     approval: true,
     risk: true,
     preview: true,
+    success: true,
     failure: true,
     maxResultLength: true,
     aliases: true,

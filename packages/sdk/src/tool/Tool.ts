@@ -60,6 +60,36 @@ export interface NotStreamItems<Item> {
   readonly "A tool that streams gives { output: text }, { progress: text } and, at last, { result: value }": Item
 }
 
+/** The value of a handler's result. */
+type ResultOf<Out> =
+  Out extends Effect.Effect<infer A, infer _E, infer _R> ? ResultOf<A> : ItemResult<Awaited<Out>>
+
+type ItemResult<Out> =
+  Out extends Stream.Stream<infer Item, infer _E, infer _R>
+    ? ResultIn<Item>
+    : Out extends AsyncGenerator<infer Item, infer Last>
+      ? ResultIn<Item | Last>
+      : Out extends AsyncIterable<infer Item>
+        ? ResultIn<Item>
+        : Out
+
+type ResultIn<Item> = Item extends { readonly result: infer Value } ? Value : never
+
+/** {@link NotOfSuccess} if a handler's result is not of the type of the tool's `success` schema. */
+type Unfit<Out, Success> = unknown extends Success
+  ? never
+  : [Exclude<ResultOf<Out>, Content>] extends [Success]
+    ? never
+    : NotOfSuccess<Success>
+
+/**
+ * A service that no program has: a tool that needs it returns something else than its `success` schema encodes, and would fail when it runs.
+ * It makes the program's types refuse the tool.
+ */
+export interface NotOfSuccess<Success> {
+  readonly "The handler returns what the success schema encodes": Success
+}
+
 /**
  * A tool, as {@link make} defines it, for the `tools` of an agent.
  *
@@ -129,16 +159,20 @@ export const make = <
   Reconcile = never,
   Risk = never,
   Preview = never,
-  Context = RunContext
+  Context = RunContext,
+  Success = unknown
 >(
   name: string,
   // One type parameter a callback: TypeScript infers the services of each independently.
-  options: Omit<ToolOptions<A, Out, never, Context>, "needsApproval" | "reconcile" | "risk" | "preview"> &
+  options: Omit<
+    ToolOptions<A, Out, never, Context, Success>,
+    "needsApproval" | "reconcile" | "risk" | "preview"
+  > &
     Pick<ToolOptions<A, Out, NeedsApproval, Context>, "needsApproval"> &
     Pick<ToolOptions<A, Out, Reconcile, Context>, "reconcile"> &
     Pick<ToolOptions<A, Out, Risk, Context>, "risk"> &
     Pick<ToolOptions<A, Out, Preview, Context>, "preview">
-): Tool<Services<Out> | Inferred<NeedsApproval | Reconcile | Risk | Preview>> => {
+): Tool<Services<Out> | Unfit<Out, Success> | Inferred<NeedsApproval | Reconcile | Risk | Preview>> => {
   if (typeof name !== "string" || name === "") {
     const given = name === "" ? "an empty one" : kindOf(name)
     throw new ToolDefinitionError({
@@ -217,5 +251,6 @@ export const toContent = (value: unknown): ReadonlyArray<UserPart> => {
   return parts.success
 }
 
-const isContent = (value: unknown): value is Content =>
+/** Whether a value was made by {@link content}. */
+export const isContent = (value: unknown): value is Content =>
   typeof value === "object" && value !== null && contentTag in value

@@ -87,9 +87,9 @@ export interface ApprovalContext<Context = RunContext> {
 
 /**
  * The definition of a tool. `R` are the services that its callbacks require; those of the handler are in `Out`. `Context` is the context of
- * the run as the tool reads it.
+ * the run as the tool reads it, and `Success` its result if it declares the schema of its results.
  */
-export interface ToolOptions<A, Out, R = never, Context = any> {
+export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
   /** What the tool does, for the model. */
   readonly description?: string
   /**
@@ -110,6 +110,11 @@ export interface ToolOptions<A, Out, R = never, Context = any> {
    * progress before its result.
    */
   readonly handler: (args: A, context: ToolContext<Context>) => Out
+  /**
+   * The schema of the handler's result, which the model receives as the schema encodes it: with dates as texts, without fields that the
+   * schema does not have. A result that it does not encode fails the call, after its body has run. Default: the result as it is.
+   */
+  readonly success?: Schema.Codec<Success, unknown>
   /**
    * The schema of the handler's errors. The model receives an error's message and its encoded fields as JSON, and only the message of an
    * error that the schema does not encode. Default: the error's own schema if it is a `Schema.TaggedError`.

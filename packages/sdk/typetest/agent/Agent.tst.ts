@@ -7,6 +7,9 @@ import {
   runPrompt,
   Tool
 } from "@fermata/sdk"
+import { fromToolkit } from "@fermata/sdk/toolkit"
+import * as AiTool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -82,6 +85,25 @@ describe("Tool.make", () => {
         return ""
       }
     })
+  })
+  it("accepts a handler whose result its success schema encodes, and marks another one", () => {
+    const success = Schema.Struct({ at: Schema.DateFromString, note: Schema.optionalKey(Schema.String) })
+    const at = new Date(0)
+    expect(Tool.make("t", { success, handler: () => ({ at }) })).type.toBe<Tool.Tool<never>>()
+    expect(Tool.make("t", { success, handler: async () => ({ at, more: 1 }) })).type.toBe<Tool.Tool<never>>()
+    expect(Tool.make("t", { success, handler: () => Effect.succeed({ at }) })).type.toBe<Tool.Tool<never>>()
+    expect(
+      Tool.make("t", {
+        success,
+        handler: async function* () {
+          yield { progress: "half" }
+          yield { result: { at } }
+        }
+      })
+    ).type.toBe<Tool.Tool<never>>()
+    expect(Tool.make("t", { success: Schema.String, handler: () => 1 })).type.toBe<
+      Tool.Tool<Tool.NotOfSuccess<string>>
+    >()
   })
   it("infers the services of its handler", () => {
     expect(charge).type.toBe<Tool.Tool<Payments>>()
@@ -203,5 +225,27 @@ describe("Agent.make", () => {
       RunResult.RunResult<{ readonly ok: boolean }>
     >()
     expect<RunResult.RunResult["status"]>().type.toBe<"completed" | "interrupted" | "cancelled" | "error">()
+  })
+})
+
+describe("fromToolkit", () => {
+  const Look = AiTool.make("look", {
+    parameters: Schema.Struct({ at: Schema.String }),
+    success: Schema.String
+  })
+  const toolkit = Toolkit.make(Look.addDependency(Mail))
+  it("needs the handlers of the toolkit and the dependencies of its tools", () => {
+    expect(fromToolkit(toolkit)).type.toBe<ReadonlyArray<Tool.Tool<AiTool.Handler<"look"> | Mail>>>()
+  })
+  it("types the arguments of further options, and refuses tools that the toolkit does not have", () => {
+    fromToolkit(toolkit, {
+      look: {
+        preview: (args) => {
+          expect(args).type.toBe<{ readonly at: string }>()
+          return ""
+        }
+      }
+    })
+    expect(fromToolkit).type.not.toBeCallableWith(toolkit, { listen: {} })
   })
 })

@@ -17,6 +17,7 @@ import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { holdOf } from "../../tool/Hold.ts"
 import { cutText, longestResult } from "../../tool/internal/cutResult.ts"
+import { encodeSuccess } from "../../tool/internal/encodeSuccess.ts"
 import { shownResult } from "../../tool/internal/shownResult.ts"
 import type { AnyTool, Awaitable } from "../../tool/Tool.ts"
 import { ToolResultInvalid } from "../../tool/ToolError.ts"
@@ -68,7 +69,9 @@ export const recordResult = (
   const { drive } = run
   const hold = holdOf(value)
   if (hold !== undefined) return openHold(run, call, hold)
-  const content = shownResult(drive.runtime.scrubber, value, longestOf(run, tool))
+  const content = Result.flatMap(encodeSuccess(tool?.options.success, value), (encoded) =>
+    shownResult(drive.runtime.scrubber, encoded, longestOf(run, tool))
+  )
   if (Result.isSuccess(content)) {
     return emit(run, { _tag: "tool.completed", at: now(drive), callId: call.id, content: content.success })
   }

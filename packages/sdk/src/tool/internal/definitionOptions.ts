@@ -29,6 +29,7 @@ const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
   parameters: dataSchemaKind,
   context: dataSchemaKind,
   handler: required(callable),
+  success: { takes: "an Effect Schema", is: Schema.isSchema },
   failure: { takes: "an Effect Schema", is: Schema.isSchema },
   safety: oneOf(...Safety.literals),
   needsApproval: either(flag, callable),
