@@ -41,7 +41,7 @@ const oldDatabase = Effect.gen(function* () {
       sql`DROP TABLE fermata_grants`,
       sql`ALTER TABLE fermata_runs DROP COLUMN lease_ms, DROP COLUMN lease_epoch, DROP COLUMN followed`,
       sql`ALTER TABLE fermata_messages DROP COLUMN digest, DROP COLUMN agent, DROP COLUMN reopens`,
-      sql`DROP INDEX fermata_requests_expired, fermata_requests_tool`,
+      sql`DROP INDEX fermata_requests_expired, fermata_requests_group`,
       sql`DELETE FROM fermata_schema WHERE version > 6`
     ])
   )

@@ -31,7 +31,7 @@ const planOf = (database: DatabaseSync, statement: string): ReadonlyArray<string
 
 /** Whether a step scans a whole table, rather than an index or a query's own result. */
 const isWhole = (step: string): boolean =>
-  /^SCAN (?!chain$|line$|ready$|listed$|names$|\(subquery-\d+\)$|CONSTANT)\S+$/.test(step)
+  /^SCAN (?!chain$|line$|ready$|listed$|named$|names$|\(subquery-\d+\)$|CONSTANT)\S+$/.test(step)
 
 describe("the operations on one run", () => {
   it("scan no table and build no automatic index", async () => {

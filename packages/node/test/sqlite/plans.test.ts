@@ -37,7 +37,7 @@ const planOf = Effect.fnUntraced(function* (
 
 /** Whether a step reads a table or an index from its beginning, or sorts rows. */
 const isLong = (step: string): boolean =>
-  /TEMP B-TREE|AUTOMATIC|^SCAN (?!names|ready|listed|\(subquery-\d+\))/.test(step)
+  /TEMP B-TREE|AUTOMATIC|^SCAN (?!named|names|ready|listed|\(subquery-\d+\))/.test(step)
 
 describe("the query for ready runs", () => {
   for (const agents of [["a"], ["a", "b", "c"]]) {
@@ -119,24 +119,94 @@ describe("a message that an earlier version stores beside this one", () => {
   )
 })
 
+/** A held run with an open request. */
+const ask = (store: Store) => {
+  const request = {
+    _tag: "approval",
+    requestId: "a.r1" as Id.RequestId,
+    runId: "a" as Id.RunId,
+    agentPath: ["ops"],
+    at: 1,
+    callId: "a.t1.1" as Id.ToolCallId,
+    tool: "pay",
+    arguments: {},
+    digest: "digest",
+    safety: "sideEffecting"
+  } as const
+  return store.create({
+    runId: request.runId,
+    sessionId: "s" as Id.SessionId,
+    agent: "ops",
+    status: "held",
+    owner: "me",
+    ttl: 0,
+    events: [{ _tag: "request.opened", at: 1, request }]
+  })
+}
+
 describe("a page of a list", () => {
-  for (const [name, index, ask] of [
+  for (const [name, index, list, part] of [
     [
-      "the pending requests of a tool",
-      "fermata_requests_tool",
-      (store: Store) => store.pending({ tool: "pay" })
+      "the requests of a tool",
+      "fermata_requests_group (<expr>=?)",
+      (store: Store) => store.pending({ tool: "pay" }),
+      ""
     ],
-    ["the runs of an agent", "fermata_runs_agent", (store: Store) => store.list({ agent: "ops" })],
-    ["the held runs", "fermata_runs_status", (store: Store) => store.list({ status: "held" })]
+    [
+      "the requests of an agent",
+      "fermata_requests_group (<expr>=?)",
+      (store: Store) => store.pending({ agent: "ops" }),
+      ""
+    ],
+    [
+      "the groups of requests",
+      "fermata_requests_group (<expr>>?)",
+      (store: Store) => store.pending({ kind: "approval" }),
+      "named"
+    ],
+    [
+      "the runs of an agent",
+      "fermata_runs_agent (agent=? AND followed=?)",
+      (store: Store) => store.list({ agent: "ops" }),
+      ""
+    ],
+    [
+      "the held runs",
+      "fermata_runs_status (status=? AND <expr>=?)",
+      (store: Store) => store.list({ status: "held" }),
+      ""
+    ],
+    [
+      "the held runs of an agent with few runs",
+      "fermata_runs_agent (agent=? AND followed=?)",
+      (store: Store) => store.list({ agent: "ops", status: "held" }),
+      ""
+    ],
+    [
+      "the sessions of an agent",
+      "fermata_runs_agent (agent=? AND followed=?)",
+      (store: Store) => store.sessions({ agent: "ops" }),
+      "AS began"
+    ]
   ] as const) {
     it.effect(`is read from an index in order: ${name}`, () =>
       Effect.gen(function* () {
-        const steps = yield* planOf(ask)
+        const steps = yield* planOf(
+          (store) => Effect.andThen(ask(store), list(store) as Effect.Effect<unknown, unknown>),
+          part
+        )
         assert.include(steps.join("; "), index)
         assert.deepStrictEqual(steps.filter(isLong), [])
       })
     )
   }
+
+  it.effect("reads the few requests that expire before a time, and sorts them", () =>
+    Effect.gen(function* () {
+      const steps = yield* planOf((store) => store.pending({ expiresBefore: 1 }))
+      assert.include(steps.join("; "), "fermata_requests_expiry (expires_at<?)")
+    })
+  )
 })
 
 describe("the list of sessions", () => {
@@ -149,7 +219,7 @@ describe("the list of sessions", () => {
           [
             "agent" in filter
               ? "fermata_runs_agent"
-              : "status" in filter && filter.status === "held"
+              : "status" in filter
                 ? "fermata_runs_status"
                 : "fermata_runs_last",
             "fermata_runs_next",
@@ -227,7 +297,7 @@ describe("the tables of a version without an index of last runs", () => {
       )
       yield* Effect.provide(restore, store)
       change((database) =>
-        database.exec(`DROP INDEX fermata_runs_agent; DROP INDEX fermata_requests_expired; DROP INDEX fermata_requests_tool;
+        database.exec(`DROP INDEX fermata_runs_agent; DROP INDEX fermata_requests_expired; DROP INDEX fermata_requests_group;
           DROP INDEX fermata_messages_ready; ALTER TABLE fermata_messages DROP COLUMN agent; ALTER TABLE fermata_messages DROP COLUMN reopens;
           DROP INDEX fermata_runs_last; ALTER TABLE fermata_runs DROP COLUMN followed;
           UPDATE fermata_runs SET follows = NULL WHERE run_id <> 'fork'; ALTER TABLE fermata_messages DROP COLUMN digest; DELETE FROM fermata_schema WHERE version > 8`)

@@ -34,10 +34,15 @@ export const dialectOf = (sql: SqlClient) =>
       forUpdate: sql.literal("FOR UPDATE"),
       /** Follows the table of runs: makes SQLite use the index of cancellation requests, which it would not choose. */
       byCancellation: sql.literal(""),
+      noHint: sql.literal(""),
+      /** Follows the table of runs: makes SQLite use the index of agents. */
+      byAgent: sql.literal(""),
       /** Follows the table of runs: makes SQLite use the index of statuses. */
       byStatus: sql.literal(""),
       /** Follows the table of requests: makes SQLite use the index of the requests of a run. */
       byRun: sql.literal(""),
+      /** Follows the table of requests: makes SQLite use the index of expiries. */
+      byExpiry: sql.literal(""),
       /** Orders a union of ordered lists. SQLite reads them one after another. */
       inLists: sql.literal("ORDER BY list, at, run_id"),
       /** Follows the table of runs: makes SQLite use the index of parents. */
@@ -84,8 +89,11 @@ export const dialectOf = (sql: SqlClient) =>
       now: sql.literal("cast(unixepoch('subsec') * 1000 as integer)"),
       forUpdate: sql.literal(""),
       byCancellation: sql.literal("INDEXED BY fermata_runs_cancel"),
+      noHint: sql.literal(""),
+      byAgent: sql.literal("INDEXED BY fermata_runs_agent"),
       byStatus: sql.literal("INDEXED BY fermata_runs_status"),
       byRun: sql.literal("INDEXED BY fermata_requests_run"),
+      byExpiry: sql.literal("INDEXED BY fermata_requests_expiry"),
       inLists: sql.literal(""),
       byParent: sql.literal("INDEXED BY fermata_runs_parent"),
       byLast: sql.literal("INDEXED BY fermata_runs_last"),

@@ -73,10 +73,23 @@ export const pageOf = ({ sql }: SqlAccess, size: number, skip: number): Fragment
 export const equalTo = (
   { sql }: SqlAccess,
   columns: Readonly<Record<string, string | undefined>>
-): ReadonlyArray<Fragment> =>
+): Array<Fragment> =>
   Object.entries(columns).flatMap(([column, value]) =>
     value === undefined ? [] : [sql`${sql(column)} = ${value}`]
   )
+
+/**
+ * Whether a table has so few rows with a condition that a list had better read all of them than look for them in the order of the list.
+ * The count ends at the limit.
+ */
+export const few = ({ run, sql }: SqlAccess, rows: Fragment): Effect.Effect<boolean, SqlError> =>
+  Effect.map(
+    run(sql<{ readonly count: number }>`SELECT count(*) AS count FROM (
+      SELECT 1 FROM ${rows} LIMIT ${sql.literal(String(mostRead))}) AS counted`),
+    ([row]) => Number(row?.count) < mostRead
+  )
+
+const mostRead = 1000
 
 /** The condition that selects the entries after a cursor. Empty if there is no cursor or its entry was deleted. */
 export const afterCursor = Effect.fnUntraced(function* (

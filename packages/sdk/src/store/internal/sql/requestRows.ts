@@ -45,6 +45,9 @@ export const requestColumns = ({ sql }: SqlAccess) =>
     (SELECT agent FROM fermata_runs AS run WHERE run.run_id = fermata_requests.run_id) AS agent,
     kind, agent_path, tool, asked_at, expires_at, warn_at, on_expiry, request, status, decision, superseded_reason, superseded_by`)
 
+/** The text that the open requests of one kind, tool and agent have in common, in the index of these groups. */
+export const groupOf = "kind || ' ' || coalesce(tool, '') || ' ' || agent_path"
+
 /** Joins agent names so that a search for one name matches only that whole name. */
 export const pathText = (names: ReadonlyArray<string>): string =>
   names.map((name) => `,${JSON.stringify(name)}`).join("")

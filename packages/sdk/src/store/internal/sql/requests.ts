@@ -5,6 +5,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
+import type { Fragment } from "effect/sql/Statement"
 import type { Decision } from "../../../domain/Decision.ts"
 import {
   type GrantId,
@@ -36,8 +37,11 @@ import {
 import { TransactionConflict, type SqlAccess, retryOnConflict } from "./access.ts"
 import { readAll } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
-import { equalTo, afterCursor, makePages, pageOf } from "./pages.ts"
-import { type InboxEntry, pathText, requestColumns, requestKind } from "./requestRows.ts"
+import { equalTo, afterCursor, few, makePages, pageOf } from "./pages.ts"
+import { groupOf, type InboxEntry, pathText, requestColumns, requestKind } from "./requestRows.ts"
+
+/** The number of groups of open requests above which a list reads all requests, the oldest first. */
+const mostGroups = 100
 
 const byAge = { table: "fermata_requests", time: "asked_at", id: "request_id", order: ">" }
 
@@ -50,7 +54,9 @@ export interface Owner {
 
 /** Makes the operations on requests. */
 export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGrants>) => {
-  const { contains, forUpdate, notify, query, run, sql, write, writesAlone } = access
+  const { byExpiry, contains, forUpdate, noHint, notify, query, run, sql, write, writesAlone } = access
+  const group = sql.literal(groupOf)
+  const union = sql.join(" UNION ALL ", false)
   const page = makePages(access)
   const columns = requestColumns(access)
 
@@ -167,27 +173,58 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     run(sql`SELECT ${columns} FROM fermata_requests WHERE run_id = ${runId} AND (
       status = 'decided' OR (status = 'open' AND expires_at <= ${now} AND on_expiry = 'deny'))`)
 
+  /** The groups of open requests that meet conditions. One search in their index finds the next group, another one its first request. */
+  const groupsWith = (conditions: ReadonlyArray<Fragment>) =>
+    Effect.map(
+      run(sql<{ readonly name: string }>`WITH RECURSIVE named (name) AS (
+          SELECT min(${group}) FROM fermata_requests WHERE status = 'open'
+          UNION ALL SELECT (SELECT min(${group}) FROM fermata_requests WHERE status = 'open' AND ${group} > named.name)
+            FROM named WHERE named.name IS NOT NULL
+        ) SELECT named.name FROM named CROSS JOIN fermata_requests WHERE request_id = (
+          SELECT request_id FROM fermata_requests WHERE status = 'open' AND ${group} = named.name
+          ORDER BY asked_at, request_id LIMIT 1
+        ) AND ${sql.and(conditions)} LIMIT ${sql.literal(String(mostGroups + 1))}`),
+      (rows) => rows.map(({ name }) => name)
+    )
+
   const waiting = Effect.fnUntraced(function* (
     filter: PendingFilter,
     now: Timestamp,
     size: number,
     skip: number
   ) {
+    const { agent, askedBefore, expiresBefore, kind, runId, sessionId, tool } = filter
+    const ofGroup = equalTo(access, { kind, tool })
+    if (agent !== undefined) ofGroup.push(contains("agent_path", pathText([agent])))
     const conditions = [
       sql`status = 'open'`,
-      ...equalTo(access, { run_id: filter.runId, kind: filter.kind, tool: filter.tool }),
+      ...ofGroup,
+      ...equalTo(access, { run_id: runId }),
       ...(yield* afterCursor(access, filter.after, byAge)),
-      filter.expiresBefore === undefined
+      expiresBefore === undefined
         ? sql`(expires_at IS NULL OR expires_at > ${now} OR on_expiry <> 'deny')`
-        : sql`expires_at < ${filter.expiresBefore}`
+        : sql`expires_at < ${expiresBefore}`
     ]
-    if (filter.sessionId !== undefined) {
-      conditions.push(sql`run_id IN (SELECT run_id FROM fermata_runs WHERE session_id = ${filter.sessionId})`)
+    if (sessionId !== undefined) {
+      conditions.push(sql`run_id IN (SELECT run_id FROM fermata_runs WHERE session_id = ${sessionId})`)
     }
-    if (filter.agent !== undefined) conditions.push(sql`${contains("agent_path", pathText([filter.agent]))}`)
-    if (filter.askedBefore !== undefined) conditions.push(sql`asked_at < ${filter.askedBefore}`)
-    return yield* run(sql`SELECT ${columns} FROM fermata_requests WHERE ${sql.and(conditions)}
-      ORDER BY asked_at, request_id ${pageOf(access, size, skip)}`)
+    if (askedBefore !== undefined) conditions.push(sql`asked_at < ${askedBefore}`)
+    const selected = (table: Fragment, more: ReadonlyArray<Fragment> = []) =>
+      sql`SELECT ${columns} FROM fermata_requests ${table} WHERE ${sql.and([...conditions, ...more])}`
+    const ordered = (found: Fragment) =>
+      run(sql`${found} ORDER BY asked_at, request_id ${pageOf(access, size, skip)}`)
+    if (runId !== undefined || sessionId !== undefined) return yield* ordered(selected(noHint))
+    if (expiresBefore !== undefined) {
+      const isFew = yield* few(
+        access,
+        sql`fermata_requests WHERE status = 'open' AND expires_at < ${expiresBefore}`
+      )
+      return yield* ordered(selected(isFew ? byExpiry : noHint))
+    }
+    const groups = ofGroup.length === 0 ? undefined : yield* groupsWith(ofGroup)
+    if (groups === undefined || groups.length > mostGroups) return yield* ordered(selected(noHint))
+    if (groups.length === 0) return []
+    return yield* ordered(union(groups.map((name) => selected(noHint, [sql`${group} = ${name}`]))))
   })
 
   const decide: RunStorePort["decide"] = Effect.fnUntraced(function* (input) {

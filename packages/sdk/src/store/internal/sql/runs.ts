@@ -17,7 +17,7 @@ import type { makeCheckpoints } from "./checkpoints.ts"
 import { readAll } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
 import { isInForce, isDamaged, isFree } from "./lease.ts"
-import { equalTo, afterCursor, makePages, pageOf } from "./pages.ts"
+import { equalTo, afterCursor, few, makePages, pageOf } from "./pages.ts"
 import { makeReady } from "./ready.ts"
 import { agentAtWork, damagedEntry, headColumns, headKind, makeHeads, sessionKind } from "./rows.ts"
 import { makeSessionPositions } from "./sessionPositions.ts"
@@ -152,7 +152,7 @@ export const makeCatalogue = (
   checkpoints: ReturnType<typeof makeCheckpoints>,
   grants: ReturnType<typeof makeGrants>
 ): Pick<Service, "head" | "latest" | "list" | "sessions" | "ready" | "remove" | "prune"> => {
-  const { byLast, byParent, query, read, run, sql, write } = access
+  const { byAgent, byLast, byParent, byStatus, noHint, query, read, run, sql, write } = access
   const columns = headColumns(access)
   const heads = makeHeads(access)
   const page = makePages(access)
@@ -187,16 +187,20 @@ export const makeCatalogue = (
       ...equalTo(access, { session_id, agent, status }),
       ...(yield* afterCursor(access, filter.after, { ...runsBy, time: "created_at", order: "<" }))
     ]
-    const selected = (more: ReadonlyArray<Fragment>) =>
-      sql`SELECT ${columns} FROM fermata_runs WHERE ${sql.and([...conditions, ...more])}`
-    // An agent's runs are in two parts of their index: the last ones of sessions, and the others.
-    const isByAgent = agent !== undefined && runIds === undefined && session_id === undefined
-    const found =
-      isByAgent && status === undefined
-        ? sql`${selected([sql`followed IS NULL`])} UNION ALL ${selected([sql`followed = 1`])}`
-        : selected(status === undefined ? [] : inStatus(status))
-    return yield* sql`${found} ORDER BY created_at DESC, run_id DESC ${pageOf(access, size, skip)}`
+    const selected = (table: Fragment, more: ReadonlyArray<Fragment> = []) =>
+      sql`SELECT ${columns} FROM fermata_runs ${table} WHERE ${sql.and([...conditions, ...more])}`
+    const ordered = (found: Fragment) =>
+      sql`${found} ORDER BY created_at DESC, run_id DESC ${pageOf(access, size, skip)}`
+    if (runIds !== undefined || session_id !== undefined) return yield* ordered(selected(noHint))
+    if (agent !== undefined && (status === undefined || (yield* hasFew(sql`agent = ${agent}`)))) {
+      // An agent's runs are in two parts of their index: the last ones of sessions, and the others.
+      const others = selected(byAgent, [sql`followed = 1`])
+      return yield* ordered(sql`${selected(byAgent, [sql`followed IS NULL`])} UNION ALL ${others}`)
+    }
+    return yield* ordered(status === undefined ? selected(noHint) : selected(byStatus, inStatus(status)))
   })
+
+  const hasFew = (condition: Fragment) => few(access, sql`fermata_runs WHERE ${condition}`)
 
   /** The condition with which the index of statuses is ordered by time: see `agentAtWork`. */
   const inStatus = (status: Status): ReadonlyArray<Fragment> =>
@@ -239,23 +243,29 @@ export const makeCatalogue = (
   })
 
   /**
-   * The sessions, by the index of last runs; those with a status that few runs have, by the index of statuses. The condition on the next run
+   * The sessions, by the index of last runs; those of an agent, or with a status that few runs have, by other indexes. The condition on the next run
    * is for runs that an earlier version has stored since.
    */
   const sessionsOf = Effect.fnUntraced(function* (filter: SessionFilter, size: number, skip: number) {
     const { agent, status } = filter
-    const isByLast = status === undefined || status === "completed"
     const conditions = [
+      sql`followed IS NULL`,
       ...equalTo(access, { agent, status }),
       ...(yield* afterCursor(access, filter.after, { ...runsBy, time: "created_at", order: "<" }))
     ]
-    return yield* sql`SELECT ${columns}, (
+    const selected = (table: Fragment, more: ReadonlyArray<Fragment> = []) => sql`SELECT ${columns}, (
         SELECT min(first.created_at) FROM fermata_runs AS first WHERE first.session_id = run.session_id
-      ) AS began FROM fermata_runs AS run ${isByLast && agent === undefined ? byLast : sql``}
-      WHERE ${sql.and([sql`followed IS NULL`, ...conditions, ...(isByLast ? [] : inStatus(status))])} AND NOT EXISTS (
+      ) AS began FROM fermata_runs AS run ${table} WHERE ${sql.and([...conditions, ...more])} AND NOT EXISTS (
         SELECT 1 FROM fermata_runs AS next WHERE next.session_id = run.session_id
           AND coalesce(next.follows, next.parent_run_id, '') = run.run_id
       ) ORDER BY created_at DESC, run_id DESC ${pageOf(access, size, skip)}`
+    if (agent !== undefined && (status === undefined || (yield* hasFew(sql`agent = ${agent}`))))
+      return yield* selected(byAgent)
+    const isRare =
+      status === "completed"
+        ? yield* hasFew(sql.and([sql`status = ${status}`, ...inStatus(status)]))
+        : status !== undefined
+    return yield* isRare && status !== undefined ? selected(byStatus, inStatus(status)) : selected(byLast)
   })
 
   /** The last run of a session: no other run of the session follows it. */

@@ -13,6 +13,7 @@ import type { RunStoreError } from "../../RunStoreError.ts"
 import { unreadable } from "../journal.ts"
 import type { SqlAccess } from "./access.ts"
 import { backfillGrants } from "./grantsBackfill.ts"
+import { groupOf } from "./requestRows.ts"
 import { agentAtWork } from "./rows.ts"
 
 /** Applies the missing migrations. Fails with `StoreUnreadable` if a newer version wrote the tables. Writes nothing if none is missing. */
@@ -306,8 +307,8 @@ const digested: Step = (sql) => [sql`ALTER TABLE fermata_messages ADD COLUMN dig
 
 /**
  * Makes the indexes for pages of ready runs begin with the agent, so that a worker reads no rows of agents that it does not have; an open
- * request is in one of two of them. Adds indexes of the runs of an agent and of the open requests of a tool. Messages that an earlier
- * version stores from now on have no agent.
+ * request is in one of two of them. Adds indexes of the runs of an agent, and of the open requests of a kind, a tool and an agent. Messages
+ * that an earlier version stores from now on have no agent.
  */
 const paged: Step = (sql) => [
   sql`ALTER TABLE fermata_messages ADD COLUMN agent text`,
@@ -320,7 +321,7 @@ const paged: Step = (sql) => [
   sql`CREATE INDEX fermata_requests_warning ON fermata_requests (agent, warn_at, run_id) WHERE status = 'open' AND warn_at IS NOT NULL`,
   sql`CREATE INDEX fermata_requests_expired ON fermata_requests (agent, expires_at, run_id)
     WHERE status = 'open' AND warn_at IS NULL AND on_expiry = 'deny' AND expires_at IS NOT NULL`,
-  sql`CREATE INDEX fermata_requests_tool ON fermata_requests (tool, asked_at, request_id) WHERE status = 'open' AND tool IS NOT NULL`,
+  sql`CREATE INDEX fermata_requests_group ON fermata_requests ((${sql.literal(groupOf)}), asked_at, request_id) WHERE status = 'open'`,
   sql`DROP INDEX fermata_runs_cancel`,
   sql`CREATE INDEX fermata_runs_cancel ON fermata_runs (agent, status, created_at, run_id)
     WHERE cancel_reason IS NOT NULL AND status IN ('running', 'held')`,

@@ -2,6 +2,7 @@
  * The contract of the inbox: reading requests by id, run and filter.
  */
 import * as Effect from "effect/Effect"
+import type { RequestId } from "../../../domain/Id.ts"
 import type { PendingFilter } from "../../../store/RunStore.ts"
 import { a, b, inChild, rev, run, session } from "./events.ts"
 import type { Group, Store } from "./group.ts"
@@ -70,6 +71,36 @@ export const inbox = ({ assert, fails, test }: Group): void => {
       assert.deepStrictEqual(yield* openIds(store, filter), expected)
     })
   }
+
+  test("lists the requests of a kind, a tool and an agent oldest first, page by page", function* (store) {
+    const ids = Array.from({ length: 6 }, (_, index) => run(`run_${index}`))
+    for (const [index, id] of ids.entries()) {
+      const fields = {
+        at: 10 - index,
+        tool: ["pay", "mail"][index % 2]!,
+        agentPath: [["root"], ["root", "sub"]][index % 2]!
+      }
+      yield* heldOn(store, id, [index === 5 ? { ...question(id, 1), at: 5 } : approval(id, 1, fields)])
+    }
+    const listed = function* (filter: PendingFilter) {
+      const found: Array<string> = []
+      for (let after: RequestId | undefined; ;) {
+        const page = yield* store.pending({ ...filter, limit: 2, ...(after === undefined ? {} : { after }) })
+        found.push(...page.map(({ runId }) => runId))
+        after = page.at(-1)?.request.requestId
+        if (after === undefined) return found
+      }
+    }
+    const at = (...indexes: ReadonlyArray<number>) => indexes.map((index) => `run_${index}`)
+    assert.deepStrictEqual(yield* listed({ kind: "approval" }), at(4, 3, 2, 1, 0))
+    assert.deepStrictEqual(yield* listed({ kind: "question" }), at(5))
+    assert.deepStrictEqual(yield* listed({ kind: "question", tool: "pay" }), [])
+    assert.deepStrictEqual(yield* listed({ tool: "pay" }), at(4, 2, 0))
+    assert.deepStrictEqual(yield* listed({ agent: "root" }), at(5, 4, 3, 2, 1, 0))
+    assert.deepStrictEqual(yield* listed({ agent: "sub" }), at(3, 1))
+    assert.deepStrictEqual(yield* listed({ agent: "sub", tool: "pay" }), [])
+    assert.deepStrictEqual(yield* listed({ agent: "sub", askedBefore: 8 }), at(3))
+  })
 
   test("lists the page after a request that has been decided", function* (store) {
     yield* asked(store)
