@@ -5,6 +5,7 @@
  */
 import { homedir } from "node:os"
 import { Fermata, type RunStore, type RunStoreError, Scrubber, Storeless } from "@fermata/sdk"
+import { OptionsInvalid } from "@fermata/sdk/domain"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqliteStore from "./SqliteStore.ts"
@@ -12,11 +13,12 @@ import * as SqliteStore from "./SqliteStore.ts"
 /** Options of `createFermata`: those of `Fermata.make`, with defaults for Node for `store` and `scrubber`. */
 export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "store"> {
   /**
-   * The path of a SQLite file in an existing folder, `:memory:` for a SQLite database that ends with the Fermata, the URL of a Postgres
-   * database (`postgres://…` or `postgresql://…`), or any layer with a `RunStore`, such as `SqliteStore.layer` with options. Default:
-   * `fermata.db` in the working directory. A missing file is created.
+   * The path of a SQLite file in an existing folder, `:memory:` for a SQLite database that ends with the Fermata and is shared with no other
+   * one, the URL of a Postgres database (`postgres://…` or `postgresql://…`), or any layer with a `RunStore`, such as `SqliteStore.layer`
+   * with options. Default, also for `undefined` (such as a variable of the environment that is not set): `fermata.db` in the working
+   * directory. A missing file is created.
    */
-  readonly store?: string | Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
+  readonly store?: string | Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> | undefined
 }
 
 /** Options of `createFermata` for a Fermata without a store. */
@@ -67,11 +69,29 @@ export const createFermata: {
     ...rest
   } = options
   if (store === false) return Storeless.make({ ...rest, scrubber })
+  const problem = OptionsInvalid.problemOf("createFermata", { store }, storeShape)
+  if (problem !== undefined) throw problem
   return Fermata.make({ ...rest, scrubber, store: typeof store === "string" ? layerOf(store) : store })
 }
 
+const storeShape: OptionsInvalid.Shape = {
+  keys: {
+    store: {
+      takes:
+        'the name of a SQLite file, ":memory:", the URL of a Postgres database, a layer with a RunStore, or false',
+      is: (value) => Layer.isLayer(value) || (typeof value === "string" && !isForeign(value)),
+      among: ["string"]
+    }
+  }
+}
+
+/** Whether a text is the URL of a database that is not Postgres. */
+const isForeign = (store: string) => /^[a-z][a-z\d+.-]*:\/\//i.test(store) && !isPostgres(store)
+
+const isPostgres = (store: string) => /^postgres(ql)?:/i.test(store)
+
 const layerOf = (store: string): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> => {
-  if (/^postgres(ql)?:/i.test(store)) return layerPostgres(store)
+  if (isPostgres(store)) return layerPostgres(store)
   return SqliteStore.layer({ filename: store })
 }
 

@@ -19,8 +19,14 @@ describe("createFermata", () => {
     assert.include((await refusal(undefined)).message, "null was given as the options of createFermata")
   })
 
-  it("refuses a store at a URL of another database", async () => {
-    const { message } = await refusal({ ...options, store: "mysql://localhost/runs" })
-    assert.include(message, "this is a URI. Give the name of a file, or `:memory:`")
+  it("refuses a store that is none with all that can be one", async () => {
+    for (const store of ["mysql://localhost/runs", "redis://localhost", 5, null, true, {}, []]) {
+      const { message, name } = await refusal({ ...options, store })
+      assert.strictEqual(name, "OptionsInvalid")
+      assert.include(
+        message,
+        '"store" of the options of createFermata takes the name of a SQLite file, ":memory:", the URL of a Postgres database, a layer with a RunStore, or false'
+      )
+    }
   })
 })

@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process"
 import {
+  existsSync,
   readFileSync,
   readdirSync,
   renameSync,
@@ -10,6 +11,7 @@ import {
   utimesSync,
   writeFileSync
 } from "node:fs"
+import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
@@ -255,6 +257,24 @@ describe("SqliteStore, when its files were damaged or deleted", () => {
       assert.include(error.message, "URI")
     })
   )
+
+  for (const [filename, problem] of [
+    [" ", "this is not a file name"],
+    [":MEMORY:", "this is not `:memory:`"],
+    [":memory", "this is not `:memory:`"],
+    ["sqlite:runs.db", "this is a URI"],
+    [tmpdir(), "it is a directory"],
+    ["/dev/null", "it is a device or another special file"]
+  ] as const) {
+    it.effect(`refuses ${JSON.stringify(filename)} as its filename, and creates no file`, () =>
+      Effect.gen(function* () {
+        const error = yield* Effect.flip(withStore(filename, (store) => store.list()))
+        assert.strictEqual(error.reason._tag, "CannotOpen")
+        assert.include(error.message, problem)
+        assert.isFalse(filename.startsWith(":") && existsSync(filename))
+      })
+    )
+  }
 
   it.effect(
     "reads its runs or fails with a typed error, for each of 500 damaged bytes",

@@ -66,7 +66,11 @@ export const attribute = (given: unknown): Result.Result<Attributed, PrincipalIn
 /** The keys of a principal. */
 export const shape = shapeOf<Principal>({
   id: required(string),
-  kind: required(oneOf(...Principal.fields.kind.literals)),
+  kind: required({
+    ...oneOf("person", "agent", "service"),
+    // A reserved kind is refused with a sentence of its own.
+    is: (value) => (Principal.fields.kind.literals as ReadonlyArray<unknown>).includes(value)
+  }),
   authenticated: string
 })
 
@@ -77,14 +81,17 @@ export const misattribution = (input: unknown): string | undefined => {
   if (typeof input !== "object" || input === null) return undefined
   const { by, principal } = attributeUnknown(input) as { readonly by?: unknown; readonly principal?: unknown }
   const { principal: given } = input as { readonly principal?: unknown }
-  if (typeof by === "string" && isBlank(by)) return "its by is empty"
+  if (typeof by === "string" && isBlank(by)) return 'its "by" is empty'
   for (const one of [principal, given]) {
     if (typeof one !== "object" || one === null) continue
     const { id, kind } = one as { readonly id?: unknown; readonly kind?: unknown }
-    if (id !== by) return "its by and its principal name different parties"
-    if (isReserved(kind)) return "its principal has a kind that only Fermata itself uses"
+    if (id !== by) return 'its "by" and its principal name different parties'
+    if (isReserved(kind))
+      return `its "by" has the kind "${String(kind)}", which only Fermata itself uses: give person, agent or service`
   }
-  return isReserved(by) ? "its by is a name that only Fermata itself uses" : undefined
+  return isReserved(by)
+    ? 'its "by" is a name that only Fermata itself uses, such as "expiry": give the id of the party that decides'
+    : undefined
 }
 
 /** Splits a principal given as `by` into `by` and `principal`. Returns any other input unchanged, for the caller's decoder. */

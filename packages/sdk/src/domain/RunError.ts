@@ -188,6 +188,8 @@ export class SealBroken extends TaggedError<SealBroken>()("SealBroken", {}) {
 /** The program has no agent of this name that may act here. A stored run stays as it is. */
 export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound", {
   agent: Schema.String,
+  /** The kind of the value that the caller gave as an agent, if it was neither a name nor an agent. */
+  given: Schema.optionalKey(Schema.String),
   /** Names of the agents that could have acted instead. */
   known: Schema.Array(Schema.String),
   /** The session, if a handoff gave it to the agent and no agent of the program can hand over to that agent. */
@@ -208,6 +210,8 @@ export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound",
 
   private get missing(): string {
     const known = this.known.join(", ")
+    if (this.given !== undefined)
+      return sentence`An agent is given by its name or its definition, and this is ${this.given}: give one of ${known}.`
     if (this.runId !== undefined) {
       const whose =
         this.startedBy === undefined

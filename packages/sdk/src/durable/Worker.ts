@@ -41,7 +41,10 @@ export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
   readonly drainTimeout?: Duration.Input
   /** Called before a run is driven, with a token that cancels the run. If it throws, the run is driven all the same. */
   readonly onTakingUp?: (runId: RunId, cancellation: Cancellation.CancellationToken) => void
-  /** Called after a run was driven, with the outcome. If it throws, the worker continues. */
+  /**
+   * Called after a run was driven, with the outcome. Its `reason` is `orphaned` for a submitted run, which no process has driven before. If
+   * it throws, the worker continues.
+   */
   readonly onTakenUp?: (run: Recovered) => void
 }
 

@@ -96,6 +96,7 @@ import {
   requireKnown,
   resumeShape,
   revokeShape,
+  sendMessageShape,
   submitShape,
   workShape
 } from "./internal/shapes.ts"
@@ -268,9 +269,10 @@ export interface Fermata extends AsyncDisposable {
   readonly explain: (runId: string) => Promise<Explanation>
   /**
    * Cancels a run, regardless of the process that drives it. A sub-agent's run is cancelled with the runs under it, and not its root.
-   * Resolves when the cancellation is stored. A root that no process drives has usually ended then. Otherwise the run ends at the next
-   * write or renewal of the lease by the process that drives it, and a sub-agent's run when its root continues. A failed run is cancelled
-   * if it is resumed. A completed or cancelled run does not change.
+   * Resolves when the cancellation is stored. A root that no process drives has usually ended then. Otherwise the process that drives it is
+   * notified: at once in this process and by Postgres, within about 40 ms by SQLite. It interrupts what is running, and ends the run. A
+   * sub-agent's run under a held root ends when the root continues. A failed run is cancelled if it is resumed. A completed or cancelled
+   * run does not change.
    */
   readonly cancel: (runId: string, reason?: string) => Promise<void>
   /**
@@ -463,7 +465,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     result: reading.result,
     sessions: reading.sessions,
     messages: reading.messages,
-    send: (runId, prompt, given) => run(sendMessage(runId as RunId, prompt, given)),
+    send: async (runId, prompt, given) => {
+      requireKnown("send", given, sendMessageShape)
+      return run(sendMessage(runId as RunId, prompt, given))
+    },
     fork: async (runId, prompt, given = {}) => {
       requireKnown("fork", given, forkShape)
       const runtime = agents.of(given.agent === undefined ? await agentOf(runId) : given.agent)

@@ -21,7 +21,8 @@ describe("the options of a model", () => {
         assert.deepInclude({ ...error }, { _tag: "OptionsInvalid", of })
         assert.include(error.message, 'did you mean "baseUrl"?')
       }
-      assert.include(thrown(() => module.profile({ model: 5 } as never)).message, '"model" of the options')
+      for (const wrong of [{ model: 5 }, {}])
+        assert.include(thrown(() => module.profile(wrong as never)).message, '"model" of the options')
       assert.include(thrown(() => module.profile(undefined as never)).message, "a plain object")
     }
   })

@@ -215,6 +215,27 @@ describe("an argument of the wrong type", () => {
     assert.lengthOf(await fermata.runs({ limit: 1 }), 1)
   })
 
+  it("is refused with the method's own name, and so is an empty idempotency key", async () => {
+    await using fermata = await open()
+    const { runId } = await fermata.runPrompt("ops", "go")
+    const [pending] = await fermata.pending()
+    const wrong = { messageID: "a" } as never
+    assert.include((await refusal(() => fermata.send(runId, "x", wrong))).message, "The options of send are")
+    const given = { _tag: "approve", idempotencyKey: "" } as const
+    for (const ask of [
+      () => fermata.decide(pending!, given),
+      () => fermata.decide(pending!, { _tag: "approve" }, { idempotencyKey: "" }),
+      () => fermata.decideAll([{ request: pending!, decision: given }]),
+      () => fermata.resume(runId, { decisions: [{ ...given, requestId: `${runId}.r1`, by: "ann" }] as never })
+    ]) {
+      assert.include(
+        (await refusal(ask)).message,
+        "takes a string that is not empty, and another text was given"
+      )
+    }
+    assert.lengthOf(await fermata.pending(), 1)
+  })
+
   it("is not null where a default would take its place", async () => {
     await using fermata = await open()
     const { runId } = await fermata.runPrompt("ops", "go")
@@ -242,7 +263,12 @@ describe("an argument of the wrong type", () => {
       () => conductor.dispatch({} as never, "go"),
       () => fermata.fork(runId, "go", { agent: 5 as never })
     ]) {
-      assert.strictEqual((await refusal(ask))._tag, "AgentNotFound")
+      const error = await refusal(ask)
+      assert.strictEqual(error._tag, "AgentNotFound")
+      assert.match(
+        error.message,
+        /^An agent is given by its name or its definition, and this is (undefined|a number|an object): give one of ops\.$/
+      )
     }
   })
 })

@@ -29,7 +29,8 @@ const refusedBy: ReadonlyArray<readonly [string, object]> = [
   ["different parties", { by: { ...bob, id: "alice" }, principal: bob }],
   ["only Fermata itself", { by: "expiry" }],
   ["only Fermata itself", { by: " Policy " }],
-  ["only Fermata itself", { by: { id: "clock", kind: "expiry" } }],
+  ["only Fermata itself uses: give person, agent or service", { by: { id: "clock", kind: "expiry" } }],
+  ['takes "person" or "agent" or "service", and', { by: { id: "clock", kind: "robot" } }],
   ["only Fermata itself", { by: "clock", principal: { id: "clock", kind: "policy" } }]
 ]
 

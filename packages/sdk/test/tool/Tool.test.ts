@@ -38,6 +38,10 @@ describe("Tool.toContent", () => {
     for (const value of [loop, () => 1, new Response()]) {
       assert.throws(() => Tool.toContent(value), "The result cannot be shown to a model")
     }
+    assert.throws(
+      () => Tool.toContent(new Blob(["x"])),
+      "it is a Blob, which only a run reads: give its bytes"
+    )
   })
 
   it("writes values without a JSON form as text", () => {

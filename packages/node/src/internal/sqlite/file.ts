@@ -45,11 +45,17 @@ const unreadable = (operation: string, detail: string): RunStoreError.RunStoreEr
 
 /** Checks the files of a store without opening them. */
 export const inspect = Effect.fnUntraced(function* (operation: string, filename: string) {
-  if (filename === "" || filename.includes("\0")) {
+  if (filename.trim() === "" || filename.includes("\0")) {
     return yield* cannotOpen(operation, "this is not a file name. Give the name of a file, or `:memory:`.")
   }
-  if (/^(file:|[a-z][a-z\d+.-]*:\/\/)/i.test(filename)) {
+  if (/^(file:|sqlite:|[a-z][a-z\d+.-]*:\/\/)/i.test(filename)) {
     return yield* cannotOpen(operation, "this is a URI. Give the name of a file, or `:memory:`.")
+  }
+  if (filename.startsWith(":")) {
+    return yield* cannotOpen(
+      operation,
+      "this is not `:memory:`, and a file name that begins with a colon is refused. Give `:memory:`, or the name of a file."
+    )
   }
   if ((yield* look(dirname(filename)))?.directory !== true) {
     return yield* cannotOpen(operation, "its directory does not exist. Create it first.")
@@ -60,6 +66,12 @@ export const inspect = Effect.fnUntraced(function* (operation: string, filename:
   const file = yield* look(path)
   if (file?.directory === true) {
     return yield* cannotOpen(operation, "it is a directory. Give the name of a file in it.")
+  }
+  if (file?.ordinary === false) {
+    return yield* cannotOpen(
+      operation,
+      "it is a device or another special file. Give the name of an ordinary file."
+    )
   }
   // SQLite also takes a file of one byte for an empty one.
   const state: Found["state"] = file === undefined ? "missing" : file.size <= 1 ? "empty" : "filled"
@@ -126,6 +138,7 @@ const look = (path: string) =>
       return {
         size: found.size,
         directory: found.isDirectory(),
+        ordinary: found.isFile(),
         inode: found.ino,
         age: Date.now() - found.mtimeMs
       }

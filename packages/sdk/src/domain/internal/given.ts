@@ -23,6 +23,7 @@ import {
   type Keys,
   misfits,
   natural,
+  nonEmpty,
   nonNegative,
   oneOf,
   optionMisfits,
@@ -83,7 +84,13 @@ const added = {
 }
 
 /** A caller's decision: without the fields that the runtime adds. */
-const decisionShape = casesOf(Decision, { by: principal, principal, ...content, ...added })
+const decisionShape = casesOf(Decision, {
+  by: principal,
+  principal,
+  ...content,
+  ...added,
+  idempotencyKey: nonEmpty
+})
 
 const besides = "it belongs in the options after the decision"
 const ofRequest = "it is the request's, which is given before the decision"

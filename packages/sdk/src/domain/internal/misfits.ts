@@ -44,6 +44,11 @@ export const oneOf = (...words: ReadonlyArray<string>): Kind => ({
 
 export const flag: Kind = { takes: "true or false", is: (value) => typeof value === "boolean" }
 export const string: Kind = { takes: "a string", is: (value) => typeof value === "string" }
+export const nonEmpty: Kind = {
+  takes: "a string that is not empty",
+  is: (value) => typeof value === "string" && value !== "",
+  among: ["string"]
+}
 export const strings: Kind = {
   takes: "a list of strings",
   is: (value) => Array.isArray(value) && value.every((item) => typeof item === "string")

@@ -2,7 +2,7 @@
  * Makes and checks a model profile from options. Unknown options are refused, since a misspelt price or limit would have no effect.
  */
 import * as Config from "effect/Config"
-import { demanded, duration, positive, shapeOf, string } from "../../domain/internal/misfits.ts"
+import { demanded, duration, positive, required, shapeOf, string } from "../../domain/internal/misfits.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
 import * as Auth from "../Auth.ts"
 import type { CircuitBreaker, ModelProfile, ProtocolName, RateLimit } from "../ModelProfile.ts"
@@ -16,7 +16,7 @@ export const limitShapes = {
 }
 
 const shape = shapeOf<ModelProfile & { readonly apiKey?: Auth.Secret }>({
-  model: string,
+  model: required(string),
   // A complete profile is accepted as options. Its protocol is ignored.
   protocol: "anything",
   apiKey: "anything",

@@ -89,7 +89,7 @@ export const bindAgents = Effect.fnUntraced(function* (
     of: <Output>(agent: string | Agent<never, Output>): Runtime.Runtime<Output> =>
       (typeof agent === "string"
         ? named(agent)
-        : (runtimes.get(agent) ?? named(nameOf(agent)))) as Runtime.Runtime<Output>,
+        : (runtimes.get(agent) ?? named(nameOf(agent, names())))) as Runtime.Runtime<Output>,
     /** Returns the agent of a stored run that a caller named, if any, by its definition. Throws `AgentNotFound`. */
     given: <Output>({ agent }: OfAgent<Output>): { readonly agent?: Agent<never, Output> } =>
       agent === undefined
@@ -101,6 +101,9 @@ export const bindAgents = Effect.fnUntraced(function* (
 /** The agents of a Fermata, bound. */
 export type Agents = Effect.Success<ReturnType<typeof bindAgents>>
 
-/** The name of an agent. In a program without types, the value may be no agent; its kind is returned then, for the error. */
-const nameOf = (agent: Any | null | undefined): string =>
-  typeof agent?.name === "string" ? agent.name : kindOf(agent)
+/** The name of an agent. Throws `AgentNotFound` for a value that is no agent, which is possible in a program without types. */
+const nameOf = (agent: Any | null | undefined, known: ReadonlyArray<string>): string => {
+  if (typeof agent?.name === "string") return agent.name
+  const given = kindOf(agent)
+  throw new AgentNotFound({ agent: given, given, known })
+}

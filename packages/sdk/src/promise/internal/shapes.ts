@@ -13,6 +13,7 @@ import {
   flag,
   type Kind,
   natural,
+  nonEmpty,
   oneOf,
   positive,
   required,
@@ -23,6 +24,7 @@ import {
 } from "../../domain/internal/misfits.ts"
 import { millisOf } from "../../domain/internal/untyped.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
+import type { SendOptions } from "../../durable/sendMessage.ts"
 import { clientKind } from "../../model/internal/clientKind.ts"
 import { filters } from "../../store/internal/soundInput.ts"
 import { toolKind } from "../../tool/internal/definitionOptions.ts"
@@ -49,12 +51,6 @@ import type {
 export const requireKnown = (of: string, given: unknown, shape: Shape): void => {
   const problem = problemOf(of, given, shape)
   if (problem !== undefined) throw problem
-}
-
-const word: Kind = {
-  takes: "a string that is not empty",
-  is: (value) => typeof value === "string" && value !== "",
-  among: ["string"]
 }
 
 const policy: Kind = {
@@ -95,7 +91,7 @@ export const fermataShape = shapeOf<FermataOptions>({
   mode: "anything",
   extensions: "anything",
   hooks: "anything",
-  modelProfile: word,
+  modelProfile: nonEmpty,
   contextPolicy: policy,
   tokenizer
 })
@@ -103,11 +99,11 @@ export const fermataShape = shapeOf<FermataOptions>({
 export const reconfigureShape = shapeOf<FermataChange>({
   agents: { each: agentKind },
   agent: "anything",
-  profile: word,
-  mode: word,
+  profile: nonEmpty,
+  mode: nonEmpty,
   tools: { each: toolKind },
   model: clientKind,
-  modelProfile: word
+  modelProfile: nonEmpty
 })
 
 export const storelessShape: Shape = { keys: Struct.omit(fermataShape.keys, ["leaseTtl", "owner", "store"]) }
@@ -169,9 +165,11 @@ export const resumeShape = shapeOf<ResumeOptions>({
   agent: "anything"
 })
 
+export const sendMessageShape = shapeOf<SendOptions>({ messageId: "anything" })
+
 export const ofAgentShape = shapeOf<OfAgent>({ agent: "anything" })
 
-const decide = { by: "anything", note: string, idempotencyKey: string } as const
+const decide = { by: "anything", note: string, idempotencyKey: nonEmpty } as const
 
 export const decideShape = shapeOf<DecideOptions>(decide)
 

@@ -18,11 +18,15 @@ export const resultParts = (value: unknown): Result.Result<ReadonlyArray<UserPar
     if (value instanceof Error) return Result.succeed([text(jsonable(value) as string)])
     const file = fileOf(value)
     if (file !== undefined) return Result.succeed([file])
+    if (value instanceof Blob) return Result.fail(unreadBlob)
     return isBare(value) ? Result.fail(`it is ${nameOf(value)}, which has no fields`) : ofJson(value)
   } catch (cause) {
     return Result.fail(unreadable(cause))
   }
 }
+
+/** A run has read the `Blob`s of a result before. */
+const unreadBlob = "it is a Blob, which only a run reads: give its bytes"
 
 const ofJson = (value: unknown): Result.Result<ReadonlyArray<UserPart>, string> => {
   const files: Array<FilePart> = []
