@@ -9,6 +9,7 @@ import type * as Effect from "effect/Effect"
 import type * as Semaphore from "effect/Semaphore"
 import type { ContextPolicy } from "../context/ContextPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
+import type { SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { RunContext } from "../domain/RunContext.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
@@ -146,6 +147,8 @@ export interface Runtime<Output = unknown> {
   readonly ids: RunIds
   /** The name under which the runtime claims stored runs. */
   readonly owner: string
+  /** The session of prompts that name none, if the runtime is bound to one; see `forSession`. Default: each prompt begins a session. */
+  readonly sessionId?: SessionId
   /** The runs that this runtime drives now. */
   readonly runs: Set<LiveRun>
   /**

@@ -14,8 +14,7 @@ import { isSettled, type RunState, toolMessage } from "../domain/RunState.ts"
 import { pageSize } from "../store/internal/bounds.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
-import { loadRun } from "./internal/loadRun.ts"
-import { rememberedState } from "./internal/remembered.ts"
+import { lastState } from "./internal/lastState.ts"
 
 /** Selects the messages of a session by their sequence numbers. */
 export interface MessagesPage {
@@ -55,21 +54,8 @@ export const readMessages: (
   "fermata.readMessages"
 )(function* (sessionId: SessionId, given: MessagesPage = {}) {
   const page = yield* requireOptions("messages", given, pageShape)
-  const state = yield* stateOf(yield* RunStore, sessionId)
+  const state = yield* lastState(yield* RunStore, sessionId)
   return state === undefined ? [] : select(conversationOf(state), page)
-})
-
-/** The state of a session's last run. If that run is removed in between, the one before it is the last. */
-const stateOf = Effect.fnUntraced(function* (
-  store: RunStore["Service"],
-  sessionId: SessionId
-): Effect.fn.Return<RunState | undefined, RunStoreError> {
-  const last = yield* store.latest(sessionId)
-  if (last === undefined) return undefined
-  const remembered = rememberedState(store, last)
-  if (remembered !== undefined) return remembered.state
-  const loading = Effect.map(loadRun(store, last.runId), ({ state }): RunState | undefined => state)
-  return yield* Effect.catchTag(loading, "RunNotFound", () => stateOf(store, sessionId))
 })
 
 /** The history, and the results that the open turn already has. When the turn is closed, they keep their sequence numbers. */

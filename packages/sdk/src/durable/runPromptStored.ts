@@ -19,7 +19,7 @@ import { AgentNotFound, RunSuspended, SessionBusy } from "../domain/RunError.ts"
 import { decodePrompt } from "../run/internal/decodePrompt.ts"
 import { toResult } from "../run/internal/result.ts"
 import { checkCallerOptions, checkIds, startRun } from "../run/internal/staging.ts"
-import { answering } from "../run/internal/startOptions.ts"
+import { answering, inSession } from "../run/internal/startOptions.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import { RunStore } from "../store/RunStore.ts"
 import { RunExists, RunRemoved, type RunStoreError } from "../store/RunStoreError.ts"
@@ -111,8 +111,9 @@ type Store = RunStore["Service"]
 const findHead = (store: Store, runId: RunId): Effect.Effect<RunHead | undefined, RunStoreError> =>
   Effect.catchTag(store.head(runId), "RunNotFound", () => Effect.succeed(undefined))
 
-const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartInput) {
+const startStored = Effect.fnUntraced(function* (work: Work, given: StoredStartInput) {
   const { runtime, store } = work
+  const input = inSession(runtime, given)
   const clock = yield* Clock.Clock
   const prompt = yield* decodePrompt(input.prompt)
   const previous = input.sessionId === undefined ? undefined : yield* lastOf(store, input.sessionId)

@@ -33,7 +33,7 @@ import { toResult } from "./internal/result.ts"
 import { drive } from "./internal/RunLoop.ts"
 import { continueShape, runShape, startShape } from "./internal/shapes.ts"
 import { checkCallerOptions, checkIds, continueRun, startRun } from "./internal/staging.ts"
-import { answering } from "./internal/startOptions.ts"
+import { answering, inSession } from "./internal/startOptions.ts"
 import { noJournal } from "./internal/unstoredJournal.ts"
 import type { ContinueInput, RunOptions, StartInput } from "./runInput.ts"
 import type { RunResult } from "./RunResult.ts"
@@ -128,7 +128,7 @@ const starting = Effect.fnUntraced(function* <Output>(
           hasMail: options.mailbox?.isEmpty() === false
         })
       : yield* startRun(runtime, clock, {
-          ...input,
+          ...inSession(runtime, input),
           prompt: prompt ?? [],
           agent: yield* answering(runtime, input),
           asks: false

@@ -6,6 +6,7 @@ import { isAgent, answersTo, memberOf } from "../../agent/BoundAgent.ts"
 import type { BoundAgent } from "../../agent/Entry.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
+import type { SessionId } from "../../domain/Id.ts"
 import type { LimitChanges } from "../../domain/Limits.ts"
 import { waitName } from "../../domain/next.ts"
 import type { RunContext } from "../../domain/RunContext.ts"
@@ -45,6 +46,12 @@ export interface Dequeued {
    */
   readonly "~queued"?: "start" | "keep"
 }
+
+/** The input, with the session that the runtime is bound to unless it names one. */
+export const inSession = <Input extends { readonly sessionId?: SessionId }>(
+  { sessionId }: Runtime,
+  input: Input
+): Input => (sessionId === undefined || input.sessionId !== undefined ? input : { ...input, sessionId })
 
 /** The start options of a run that continues no other run. */
 export const startOptions = (runtime: Runtime, { context, limits, policy }: CallerOptions): StartOptions => ({

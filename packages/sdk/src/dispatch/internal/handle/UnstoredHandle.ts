@@ -21,7 +21,7 @@ import type { Rejection } from "../../../domain/Rejection.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
 import { type Explanation, explainState } from "../../../durable/explain.ts"
 import { decodePrompt } from "../../../run/internal/decodePrompt.ts"
-import type { CallerOptions } from "../../../run/internal/startOptions.ts"
+import { type CallerOptions, inSession } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Prompt } from "../../../run/Mail.ts"
 import * as Mailbox from "../../../run/Mailbox.ts"
@@ -271,7 +271,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
 }
 
 const idsOf = (runtime: Runtime, input: Input, options: HandleOptions) => {
-  if (!("state" in input)) return newIds(runtime, input, options)
+  if (!("state" in input)) return newIds(runtime, inSession(runtime, input), options)
   const { runId, sessionId } = input.state
   const isNew = isEnded(input.state) && input.prompt !== undefined
   return isNew ? newIds(runtime, { sessionId }, options) : { runId, sessionId }

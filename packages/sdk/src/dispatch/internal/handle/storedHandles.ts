@@ -13,6 +13,7 @@ import { type LoadedRun, loadRun } from "../../../durable/internal/loadRun.ts"
 import { notAmong, requireAgent, startedAs } from "../../../durable/internal/requireAgent.ts"
 import { findSubRun } from "../../../durable/internal/subRun.ts"
 import type { StoredStartInput } from "../../../durable/storedInput.ts"
+import { inSession } from "../../../run/internal/startOptions.ts"
 import { RunNotFound } from "../../../store/RunStoreError.ts"
 import type { StoredRun } from "../../../store/RunStorePort.ts"
 import type { StoredFault } from "../../AgentHandle.ts"
@@ -28,7 +29,7 @@ export const newStored = <Output>(
   options: StoredOptions,
   prepare?: PrepareStored
 ): StoredHandle<Output> => {
-  const ids = newIds(runtime, input, options)
+  const ids = newIds(runtime, inSession(runtime, input), options)
   return new StoredHandle(runtime, ids, options, { input: { ...input, ...ids }, prepare })
 }
 
