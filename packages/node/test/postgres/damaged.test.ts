@@ -105,6 +105,9 @@ describe("a damaged row in Postgres", () => {
             nothing: () => fermata.state("bad2")
           }
           assert.strictEqual(await isUnreadable(read[unreadable]()), unreadable !== "nothing", what)
+          const found = (await fermata.damagedRuns({ journals: true })).map(({ runId }) => runId)
+          assert.strictEqual(found.includes("bad2"), unreadable === "run" || unreadable === "request", what)
+          assert.isFalse(found.includes("good2"), what)
           await isUnreadable(fermata.explain("bad2"))
           await isUnreadable(fermata.exportRun("bad2"))
           await isUnreadable(all(fermata.events("bad2")))

@@ -101,6 +101,38 @@ describe("a store with a damaged row", () => {
     )
   }
 
+  for (const [what, damage] of [
+    ["a journal that is no JSON", "UPDATE fermata_journal SET events = 'x' WHERE run_id = 'bad'"],
+    [
+      "a journal that nests too deeply",
+      `UPDATE fermata_journal SET events = replace(events, '"text":"pay"', '"text":"pay","payload":${"[".repeat(1100)}${"]".repeat(1100)}') WHERE run_id = 'bad'`
+    ],
+    ["a journal with a gap", "DELETE FROM fermata_journal WHERE run_id = 'bad' AND sequence = 0"]
+  ] as const) {
+    it.effect(`with journals, reports ${what}, which breaks nothing of other runs`, () =>
+      after(damage, async (fermata, ran, filename) => {
+        assert.deepStrictEqual(ids(await fermata.runs()), ["bad", "first", "last"])
+        assert.deepStrictEqual(await fermata.damagedRuns(), [])
+        const [found, ...others] = await fermata.damagedRuns({ journals: true })
+        assert.deepStrictEqual([found?.runId, others], ["bad", []])
+        assert.match(
+          found!.problem,
+          /^the journal of bad .*restore the store from a backup, or remove the run\.$/
+        )
+        assert.isFalse((await Effect.runPromise(SqliteStore.check({ filename }))).ok)
+        await unreadable(events(fermata, "bad"))
+        for (const runId of ["first", "last"]) {
+          await events(fermata, runId)
+          await fermata.decide(`${runId}.r1`, approve())
+        }
+        await fermata.recover()
+        assert.deepStrictEqual(ran.toSorted(), ["first", "last"])
+        await fermata.remove("bad")
+        assert.deepStrictEqual(await fermata.damagedRuns({ journals: true }), [])
+      })
+    )
+  }
+
   it.effect("fails reads of a run that builds on itself, directly or not, and lets it be removed", () =>
     after(
       "UPDATE fermata_runs SET parent_run_id = 'bad', parent_revision = revision WHERE run_id = 'bad'",

@@ -66,6 +66,7 @@ import { continueOf, forkOf, startOf } from "./internal/inputs.ts"
 import type {
   AttachOptions,
   BackgroundOptions,
+  DamagedRunsOptions,
   DecideOptions,
   DecisionOn,
   EventsOptions,
@@ -294,9 +295,10 @@ export interface Fermata extends AsyncDisposable {
   readonly messages: (sessionId: string, page?: MessagesPage) => Promise<ReadonlyArray<Message>>
   /**
    * Lists the entries that `runs`, `sessions`, `pending` and `grants` leave out because they cannot be read, at most 1,000, with what to do
-   * about each. Reads the heads, requests and grants of all runs, and no journals.
+   * about each. Reads the heads, requests and grants of all runs. With `journals`, it also loads every run, and adds those whose journal,
+   * messages or ancestors cannot be read, again at most 1,000.
    */
-  readonly damagedRuns: () => Promise<ReadonlyArray<DamagedRun>>
+  readonly damagedRuns: (options?: DamagedRunsOptions) => Promise<ReadonlyArray<DamagedRun>>
   /**
    * Returns one text with the state of a run, and with the profile, the mode and the chosen model profile that the run's agent has in this
    * process. With `restoreState`, another process gives these to its own agent. Tools and a model client that `reconfigure` has set are not
@@ -513,7 +515,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       requireKnown("runs", filter, filterShapes.runs)
       return run(store.list(filter as ListFilter | undefined))
     },
-    damagedRuns: () => run(store.damaged),
+    damagedRuns: reading.damagedRuns,
     state: (runId) => run(loadState(runId as RunId)),
     checkResume: async (runId) => {
       const agent = await agentOf(runId)

@@ -265,6 +265,7 @@ describe("options with an unknown key", () => {
       ["events", () => fermata.events(run.runId, bad)],
       ["recover", () => fermata.recover(bad)],
       ["work", () => fermata.work(bad)],
+      ["damagedRuns", () => fermata.damagedRuns(bad)],
       ["conductor", () => fermata.conductor(bad)],
       ["revokeGrant", () => fermata.revokeGrant(run.runId, "g", bad)],
       ["prune", () => fermata.prune({ endedBefore: 0, ...(bad as object) })],

@@ -230,6 +230,12 @@ export interface ConductorDispatchOptions extends Pick<
 export interface BackgroundOptions
   extends PromptOptions, Pick<ConductorDispatchOptions, "name">, HandleOptions {}
 
+/** The options of `damagedRuns`. */
+export interface DamagedRunsOptions {
+  /** Whether all journals and messages are read, too, which takes as long as loading every run. Default: `false`. */
+  readonly journals?: boolean
+}
+
 /** The options of `attach`. */
 export interface AttachOptions<Output = unknown> extends OfAgent<Output>, HandleOptions {}
 

@@ -7,10 +7,12 @@ import { findSubRun, statusOfSubRun } from "../../durable/internal/subRun.ts"
 import { type MessagesPage, readMessages } from "../../durable/readMessages.ts"
 import { readResult, type StoredResult } from "../../durable/readResult.ts"
 import { RunStore, type SessionFilter } from "../../store/RunStore.ts"
+import type { RunStoreError } from "../../store/RunStoreError.ts"
+import type { DamagedRun } from "../../store/RunStorePort.ts"
 import type { RunHandle } from "../RunHandle.ts"
 import type { Agents } from "./bindAgents.ts"
-import type { OfAgent, PlainIds } from "./options.ts"
-import { filterShapes, ofAgentShape, requireKnown } from "./shapes.ts"
+import type { DamagedRunsOptions, OfAgent, PlainIds } from "./options.ts"
+import { damagedRunsShape, filterShapes, ofAgentShape, requireKnown } from "./shapes.ts"
 
 /** The parts of a Fermata that its readers of stored data need. */
 export interface Read {
@@ -41,12 +43,56 @@ export const makeReading = ({ agents, run }: Read) => ({
         )
       )
     ),
+  damagedRuns: async (options: DamagedRunsOptions = {}): Promise<ReadonlyArray<DamagedRun>> => {
+    requireKnown("damagedRuns", options, damagedRunsShape)
+    const { journals = false } = options
+    return run(
+      RunStore.use((store) =>
+        journals
+          ? Effect.zipWith(store.damaged, unloadable(store), (listed, others) => [...listed, ...others])
+          : store.damaged
+      )
+    )
+  },
   messages: (sessionId: string, page?: MessagesPage) => run(readMessages(sessionId as SessionId, page)),
   sessions: async (filter?: PlainIds<SessionFilter>) => {
     requireKnown("sessions", filter, filterShapes.sessions)
     return run(RunStore.use(({ sessions }) => sessions(filter as SessionFilter | undefined)))
   }
 })
+
+/** The runs with a sound head that cannot be loaded: a journal, a message or a run that they build on cannot be read. */
+const unloadable = Effect.fnUntraced(function* (
+  store: RunStore["Service"]
+): Effect.fn.Return<ReadonlyArray<DamagedRun>, RunStoreError> {
+  const found: Array<DamagedRun> = []
+  let after: RunId | undefined
+  while (found.length < mostFound) {
+    const page = yield* store.list({ limit: pageSize, ...(after === undefined ? {} : { after }) })
+    for (const { runId } of page) {
+      const problem = yield* problemOf(store, runId)
+      if (problem !== undefined) found.push({ runId, problem })
+      // A database in this process (SQLite) blocks the event loop during a query.
+      yield* Effect.yieldNow
+    }
+    if (page.length < pageSize) break
+    after = page.at(-1)?.runId
+  }
+  return found.slice(0, mostFound)
+})
+
+const pageSize = 500
+const mostFound = 1000
+
+const problemOf = (
+  store: RunStore["Service"],
+  runId: RunId
+): Effect.Effect<string | undefined, RunStoreError> =>
+  Effect.catchTags(Effect.as(store.load(runId), undefined), {
+    RunNotFound: () => Effect.succeed(undefined),
+    RunStoreError: (error) =>
+      error.reason._tag === "StoreUnreadable" ? Effect.succeed(error.reason.detail) : Effect.fail(error)
+  })
 
 /** The id of a run that is given by its id or its handle. The store refuses what is neither. */
 const idOf = (given: string | Pick<RunHandle, "runId">): RunId =>

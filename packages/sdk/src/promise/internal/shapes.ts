@@ -34,6 +34,7 @@ import type {
   DecideOptions,
   DecisionOn,
   ConductorDispatchOptions,
+  DamagedRunsOptions,
   EventsOptions,
   EventsResponseOptions,
   FermataChange,
@@ -178,6 +179,8 @@ export const reopenShape = shapeOf<Pick<DecideOptions, "by" | "note">>({ by: dec
 export const revokeShape = shapeOf<Pick<DecideOptions, "by">>({ by: decide.by })
 
 export const decisionOnShape = shapeOf<DecisionOn>({ ...decide, request: "anything", decision: "anything" })
+
+export const damagedRunsShape = shapeOf<DamagedRunsOptions>({ journals: flag })
 
 /** The options of the iterables of handles and conductors. */
 export const readShape = shapeOf<ReadOptions>({ signal: abortSignal })
