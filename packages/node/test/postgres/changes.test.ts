@@ -1,11 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
+import type { RunEvent, RunState } from "@fermata/sdk/domain"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import { emptyDatabase, withSql } from "./database.ts"
 import { proxyTo } from "./proxy.ts"
-import { answer, answering, asked, create, openStore, runId, type Store } from "./storedRuns.ts"
+import { answer, answering, asked, at, create, openStore, runId, type Store } from "./storedRuns.ts"
 
 /** The connections that listen. */
 const listeners = (url: string) =>
@@ -51,6 +52,28 @@ describe("the changes of a PostgresStore", () => {
       // A subscription begins with two emissions: one for this process, one for the others.
       yield* Queue.take(notified)
       yield* inbox.decideAll([answering(runId("a"), "ann")])
+      yield* Queue.take(notified)
+    })
+  )
+
+  it.live("emit after another process has resumed a held run, ended a run and removed it", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      const watcher = yield* openStore({ url, maxConnections: 1 })
+      const other = yield* openStore({ url })
+      const a = runId("a")
+      const lease = yield* create(other, a, asked(a))
+      const notified = yield* listenTo(watcher, url)
+      // A subscription begins with two emissions: one for this process, one for the others.
+      yield* Queue.take(notified)
+      const append = (expected: number, event: RunEvent.RunEvent, status: RunState.Status) =>
+        other.append({ lease, expected: at(expected), events: [event], status })
+      yield* append(1, { _tag: "run.resumed", at: 0 }, "running")
+      yield* Queue.take(notified)
+      yield* append(2, { _tag: "run.cancelled", at: 0, reason: "enough", calls: [] }, "cancelled")
+      yield* other.release(lease)
+      yield* Queue.take(notified)
+      yield* other.remove(a)
       yield* Queue.take(notified)
     })
   )

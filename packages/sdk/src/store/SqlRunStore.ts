@@ -18,6 +18,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import * as Stream from "effect/Stream"
 import type { RunId } from "../domain/Id.ts"
+import { isTakingUp } from "./internal/journal.ts"
 import { makeNotifier } from "./internal/notifier.ts"
 import { withSoundInput } from "./internal/soundInput.ts"
 import { makeAccess } from "./internal/sql/access.ts"
@@ -91,6 +92,10 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const restore = makeRestore(access, { requests, messages, checkpoints, grants })
   return withSoundInput({
     ...journal,
+    append: (options) =>
+      Effect.tap(journal.append(options), ({ revoked }) =>
+        revoked === undefined && isTakingUp(options.events, options.status) ? notify : Effect.void
+      ),
     park: (options) => Effect.tap(journal.park(options), ({ parked }) => (parked ? notify : Effect.void)),
     restore: (...given) => Effect.tap(restore(...given), notify),
     ...leases,
@@ -98,7 +103,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
     requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), notify),
     ...catalog,
     ...makeInspection(access),
-    remove: (runId) => Effect.tap(catalog.remove(runId), access.afterCommit(afterErase)),
+    remove: (runId) => Effect.tap(Effect.tap(catalog.remove(runId), notify), access.afterCommit(afterErase)),
     prune: (before) =>
       Effect.tap(catalog.prune(before), (count) =>
         count > 0 ? access.afterCommit(afterErase) : Effect.void

@@ -86,6 +86,8 @@ export const watch = (store: Store, watched: Watched, fork: Fork): (() => void) 
   }
   const unwatch = watched.isElsewhere ? store.broadcast?.watch(watched.runId, onSignal) : undefined
   start(store, it, fork)
+  // The process that drives the run may have ended it before it knew of this watch.
+  if (watched.isElsewhere) it.wake()
   return () => {
     unwatch?.()
     it.watched.delete(watched)

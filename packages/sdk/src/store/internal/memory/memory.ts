@@ -235,7 +235,11 @@ export const makeMemory = (): RunStorePort => {
         write(run, { ...options, inbox, mail }, now)
         Grants.recordGrantsOfEvents(grants, run, options.events)
         return { revision: run.revision as Revision, ...noticesOf(run) }
-      }),
+      }).pipe(
+        Effect.tap(({ revoked }) =>
+          revoked === undefined && isTakingUp(options.events, options.status) ? notifier.notify : Effect.void
+        )
+      ),
 
     park: (options) =>
       atomically((now) =>
@@ -446,7 +450,7 @@ export const makeMemory = (): RunStorePort => {
         const child = childOf(run)
         if (child !== undefined) return yield* Result.fail(new RunContinued({ runId, by: child.runId }))
         erase(runId)
-      }),
+      }).pipe(Effect.tap(notifier.notify)),
 
     prune: ({ endedBefore }) =>
       atomically((now) => {

@@ -147,6 +147,8 @@ export const makeJournal = (
     if (isTakingUp(events, status)) {
       const later = yield* positions.continueRefusal(head.session_id, runId, expected)
       if (later !== undefined) return yield* later
+      // The handles of the held run in other processes follow the run from now on.
+      yield* access.notify
     }
     if (options.grants !== undefined && options.grants.length > 0) {
       const revoked = yield* grants.revokedOf(options.grants, at)

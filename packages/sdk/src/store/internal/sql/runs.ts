@@ -99,10 +99,10 @@ export const makeLeases = (
       query(
         "release",
         Effect.flatMap(
-          run(sql<{ readonly status: string }>`UPDATE fermata_runs SET owner = NULL, lease_until = NULL
-            WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING status`),
-          // A released run that is running is ready for another process.
-          ([run]) => (run?.status === "running" ? Effect.asVoid(notify) : Effect.void)
+          run(sql`UPDATE fermata_runs SET owner = NULL, lease_until = NULL
+            WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING run_id`),
+          // A released run that is running is ready for another process, and the handles of another one may wait for its end.
+          ([released]) => (released === undefined ? Effect.void : notify)
         )
       ),
 
@@ -152,7 +152,7 @@ export const makeCatalogue = (
   checkpoints: ReturnType<typeof makeCheckpoints>,
   grants: ReturnType<typeof makeGrants>
 ): Pick<Service, "head" | "latest" | "list" | "sessions" | "ready" | "remove" | "prune"> => {
-  const { byAgent, byLast, byParent, byStatus, noHint, query, read, run, sql, write } = access
+  const { byAgent, byLast, byParent, byStatus, noHint, notify, query, read, run, sql, write } = access
   const columns = headColumns(access)
   const heads = makeHeads(access)
   const page = makePages(access)
@@ -338,6 +338,7 @@ export const makeCatalogue = (
             return yield* new RunContinued({ runId, by: child.run_id })
           }
           yield* erase(runId)
+          yield* notify
         }),
         Effect.map(sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId}`, (rows) =>
           rows.length === 0 ? Option.some(undefined) : Option.none()

@@ -135,6 +135,27 @@ export const wakeUps = ({ assert, test }: Group): void => {
     Effect.as(heldOn(store, a, [request]), store.send(a, saying("hello")))
   )
 
+  notifies("a removed run", (store) => Effect.as(heldOn(store, a, [request]), store.remove(a)))
+
+  notifies("a held run that is resumed", (store) =>
+    Effect.map(Effect.andThen(heldOn(store, a, [request]), claimed(store, a)), (lease) =>
+      store.append({
+        lease,
+        expected: rev(1),
+        events: [{ _tag: "run.resumed", at: 1 }],
+        status: "running"
+      })
+    )
+  )
+
+  notifies("the released lease of a run that has ended", (store) =>
+    Effect.gen(function* () {
+      const lease = yield* started(store, a)
+      yield* store.append({ lease, expected: rev(1), events: [said("cancelled")], status: "cancelled" })
+      return store.release(lease)
+    })
+  )
+
   notifies("a parked run, whose lease is not released separately", (store) =>
     Effect.map(started(store, a), (lease) =>
       store.park({ lease, expected: rev(1), events: [said("held")], status: "held" })
