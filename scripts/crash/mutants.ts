@@ -331,7 +331,7 @@ export const mutants: ReadonlyArray<Mutant> = [
       create: (options) =>
         store.create({
           ...options,
-          events: JSON.parse(JSON.stringify(options.events).replaceAll("[redacted]", canary)) as Events
+          events: JSON.parse(JSON.stringify(options.events).replaceAll("[REDACTED:secret]", canary)) as Events
         })
     })
   }

@@ -323,7 +323,7 @@ describe("AiSdkModel", () => {
       assert.isString(server.requests[0]?.headers["authorization"])
       assert.notInclude(reason.description, server.requests[0]!.headers["authorization"]!)
       assert.notInclude(reason.description, "hush-hush-1")
-      assert.include(reason.description, "[redacted]")
+      assert.include(reason.description, "[REDACTED:secret]")
     })
   )
 

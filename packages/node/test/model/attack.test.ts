@@ -273,7 +273,7 @@ describe("A key", () => {
         ]) {
           const { client } = yield* served("chat", respond)
           const error = yield* Effect.flip(ModelClient.collect(client.stream(ask())))
-          assert.include(error.message, "[redacted]")
+          assert.include(error.message, "[REDACTED:secret]")
           assert.notInclude(inspect(error, { depth: 9 }), spelling)
         }
       }

@@ -458,7 +458,7 @@ describe("A model client with secrets", () => {
         Effect.provide(Logger.layer([logger])),
         Effect.provideService(References.MinimumLogLevel, "Trace")
       )
-      assert.include(errors[0]!.message, "Bad: [redacted] [redacted]")
+      assert.include(errors[0]!.message, "Bad: [REDACTED:secret] [REDACTED:secret]")
       seen.push(errors, errors.map(String), JSON.stringify(errors))
       const shown = inspect(seen, { depth: 12, showHidden: true, maxStringLength: null })
       assert.include(shown, "ModelClient.send")
@@ -487,7 +487,7 @@ describe("A model client with secrets", () => {
       )
       const { client } = yield* served([], { baseUrl: `${server.url}/v1?key=query%2Fsecret` })
       const { message } = yield* failure(client)
-      assert.include(message, "?key=[redacted]")
+      assert.include(message, "?key=[REDACTED:secret]")
       assert.notMatch(message, /query.*secret/)
     })
   )

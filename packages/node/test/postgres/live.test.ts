@@ -86,7 +86,7 @@ const inShort = (updates: ReadonlyArray<RunUpdate.RunUpdate>): ReadonlyArray<str
 /** The events of a result are stored with the next step, so that the text of that step comes before them. */
 const expected = [
   "output: the end",
-  "delta: One, two and three. The key is [redacted] . End ",
+  "delta: One, two and three. The key is [REDACTED:anthropic-key] . End ",
   "event:  tool.completed",
   "event:  model.answered",
   "event:  run.completed"

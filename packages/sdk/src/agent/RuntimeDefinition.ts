@@ -143,7 +143,7 @@ export interface Runtime<Output = unknown> {
   readonly services: AnyServices
   readonly contextPolicy: ContextPolicy
   readonly tokenizer: Tokenizer
-  readonly scrubber: Scrubber
+  readonly scrubber: Required<Scrubber>
   readonly ids: RunIds
   /** The name under which the runtime claims stored runs. */
   readonly owner: string

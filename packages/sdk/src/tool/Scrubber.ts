@@ -6,16 +6,20 @@
  * the scrubbed arguments. Do not pass secrets to tools through the conversation. Of files, only text files in the results of tools
  * are scrubbed. Providers' payloads are not, nor are the deltas of a response that subscribers in the driving process receive.
  *
- * The default scrubber removes only texts that can be nothing but a credential. A scrubber that also removed hashes and ids would destroy
- * an agent's work. To remove other secrets, pass their values to {@link make}.
+ * The values of secrets that a scrubber is given are removed in every form. This is a guarantee. What it recognizes by itself is judged in
+ * this order: private keys; credentials by their syntax (addresses, headers, flags, names and values); tokens with a vendor's prefix; and,
+ * in the output of tools, random texts that stand alone. Hashes, digests, signatures, ids, public keys and paths stay, because an agent works
+ * with them.
  *
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
-import * as Base64 from "effect/encoding/Base64"
 import * as Redacted from "effect/Redacted"
-import { keysOf, shapeOf } from "../domain/internal/misfits.ts"
+import { flag, keysOf, shapeOf } from "../domain/internal/misfits.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
+import { formsOf, KnownValues, shortestSecret } from "./internal/scrub/knownValues.ts"
+import { type Rules, scrubText, TextScrubber } from "./internal/scrub/scrubText.ts"
+import { placeholder } from "./internal/scrub/span.ts"
 
 /**
  * Removes secrets and host paths from texts. Provide your own as the service `Scrubber` or as an option of a Fermata.
@@ -24,107 +28,107 @@ import { problemOf } from "../domain/OptionsInvalid.ts"
  * @since 0.1.0
  */
 export interface Scrubber {
-  /** Removes secrets and host paths from a tool's results, failures, progress, output and previews. */
+  /** Removes secrets and host paths from a tool's results, failures, progress and previews. */
   readonly scrub: (text: string) => string
   /** Removes only secrets, from all other texts of a run. Default: `scrub`. */
   readonly redact?: (text: string) => string
+  /** Removes secrets and host paths from an output that a tool streams. Default: `scrub` for each chunk, which misses a secret in two. */
+  readonly stream?: () => ScrubStream
 }
 
-/** Options of {@link make}: what to remove in addition to texts with the shape of a credential. */
+/** A text that is scrubbed while it is received. */
+export interface ScrubStream {
+  /** Returns what is certain after a further chunk. The rest is held back: at most the line that is not complete and a private key's. */
+  readonly push: (chunk: string) => string
+  /** Returns what was held back. */
+  readonly end: () => string
+}
+
+/** Options of {@link make}: what to remove besides what the scrubber recognizes. */
 export interface ScrubberOptions {
-  /** Secrets to remove by value, also as JSON, base64 and URL-encoded. Values under 6 characters are ignored. */
-  readonly secrets?: Iterable<string | Redacted.Redacted<string>>
-  /** Texts to replace in the output of tools, such as a home directory by `~`, wherever they occur. A path of one character is ignored. */
+  /**
+   * Secrets to remove by value, also as JSON, base64, hex, URL-encoded and escaped for HTML or a shell. Values under 6 characters are
+   * ignored. The values of an object are shown by the name of their field.
+   */
+  readonly secrets?:
+    | Iterable<string | Redacted.Redacted<string>>
+    | Readonly<Record<string, string | Redacted.Redacted<string>>>
+  /**
+   * Paths of the host to replace in the output of tools, such as a home directory by `~`. A path is replaced with everything below it, not
+   * in a longer name. A path of one character is ignored.
+   */
   readonly paths?: ReadonlyArray<{ readonly path: string; readonly show: string }>
-}
-
-const redacted = "[redacted]"
-
-/** Shapes that only credentials have. Matching is linear: each is a bounded character class after a literal prefix. */
-const shapes: ReadonlyArray<RegExp> = [
-  /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]{0,8000}?-----END [A-Z ]{0,30}PRIVATE KEY-----/g,
-  /\b(?:sk|rk|pk)[-_](?:ant-|proj-|live[-_]|test[-_])?[A-Za-z0-9_-]{20,200}/g,
-  /\b(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{36,255}|\bgithub_pat_[A-Za-z0-9_]{22,255}/g,
-  /\bglpat-[A-Za-z0-9_-]{20,100}/g,
-  /\bxox[abeoprs]-[A-Za-z0-9-]{10,250}/g,
-  /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
-  /\bAIza[A-Za-z0-9_-]{35}\b/g,
-  /\bnpm_[A-Za-z0-9]{36}\b/g,
-  /\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,1000}/g
-]
-
-/** Secrets recognized by the text around them, which stays. */
-const contexts: ReadonlyArray<readonly [RegExp, string]> = [
-  [/\b(authorization:\s{0,5}(?:bearer|basic|token)\s{1,5})[^\s"'\\]{8,4000}/gi, `$1${redacted}`],
-  [/(\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@"']{0,100}:)[^\s/@"']{3,200}(@)/gi, `$1${redacted}$2`]
-]
-
-const encodings = (given: string): ReadonlyArray<string> => {
-  // `encodeURIComponent` throws for a lone surrogate.
-  const secret = given.toWellFormed()
-  const base64 = Base64.encode(new TextEncoder().encode(secret))
-  return [
-    given,
-    secret,
-    // Results that are not text are scrubbed as JSON.
-    JSON.stringify(secret).slice(1, -1),
-    base64,
-    base64.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, ""),
-    encodeURIComponent(secret)
-  ]
+  /** Whether to remove secrets that only their form shows. Default: true. */
+  readonly recognize?: boolean
 }
 
 const shape = shapeOf<ScrubberOptions>({
   secrets: "anything",
-  paths: { each: keysOf(["path", "show"]) }
+  paths: { each: keysOf(["path", "show"]) },
+  recognize: flag
 })
 
 /**
- * Makes a scrubber that removes these secrets, these paths and every text with the shape of a credential.
+ * Makes a scrubber that removes these secrets, these paths and every text that is recognized as a credential. A removed secret is shown as
+ * `[REDACTED:type]`, such as `[REDACTED:password]`, so that a model knows what is missing.
  *
  * **Errors**
  *
  * Throws `OptionsInvalid` for an unknown option, and for `paths` that are not a list of objects with no other keys than `path` and `show`.
  * A secret that is not a string is ignored.
+ *
+ * @example
+ * ```ts
+ * import { Scrubber } from "@fermata/sdk"
+ *
+ * const scrubber = Scrubber.make({
+ *   secrets: { DB_PASSWORD: "correct horse battery" },
+ *   paths: [{ path: "/srv/app", show: "~" }]
+ * })
+ * scrubber.scrub("/srv/app/db: correct horse battery") // "~/db: [REDACTED:db-password]"
+ * ```
  */
 export const make = (options: ScrubberOptions = {}): Scrubber => {
   const problem = problemOf("Scrubber.make", options, shape)
   if (problem !== undefined) throw problem
-  const values = new Set<string>()
-  for (const secret of options.secrets ?? []) {
-    const value: unknown = Redacted.isRedacted(secret) ? Redacted.value(secret) : secret
-    // An untyped program may pass the value of a missing setting.
-    if (typeof value !== "string") continue
-    if (value.length >= shortestSecret) for (const form of encodings(value)) values.add(form)
+  const { paths = [], recognize = true, secrets = [] } = options
+  const values = new KnownValues(
+    entriesOf(secrets).flatMap(([type, secret]) => {
+      const value: unknown = Redacted.isRedacted(secret) ? Redacted.value(secret) : secret
+      // An untyped program may pass the value of a missing setting.
+      if (typeof value !== "string" || value.length < shortestSecret) return []
+      return formsOf(value).map((text) => ({ text, show: placeholder(type), type }))
+    })
+  )
+  const rules: Rules = {
+    values,
+    paths: new KnownValues(
+      paths.filter(({ path }) => path.length > 1).map(({ path, show }) => ({ text: path, show }))
+    ),
+    layers: recognize ? "all" : "none"
   }
-  const longestFirst = [...values].sort((a, b) => b.length - a.length)
-  const paths = [...(options.paths ?? [])]
-    .filter(({ path }) => path.length > 1)
-    .sort((a, b) => b.path.length - a.path.length)
-  const redact = (text: string): string => {
-    if (text.length < shortestSecret) return text
-    let out = text
-    for (const value of longestFirst) out = out.replaceAll(value, redacted)
-    if (!mayHoldShape.test(out)) return out
-    for (const shape of shapes) out = out.replace(shape, redacted)
-    for (const [context, show] of contexts) out = out.replace(context, show)
-    return out
-  }
+  const withoutPaths: Rules = { values, paths: new KnownValues([]), layers: recognize ? "named" : "none" }
   return {
-    redact,
-    scrub: (text) => {
-      let out = redact(text)
-      for (const { path, show } of paths) out = out.replaceAll(path, show)
-      return out
-    }
+    redact: (text) => scrubText(text, withoutPaths),
+    scrub: (text) => scrubText(text, rules),
+    stream: () => new TextScrubber(rules)
   }
 }
 
-const shortestSecret = 6
+/** The secrets with their types: `secret`, or the name of the field in lower case. */
+const entriesOf = (
+  secrets: NonNullable<ScrubberOptions["secrets"]>
+): ReadonlyArray<readonly [string, string | Redacted.Redacted<string>]> =>
+  Symbol.iterator in secrets
+    ? Array.from(secrets, (secret) => ["secret", secret] as const)
+    : Object.entries(secrets).map(([name, secret]) => [typeOf(name), secret] as const)
 
-/** A text that every shape and context contains. This one search saves the others for most texts. */
-const mayHoldShape =
-  /-----BEGIN|[srp]k[-_]|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|ASIA|AIza|npm_|eyJ|authorization:|:\/\//i
+const typeOf = (name: string): string =>
+  name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "")
+    .slice(0, 80) || "secret"
 
 /** The replacement for a text on which the scrubber failed. */
 export const withheld = "[withheld: the scrubber failed on this text]"
@@ -139,14 +143,27 @@ export const contained = (scrubber: Scrubber): Required<Scrubber> => {
       return withheld
     }
   }
+  const scrub = attempt((text) => scrubber.scrub(text))
   return {
-    scrub: attempt((text) => scrubber.scrub(text)),
-    redact: attempt((text) => (scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)))
+    scrub,
+    redact: attempt((text) => (scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text))),
+    stream: () => {
+      try {
+        const stream = scrubber.stream?.()
+        if (stream === undefined) return { push: scrub, end: () => "" }
+        return { push: attempt((chunk) => stream.push(chunk)), end: () => attempt(() => stream.end())("") }
+      } catch {
+        return { push: () => withheld, end: () => "" }
+      }
+    }
   }
 }
 
 /** A scrubber that changes nothing. */
-export const none: Scrubber = { scrub: (text) => text }
+export const none: Scrubber = {
+  scrub: (text) => text,
+  stream: () => ({ push: (chunk) => chunk, end: () => "" })
+}
 
 /** The scrubber of the context. Default: {@link make} without options. */
 export const Scrubber = Context.Reference<Scrubber>("@fermata/sdk/tool/Scrubber", {

@@ -151,7 +151,7 @@ describe("the live text of a run", () => {
           .flat()
           .filter((text) => typeof text === "string")
           .join(""),
-        "text-delta The key is text-delta [redacted] and more "
+        "text-delta The key is text-delta [REDACTED:anthropic-key] and more "
       )
     })
   )

@@ -395,7 +395,7 @@ describe("the reason of a provider's error", () => {
       "req_1"
     )
     assert.strictEqual(error.reason._tag, "InvalidRequest")
-    assert.isTrue(error.reason.description.startsWith("Bad key [redacted] xxx"))
+    assert.isTrue(error.reason.description.startsWith("Bad key [REDACTED:secret] xxx"))
     assert.strictEqual(error.reason.description.length, 500)
     assert.strictEqual(error.requestId, "req_1")
     assert.strictEqual(requestIdOf({ "request-id": "a" }), "a")

@@ -689,14 +689,14 @@ describe("the scrubber", () => {
         assert.notInclude(JSON.stringify(seen), secret)
       }
       assert.deepStrictEqual(results(done.state).slice(0, 2), [
-        'leaky completed: {"token":"[redacted]"}',
-        "failing failed: failing failed: 401 for [redacted]"
+        'leaky completed: {"token":"[REDACTED:secret]"}',
+        "failing failed: failing failed: 401 for [REDACTED:secret]"
       ])
       assert.deepStrictEqual(
         updates.flatMap((update) =>
           update._tag === "progress" ? [update.message] : update._tag === "output" ? [update.chunk] : []
         ),
-        ["using [redacted]", "TOKEN=[redacted]"]
+        ["using [REDACTED:secret]", "TOKEN=[REDACTED:secret]"]
       )
     })
   )

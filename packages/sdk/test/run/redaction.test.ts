@@ -84,7 +84,7 @@ describe("the scrubber", () => {
           const prompt = [{ _tag: "text", text: `my key is ${canary}, and ${token}` }] as const
           const held = yield* runPromptStored(runtime, { prompt }, { onUpdate })
           const request = only(held, "approval")
-          assert.strictEqual((request.arguments as { id: string }).id, "[redacted]")
+          assert.strictEqual((request.arguments as { id: string }).id, "[REDACTED:secret]")
           yield* decideStored([runtime], approve(request, { note: `because ${canary}` }))
           const explained = yield* explain(held.runId)
           const done = yield* runPromptStored(
@@ -97,7 +97,7 @@ describe("the scrubber", () => {
         })
       )
       // The approved arguments, without the secret, are those that run.
-      assert.deepStrictEqual(write.ran, ["[redacted]"])
+      assert.deepStrictEqual(write.ran, ["[REDACTED:secret]"])
       const [head] = yield* store.list()
       const stored = yield* store.load(head!.runId)
       const everything = [
@@ -108,7 +108,7 @@ describe("the scrubber", () => {
       ].join("\n")
       assert.notInclude(everything, canary)
       assert.notInclude(everything, token)
-      assert.include(everything, "[redacted]")
+      assert.include(everything, "[REDACTED:secret]")
     }).pipe(
       Effect.provide(Layer.fresh(layerMemory)),
       Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [canary] }))
@@ -138,7 +138,7 @@ describe("the scrubber", () => {
       expect(yield* runPromptStored(runtime, { runId: held.runId }), "completed")
       const everything = JSON.stringify([yield* store.load(held.runId), yield* loadState(held.runId), ran])
       assert.notInclude(everything, canary)
-      assert.include(JSON.stringify(ran), '"payload":"[redacted]"')
+      assert.include(JSON.stringify(ran), '"payload":"[REDACTED:secret]"')
     }).pipe(
       Effect.provide(Layer.fresh(layerMemory)),
       Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [canary] }))
@@ -160,7 +160,7 @@ describe("the scrubber", () => {
       assert.notInclude(wrong.text, canary)
       const { text } = yield* overheard(cancelRun(held.runId, `leaked ${canary}`))
       assert.notInclude(text, canary)
-      assert.strictEqual((yield* loadState(held.runId)).cancelled?.reason, "leaked [redacted]")
+      assert.strictEqual((yield* loadState(held.runId)).cancelled?.reason, "leaked [REDACTED:secret]")
       assert.notInclude(JSON.stringify(yield* store.load(held.runId)), canary)
     }).pipe(
       Effect.provide(Layer.fresh(layerMemory)),

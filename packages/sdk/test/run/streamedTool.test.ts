@@ -138,8 +138,8 @@ describe("a tool that streams", () => {
       )
       const { onUpdate, updates } = watch()
       const { state } = yield* runPrompt(runtime, { prompt: "go" }, { onUpdate })
-      assert.include(streamed(updates), "output key [redacted]")
-      assert.deepStrictEqual(results(state), ["build completed: it was [redacted]"])
+      assert.include(streamed(updates), "output key [REDACTED:secret]")
+      assert.deepStrictEqual(results(state), ["build completed: it was [REDACTED:secret]"])
     })
   )
 

@@ -696,7 +696,7 @@ describe("a failure of user code", () => {
       const done = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
       assert.deepStrictEqual(results(done.state), [
         'refuse failed: refuse failed: The card was refused.\n{"_tag":"Refused","code":51}',
-        'late failed: late failed: Late\n{"_tag":"Late","until":"2026-01-02T03:04:05.000Z","note":"[redacted] in ~/x"}',
+        'late failed: late failed: Late\n{"_tag":"Late","until":"2026-01-02T03:04:05.000Z","note":"[REDACTED:secret] in ~/x"}',
         'declared failed: declared failed: an unknown error\n{"code":"7"}',
         "undeclared failed: undeclared failed: The card was refused.",
         "plain failed: plain failed: In my words."

@@ -99,7 +99,7 @@ export const repeatedSuite = (mode: Mode) => {
         const { result } = yield* cancelled((options) => mode.start(runtime, "go", options), 4)
         assert.deepInclude(messages(result.state)[1], {
           content: [
-            { _tag: "text", text: "key [redacted] " },
+            { _tag: "text", text: "key [REDACTED:github-token] " },
             { _tag: "text", text: "and more" }
           ]
         })
@@ -153,7 +153,7 @@ export const repeatedSuite = (mode: Mode) => {
         const prompt = `Is ghp_${"a".repeat(36)} valid?`
         const first = yield* mode.start(runtime, prompt)
         const second = expect(yield* mode.resume(runtime, first, { prompt }), "completed")
-        assert.deepStrictEqual(transcript(second.state), ["user: Is [redacted] valid?", "assistant: No."])
+        assert.deepStrictEqual(transcript(second.state), ["user: Is [REDACTED:github-token] valid?", "assistant: No."])
       }).pipe(Effect.provide(mode.layer))
     )
 

@@ -12,6 +12,7 @@ import { inSpan, isPromise, isTraced, supplied } from "../../agent/internal/user
 import type { RunContext } from "../../domain/RunContext.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import { readBlobs, unreadBlobs } from "../../tool/internal/blobs.ts"
+import type { Scrubber, ScrubStream } from "../../tool/Scrubber.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import { isThere, stateOf, type AgentRun } from "../internal/AgentRun.ts"
@@ -93,23 +94,32 @@ export const invoke = (
   const body = isTraced(runContext)
     ? inSpan(runtime, calledOf(run, "handler", call, tool), Effect.suspend(begin))
     : begin()
-  if (Exit.isExit(body)) return body as Exit.Exit<unknown, unknown>
+  if (Exit.isExit(body)) {
+    context.flush()
+    return body as Exit.Exit<unknown, unknown>
+  }
   // Only the handler's own effect is interruptible: a promise that resolves within its grace period has a result.
   const fiber = Effect.runForkWith(runContext)(body, { uninterruptible: true })
-  return (
-    fiber.pollUnsafe() ?? {
-      follow: (observer) => {
-        fiber.addObserver((exit) => observer.ended(exit))
-      },
-      stop: () => {
-        if (isStopped) return
-        isStopped = true
-        context.abort()
-        void reading?.close()
-        fiber.interruptUnsafe()
-      }
+  const ended = fiber.pollUnsafe()
+  if (ended !== undefined) {
+    context.flush()
+    return ended
+  }
+  return {
+    follow: (observer) => {
+      fiber.addObserver((exit) => {
+        context.flush()
+        observer.ended(exit)
+      })
+    },
+    stop: () => {
+      if (isStopped) return
+      isStopped = true
+      context.abort()
+      void reading?.close()
+      fiber.interruptUnsafe()
     }
-  )
+  }
 }
 
 type AnyEffect = Effect.Effect<unknown, unknown>
@@ -138,6 +148,10 @@ interface Stopping {
   reason: Error | undefined
 }
 
+type Said =
+  | { readonly _tag: "progress"; readonly message: string }
+  | { readonly _tag: "output"; readonly chunk: string }
+
 /** The context that a handler receives, with the signal that stops it. */
 class CallContext implements ToolContext {
   readonly runId: ToolContext["runId"]
@@ -153,6 +167,7 @@ class CallContext implements ToolContext {
   /** A symbol instead of a private name, so that the signal works through a proxy of the context. */
   readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
   readonly #run: AgentRun
+  #output: ScrubStream | undefined
 
   constructor(run: AgentRun, call: ToolCall, context: RunContext) {
     const { agentPath, runId, sessionId } = stateOf(run)
@@ -166,21 +181,37 @@ class CallContext implements ToolContext {
     this.idempotencyKey = idempotencyKey(call)
     // An own property, so that copies of the context have it. A getter in a literal would be slow in V8.
     Object.defineProperty(this, "signal", CallContext.signalProperty)
-    this.progress = (message) => this.publish("progress", message)
-    this.output = (chunk) => this.publish("output", chunk)
+    this.progress = (given) => {
+      if (run.drive.onUpdate !== undefined)
+        this.publish({ _tag: "progress", message: this.scrubber.scrub(given) })
+    }
+    this.output = (given) => {
+      if (run.drive.onUpdate === undefined) return
+      this.#output ??= this.scrubber.stream()
+      this.write(this.#output.push(given))
+    }
   }
 
-  private publish(kind: "progress" | "output", given: string): void {
+  private get scrubber(): Required<Scrubber> {
+    return this.#run.drive.runtime.scrubber
+  }
+
+  private publish(said: Said): void {
     const { drive } = this.#run
     if (drive.onUpdate === undefined || !this.isUnderWay()) return
     const { agentPath, callId, runId: agentRunId } = this
-    const whose = { runId: drive.state.runId, agentRunId, agentPath, callId }
-    const said = drive.runtime.scrubber.scrub(given)
-    drive.onUpdate(
-      kind === "progress"
-        ? { ...whose, _tag: "progress", message: said }
-        : { ...whose, _tag: "output", chunk: said }
-    )
+    drive.onUpdate({ runId: drive.state.runId, agentRunId, agentPath, callId, ...said })
+  }
+
+  private write(chunk: string): void {
+    if (chunk !== "") this.publish({ _tag: "output", chunk })
+  }
+
+  /** Publishes the output that was held back. Called when the body has ended, before its call is settled. */
+  flush(): void {
+    const output = this.#output
+    this.#output = undefined
+    if (output !== undefined) this.write(output.end())
   }
 
   /** Whether the call is started and not settled. What an abandoned body publishes later is dropped. */

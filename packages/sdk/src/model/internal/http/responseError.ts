@@ -70,7 +70,7 @@ const invisible = /[\s\p{Cc}\p{Bidi_Control}]+/gu
 /** Removes the secrets before cutting: a part of a secret is one, too. */
 const tidy = (text: string, secrets: ReadonlyArray<string>): string => {
   let out = text
-  for (const secret of secrets) out = out.replace(spellingsOf(secret), "[redacted]")
+  for (const secret of secrets) out = out.replace(spellingsOf(secret), "[REDACTED:secret]")
   out = out.replace(invisible, " ").trim()
   return out.length <= longestDescription ? out : `${out.slice(0, longestDescription - 1)}…`
 }

@@ -1,0 +1,243 @@
+/**
+ * Removes texts that are known: the values of secrets in every form that programs write them in, and paths of the host.
+ */
+import * as Base64 from "effect/encoding/Base64"
+import { markRules, prefixRules } from "./vendorRules.ts"
+
+/** The types of the secrets that the other layers find. */
+const types = new Set([
+  "password",
+  "secret",
+  "authorization",
+  "cookie",
+  "private-key",
+  "seed-phrase",
+  "random",
+  ...[...prefixRules, ...markRules].map(([type]) => type)
+])
+
+/** A text that is replaced wherever it occurs. */
+export interface Known {
+  readonly text: string
+  readonly show: string
+  /** The type of the secret, for the count. Undefined for a path. */
+  readonly type?: string
+}
+
+/** The shortest value that is removed. Shorter ones occur in ordinary words. */
+export const shortestSecret = 6
+const shortestLine = 16
+const longestPiece = 1024
+
+/** The forms of a secret: as it is, escaped for JSON, HTML, URLs and shells, in hex, and in base64 at each offset. */
+export const formsOf = (given: string): ReadonlyArray<string> => {
+  // `encodeURIComponent` throws for a lone surrogate.
+  const secret = given.toWellFormed()
+  const texts = new Set([given, secret, secret.replaceAll("\r\n", "\n"), secret.replaceAll("\n", "\r\n")])
+  const lines = secret.split(/\r?\n/)
+  if (lines.length > 1)
+    for (const line of lines) if (line.trim().length >= shortestLine) texts.add(line.trim())
+  const forms = new Set<string>()
+  for (const text of texts) {
+    const json = JSON.stringify(text).slice(1, -1)
+    const url = encodeURIComponent(text.toWellFormed())
+    const strict = url.replace(/[!'()*]/g, (character) => percent(character.charCodeAt(0)))
+    const bytes = new TextEncoder().encode(text)
+    const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")
+    for (const form of [
+      text,
+      json,
+      json.replaceAll("/", "\\/"),
+      escapedAscii(json),
+      JSON.stringify(json).slice(1, -1),
+      url,
+      strict,
+      lowerEscapes(url),
+      lowerEscapes(strict),
+      strict.replaceAll("%20", "+"),
+      Array.from(bytes, percent).join(""),
+      escapedHtml(text),
+      escapedHtml(text).replaceAll("&#39;", "&#x27;"),
+      text.replaceAll("'", `'\\''`),
+      hex,
+      hex.toUpperCase(),
+      ...base64Of(bytes)
+    ])
+      forms.add(form)
+  }
+  return [...forms].filter((form) => form.length >= shortestSecret)
+}
+
+const percent = (byte: number): string => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`
+
+const lowerEscapes = (url: string): string => url.replace(/%[0-9A-F]{2}/g, (escape) => escape.toLowerCase())
+
+const escapedAscii = (json: string): string =>
+  json.replace(
+    /[\u0080-\uffff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
+  )
+
+const escapedHtml = (text: string): string =>
+  text
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;")
+    .replaceAll("'", "&#39;")
+
+/** The base64 of bytes within other bytes: the characters that the bytes alone decide, for each offset in a group of three. */
+const base64Of = (bytes: Uint8Array): ReadonlyArray<string> => {
+  const whole = Base64.encode(bytes)
+  const forms = [whole, whole.replace(/=+$/, "")]
+  for (const offset of [0, 1, 2]) {
+    const padded = new Uint8Array(offset + bytes.length)
+    padded.set(bytes, offset)
+    const first = offset === 0 ? 0 : offset + 1
+    forms.push(Base64.encode(padded).slice(first, Math.floor((padded.length * 8) / 6)))
+  }
+  return forms.flatMap((form) => [form, form.replaceAll("+", "-").replaceAll("/", "_")])
+}
+
+/** Divides a long text, so that little is held back while a text is streamed. */
+const pieces = (known: Known): ReadonlyArray<Known> => {
+  const count = Math.ceil(known.text.length / longestPiece)
+  if (count === 1) return [known]
+  const size = Math.ceil(known.text.length / count)
+  return Array.from({ length: count }, (_, index) => ({
+    ...known,
+    text: known.text.slice(index * size, (index + 1) * size)
+  }))
+}
+
+const placeholder = /\[REDACTED:([a-z0-9-]{1,80})\]/y
+const begunPlaceholder = /^\[(?:R(?:E(?:D(?:A(?:C(?:T(?:E(?:D(?::[a-z0-9-]{0,80})?)?)?)?)?)?)?)?)?$/
+const isWord = /[\w-]/
+
+/** Known texts, found by their first two characters. */
+export class KnownValues {
+  readonly #byStart = new Map<number, Array<Known>>()
+  readonly #firsts = new Set<number>()
+  readonly longest: number
+  readonly types = new Set<string>()
+
+  constructor(known: Iterable<Known>) {
+    let longest = 0
+    const seen = new Set<string>()
+    for (const one of [...known].flatMap(pieces)) {
+      if (one.text.length < 2 || seen.has(one.text)) continue
+      seen.add(one.text)
+      if (one.type !== undefined) this.types.add(one.type)
+      const start = startOf(one.text, 0)
+      const others = this.#byStart.get(start) ?? []
+      others.push(one)
+      this.#byStart.set(start, others)
+      this.#firsts.add(one.text.charCodeAt(0))
+      longest = Math.max(longest, one.text.length)
+    }
+    for (const others of this.#byStart.values()) others.sort((a, b) => b.text.length - a.text.length)
+    this.longest = longest
+  }
+
+  get isEmpty(): boolean {
+    return this.#byStart.size === 0
+  }
+
+  /** The longest known text at a position. */
+  at(text: string, at: number, ended: boolean): Known | "undecided" | undefined {
+    const start = at + 1 < text.length ? this.#byStart.get(startOf(text, at)) : undefined
+    if (start === undefined) return undefined
+    for (const known of start) {
+      if (!text.startsWith(known.text, at)) continue
+      if (known.type !== undefined) return known
+      // A path ends where its last name ends.
+      const after = at + known.text.length
+      if (after === text.length && !ended) return "undecided"
+      if (!isWord.test(text.charAt(after))) return known
+    }
+    return undefined
+  }
+
+  /** Whether a known text may begin at a position and be complete only with the text that follows. */
+  mayBegin(text: string, at: number): boolean {
+    const left = text.length - at
+    if (!this.#firsts.has(text.charCodeAt(at))) return false
+    if (left === 1) return true
+    const others = this.#byStart.get(startOf(text, at))
+    if (others === undefined) return false
+    const rest = text.slice(at)
+    return others.some((known) => known.text.length > left && known.text.startsWith(rest))
+  }
+}
+
+const startOf = (text: string, at: number): number => text.charCodeAt(at) * 65_536 + text.charCodeAt(at + 1)
+
+/** Replaces known texts in a text that is received in chunks. */
+export class KnownScrubber {
+  readonly #values: KnownValues
+  readonly #found: ((type: string) => void) | undefined
+  #rest = ""
+  /** What the last replacement shows, if nothing followed it: the next piece of the same secret shows nothing. */
+  #last: string | undefined
+
+  constructor(values: KnownValues, found?: (type: string) => void) {
+    this.#values = values
+    this.#found = found
+  }
+
+  push(chunk: string): string {
+    if (this.#values.isEmpty) return chunk
+    return this.#take(this.#rest + chunk, false)
+  }
+
+  end(): string {
+    const out = this.#take(this.#rest, true)
+    this.#last = undefined
+    return out
+  }
+
+  #take(text: string, ended: boolean): string {
+    const limit = ended ? text.length : this.#undecidedFrom(text)
+    let out = ""
+    let from = 0
+    let at = 0
+    while (at < limit) {
+      if (text.charCodeAt(at) === 91) {
+        placeholder.lastIndex = at
+        const type = placeholder.exec(text)?.[1]
+        if (type !== undefined && (types.has(type) || this.#values.types.has(type))) {
+          at = placeholder.lastIndex
+          this.#last = undefined
+          continue
+        }
+      }
+      const known = this.#values.at(text, at, ended)
+      if (known === "undecided") break
+      if (known === undefined) {
+        at += 1
+        this.#last = undefined
+        continue
+      }
+      out += text.slice(from, at)
+      if (known.type === undefined || this.#last !== known.show) {
+        out += known.show
+        if (known.type !== undefined) this.#found?.(known.type)
+      }
+      this.#last = known.type === undefined ? undefined : known.show
+      at += known.text.length
+      from = at
+    }
+    const end = Math.max(at, from)
+    this.#rest = text.slice(end)
+    return out + text.slice(from, end)
+  }
+
+  /** The first position from which what follows may change what is found. */
+  #undecidedFrom(text: string): number {
+    for (let at = Math.max(0, text.length - Math.max(this.#values.longest, 100)); at < text.length; at += 1) {
+      if (this.#values.mayBegin(text, at)) return at
+      if (text.charCodeAt(at) === 91 && begunPlaceholder.test(text.slice(at))) return at
+    }
+    return text.length
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * The scrubbing of whole and of streamed text. The result is the same for every division into chunks.
+ */
+import { NameBefore } from "./acrossLines.ts"
+import { keywords } from "./keys.ts"
+import { KnownScrubber, KnownValues } from "./knownValues.ts"
+import { PrivateKeys } from "./privateKeys.ts"
+import { type Layers, scan } from "./scan.ts"
+import { placeholder, type Span } from "./span.ts"
+
+/**
+ * Receives a text in chunks and returns it without secrets. A line is judged when it is complete. Until then its words are returned as long as
+ * nothing in it may make a secret of a word, and the rest is held back.
+ */
+export class LineScrubber {
+  #rest = ""
+  /** How much of the rest was looked at for marks of a secret, and whether it has one. */
+  #checked = 0
+  #isMarked = false
+  /** How much of the output was returned before its line was judged. */
+  #returned = 0
+  readonly #keys = new PrivateKeys()
+  readonly #names = new NameBefore()
+  readonly #found: ((type: string) => void) | undefined
+  readonly #layers: Layers
+
+  constructor(layers: Layers, found?: (type: string) => void) {
+    this.#layers = layers
+    this.#found = found
+  }
+
+  push(chunk: string): string {
+    if (this.#layers === "none") return chunk
+    const text = this.#rest + chunk
+    let out = ""
+    let from = 0
+    for (let end = endOfPiece(text, from); end !== -1; end = endOfPiece(text, from)) {
+      out += this.#piece(text.slice(from, end))
+      from = end
+      this.#checked = 0
+      this.#isMarked = false
+    }
+    this.#rest = from === 0 ? text : text.slice(from)
+    return this.#unreturned(out) + this.#words()
+  }
+
+  end(): string {
+    const out = this.#rest === "" ? "" : this.#piece(this.#rest)
+    this.#rest = ""
+    this.#checked = 0
+    this.#isMarked = false
+    return this.#unreturned(
+      out +
+        this.#keys
+          .end()
+          .map((line) => this.#line(line))
+          .join("")
+    )
+  }
+
+  #unreturned(out: string): string {
+    const rest = out.slice(this.#returned)
+    this.#returned -= out.length - rest.length
+    return rest
+  }
+
+  /** The complete words of a line without marks. */
+  #words(): string {
+    if (this.#isMarked || this.#rest === "" || this.#keys.isHolding || this.#names.isPending) return ""
+    this.#isMarked = marks.test(this.#rest.slice(Math.max(0, this.#checked - longestMark)))
+    this.#checked = this.#rest.length
+    if (this.#isMarked) return ""
+    const end = Math.max(this.#rest.lastIndexOf(" "), this.#rest.lastIndexOf("\t")) + 1
+    const words = this.#rest.slice(this.#returned, end)
+    this.#returned += words.length
+    return words
+  }
+
+  #piece(piece: string): string {
+    return this.#keys
+      .next(piece, this.#found)
+      .map((line) => this.#line(line))
+      .join("")
+  }
+
+  #line(given: string): string {
+    let line = given
+    if (line.length < shortestLine && !this.#names.isPending) return line
+    // What is removed changes what stands around the rest, so a second scrubbing could find more. The line is scanned until nothing is found.
+    let spans = scan(line, this.#layers, this.#names)
+    for (let round = 0; spans.length > 0 && round < mostRounds; round += 1) {
+      line = this.#without(line, spans)
+      spans = scan(line, this.#layers)
+    }
+    return line
+  }
+
+  #without(line: string, spans: ReadonlyArray<Span>): string {
+    let out = ""
+    let from = 0
+    for (const { end, start, type } of spans) {
+      this.#found?.(type)
+      out += line.slice(from, start) + placeholder(type)
+      from = end
+    }
+    return out + line.slice(from)
+  }
+}
+
+const mostRounds = 8
+
+/** A shorter line has no name and value. */
+const shortestLine = 8
+
+/** The longest line that is looked at as a whole. */
+const longestPiece = 65_536
+
+/** The end of the next line, or of the next part of a long one, or -1 if the text may go on. */
+const endOfPiece = (text: string, from: number): number => {
+  const end = endOfLine(text, from)
+  if (end !== -1 && end - from <= longestPiece) return end
+  if (text.length - from < longestPiece) return -1
+  for (let at = from + longestPiece - 1; at > from + longestPiece / 2; at -= 1)
+    if (",;&{}]".includes(text.charAt(at))) return at + 1
+  return from + longestPiece
+}
+
+/** A line ends with a line feed, a carriage return, or both. */
+const endOfLine = (text: string, from: number): number => {
+  lineEnd.lastIndex = from
+  return lineEnd.test(text) ? lineEnd.lastIndex : -1
+}
+
+const lineEnd = /\n|\r\n|\r(?=[^\n])/g
+
+/** What every secret in a line has before it or in it. A word of 16 characters may be one. */
+const marks = new RegExp(
+  String.raw`${keywords.source}|://|---|\s-[A-Za-z-]|bearer|identified|phrase|mnemonic|AUTH|SecureString|requirepass|login|[\w.~+/=%:@$|\x01\x1b-]{16}`,
+  "i"
+)
+const longestMark = 40
+
+/** What a scrubber removes. */
+export interface Rules {
+  /** The values of secrets. */
+  readonly values: KnownValues
+  /** Paths of the host and what is shown instead. */
+  readonly paths: KnownValues
+  /** What it recognizes without knowing it. */
+  readonly layers: Layers
+}
+
+/** Receives a text in chunks and returns it without known values, recognized secrets and known paths. */
+export class TextScrubber {
+  readonly #values: KnownScrubber
+  readonly #before: KnownScrubber
+  readonly #lines: LineScrubber
+  readonly #after: KnownScrubber
+
+  constructor({ layers, paths, values }: Rules, found?: (type: string) => void) {
+    this.#values = new KnownScrubber(values, found)
+    // A path is replaced before the layers judge the text around it, and once more if it ends where a secret was.
+    this.#before = new KnownScrubber(paths)
+    this.#lines = new LineScrubber(layers, found)
+    this.#after = new KnownScrubber(paths)
+  }
+
+  /** Returns what is certain after a further chunk. */
+  push(chunk: string): string {
+    return this.#after.push(this.#lines.push(this.#before.push(this.#values.push(chunk))))
+  }
+
+  /** Returns what was held back at the end of the text. */
+  end(): string {
+    const known = this.#before.push(this.#values.end()) + this.#before.end()
+    const rest = this.#lines.push(known) + this.#lines.end()
+    return this.#after.push(rest) + this.#after.end()
+  }
+}
+
+/** Removes known values, recognized secrets and known paths from a whole text. */
+export const scrubText = (text: string, rules: Rules, found?: (type: string) => void): string => {
+  const scrubber = new TextScrubber(rules, found)
+  const out = scrubber.push(text)
+  return out + scrubber.end()
+}

@@ -1,0 +1,113 @@
+/**
+ * Which values of a name for a secret are secrets, and which are code, placeholders or references.
+ */
+import type { KeyKind } from "./keys.ts"
+import { entropyOf, isPlaceholder, isWordy, transitionsOf } from "./looks.ts"
+
+/** How a value stands in its text. */
+export interface Value {
+  readonly text: string
+  readonly quoted: boolean
+  /** Whether the line is `NAME=value`, a flag or a query parameter, where a value is never code. */
+  readonly literal: boolean
+  /** Whether only `=` stands between the name and the value. */
+  readonly assigned: boolean
+}
+
+/** Values that refer to a secret or stand for one. */
+const references =
+  /^(?:\$[A-Za-z_{(]|%[\w.]+%|\{\{|<%|<[\w .-]+>|#\{|process\.env|os\.(?:environ|getenv)|env[.(:]|import\.meta|config[.(]|System\.|secret:\/\/|op:\/\/|vault:|arn:|ssm:|file:|https?:\/\/[^@]*$|\/(?:run|etc|var|home|usr|opt|mnt|tmp|proc)\/|\.{0,2}\/|~\/|[A-Za-z]:\\|!(?:Ref|Sub|GetAtt|vault)|\*+$|-+$|@[A-Za-z])/
+
+/** Values that name a type, a state or nothing. */
+const plainWords =
+  /^(?:string|str|number|int|integer|boolean|bool|text|varchar|char|bytes?|object|any|unknown|never|void|null|none|nil|undefined|true|false|yes|no|on|off|required|optional|hidden|password|passwd|pwd|secret|token|key|bearer|basic|default|empty|unset|disabled|enabled|self|this|value|n\/a)\W*$/i
+
+/** Words with dashes, dots or slashes between them, as names and paths have. */
+const wordsOnly = /^[A-Za-z\u00c0-\uffff]+(?:[-_.:/ ,'!?]+[A-Za-z\u00c0-\uffff]+)*[.:!?]?$/
+
+/** Identifiers of code and the members of objects: `options.password`, `user?.token`, `Self::KEY`. */
+const members = /^[A-Za-z_$][\w$]*!?(?:(?:\?|!)?\.[A-Za-z_$][\w$]*|::[A-Za-z_$][\w$]*|->[A-Za-z_$][\w$]*)+$/
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+/** Whether the value of a name of this kind is a secret. */
+export const isSecret = (kind: KeyKind, name: string, value: Value): boolean => {
+  const { assigned } = value
+  // The head of a long value says what it is.
+  const text = value.text.slice(0, 256)
+  if (value.text.length > 200 && /\s/.test(text)) return false
+  if (references.test(text) || plainWords.test(text)) return false
+  if (text.toLowerCase() === name.toLowerCase() || isPlaceholder(text)) return false
+  switch (kind) {
+    case "password":
+      return isPassword({ ...value, text })
+    case "authorization":
+      return text.length >= 8
+    case "cookie":
+      return text.length >= 8
+    case "token":
+      return isToken({ ...value, text })
+    case "signature":
+      // Others are signatures of a provider or of a program, which are no secrets.
+      return assigned && text.length >= 16 && looksRandom(text)
+    case "weak":
+      return text.length >= 16 && isToken({ ...value, text }) && looksRandom(text)
+    case "vendor":
+      return (
+        text.length >= 15 &&
+        /^[\w.=+/-]+$/.test(text) &&
+        isToken({ ...value, text }) &&
+        (uuid.test(text) || looksRandom(text))
+      )
+  }
+}
+
+const isPassword = ({ literal, quoted, text }: Value): boolean => {
+  if (text.length < 4 || /^[\^~<>=v]*\d+\.\d+(?:\.\d+)?\W*$/.test(text)) return false
+  if (literal) return !/^\d{1,3}$/.test(text)
+  if (wordsOnly.test(text) || /^\d+(?:\.\d+)?$/.test(text)) return false
+  if (quoted) return !isWordy(text) || /[0-9]/.test(text)
+  if (!/[0-9!@#%^]/.test(text)) return false
+  return (
+    text.length >= 6 &&
+    !members.test(text) &&
+    /[A-Za-z]/.test(text) &&
+    !/[()[\]{}]|=>|[|&]{2}/.test(text) &&
+    !isIdentifier(text)
+  )
+}
+
+const isToken = ({ literal, quoted, text }: Value): boolean => {
+  if (text.length < 8 || /\s/.test(text)) return false
+  if (uuid.test(text)) return true
+  if (isWordy(text) && !(literal && /[0-9]/.test(text))) return false
+  if (members.test(text) && !literal && !text.split(".").some(looksRandom)) return false
+  if (!/[0-9]/.test(text)) return text.length >= 20 && looksRandom(text)
+  if (!/[A-Za-z]/.test(text)) return literal && text.length >= 12
+  if (/^(?:0x)?[0-9a-f]{16,}$/i.test(text)) return true
+  if (isNumbered(text)) return false
+  if (!quoted && !literal && (/[()[\]{}<>]|=>|[|&]{2}/.test(text) || isIdentifier(text))) return false
+  return entropyOf(text) >= Math.min(3, Math.log2(text.length) * 0.75)
+}
+
+/** Whether a text is a name with numbers: words with digits only at their ends. */
+const isNumbered = (text: string): boolean => {
+  const parts = text.split(/[-_./: ]+/).filter((part) => part !== "")
+  if (parts.length < 2) return /^[A-Za-z]?[a-z]+\d{1,3}$/.test(text) || /^[A-Z]+\d{1,3}$/.test(text)
+  const words = parts.filter(
+    (part) => /^(?:[A-Z]?[a-z]{2,}|[A-Z]{2,})\d{0,3}$/.test(part) || /^v?\d{1,4}$/.test(part)
+  )
+  return words.length >= parts.length * 0.7
+}
+
+/** Whether a text without a quote is rather an identifier: `x509_key`, `base64Value`. */
+const isIdentifier = (text: string): boolean =>
+  /^[A-Za-z_$][\w$]*$/.test(text) &&
+  (text.includes("_") || /[a-z]\d*[A-Z]/.test(text) || text.length < 10) &&
+  !looksRandom(text)
+
+const looksRandom = (text: string): boolean => {
+  if (text.length < 16) return false
+  if (/^[0-9a-f]+$/i.test(text)) return /[0-9]/.test(text) && /[a-f]/i.test(text) && entropyOf(text) >= 2.8
+  return entropyOf(text) >= 3.4 && transitionsOf(text) >= 0.3
+}
