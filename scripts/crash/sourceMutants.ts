@@ -35,6 +35,27 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { scenario: "act" }
   },
   {
+    name: "scrubs each chunk of an output alone",
+    file: "run/calls/toolBody.ts",
+    line: "this.write(this.#output.push(given))",
+    broken: "this.write(this.scrubber.scrub(given))",
+    finder: { tests: ["sdk/test/run/streamedTool.test.ts"] }
+  },
+  {
+    name: "drops the output that was held back",
+    file: "run/calls/toolBody.ts",
+    line: "if (output !== undefined) this.write(output.end())",
+    broken: "if (output !== undefined) output.end()",
+    finder: { tests: ["sdk/test/run/streamedTool.test.ts"] }
+  },
+  {
+    name: "returns a known secret that is not complete",
+    file: "tool/internal/scrub/knownValues.ts",
+    line: "if (this.#values.mayBegin(text, at)) return at",
+    broken: "",
+    finder: { tests: ["sdk/test/tool/scrub/properties.test.ts"] }
+  },
+  {
     name: "repeats a call in doubt",
     file: "run/steps/reconcile.ts",
     line: "if (isRepeatable(found) && mayRepeat) {",

@@ -64,7 +64,10 @@ export const createFermata: {
   // Refused as it was given.
   if (typeof options !== "object" || options === null) return Fermata.make(options)
   const {
-    scrubber = Scrubber.make({ paths: [{ path: homedir(), show: "~" }] }),
+    scrubber = Scrubber.make({
+      secrets: Scrubber.secretsIn(process.env),
+      paths: [{ path: homedir(), show: "~" }]
+    }),
     store = "fermata.db",
     ...rest
   } = options

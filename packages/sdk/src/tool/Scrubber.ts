@@ -17,9 +17,11 @@ import * as Context from "effect/Context"
 import * as Redacted from "effect/Redacted"
 import { flag, keysOf, shapeOf } from "../domain/internal/misfits.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
+import { kindOf } from "./internal/scrub/keys.ts"
 import { formsOf, KnownValues, shortestSecret } from "./internal/scrub/knownValues.ts"
 import { type Rules, scrubText, TextScrubber } from "./internal/scrub/scrubText.ts"
 import { placeholder } from "./internal/scrub/span.ts"
+import { isSecret } from "./internal/scrub/values.ts"
 
 /**
  * Removes secrets and host paths from texts. Provide your own as the service `Scrubber` or as an option of a Fermata.
@@ -114,6 +116,33 @@ export const make = (options: ScrubberOptions = {}): Scrubber => {
     stream: () => new TextScrubber(rules)
   }
 }
+
+/**
+ * The fields of an object whose names name a secret and whose values can be one, such as `DB_PASSWORD` of an environment. For the option
+ * `secrets` of {@link make}.
+ *
+ * @example
+ * ```ts
+ * import { Scrubber } from "@fermata/sdk"
+ *
+ * const { API_TOKEN, HOME } = Scrubber.secretsIn({ API_TOKEN: "a8Kf03jQmZ19xTbWv72L", HOME: "/home/ann" })
+ * // HOME is undefined
+ * ```
+ */
+export const secretsIn = (
+  fields: Readonly<Record<string, string | undefined>>
+): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries(fields).flatMap(([name, value]) => {
+      const kind = kindOf(name)
+      if (kind === undefined || value === undefined || value.length < shortestNamed) return []
+      const given = { text: value, quoted: true, literal: true, assigned: true }
+      return isSecret(kind, name, given) ? [[name, value] as const] : []
+    })
+  )
+
+/** A shorter value of a setting may be an ordinary word. */
+const shortestNamed = 8
 
 /** The secrets with their types: `secret`, or the name of the field in lower case. */
 const entriesOf = (

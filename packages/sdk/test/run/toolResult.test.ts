@@ -246,7 +246,10 @@ describe("bytes as a result", () => {
       ]) {
         const [part] = yield* contentOf(handler)
         assert(part?._tag === "file" && part.source._tag === "bytes")
-        assert.strictEqual(Buffer.from(part.source.base64, "base64").toString(), "token [REDACTED:github-token]")
+        assert.strictEqual(
+          Buffer.from(part.source.base64, "base64").toString(),
+          "token [REDACTED:github-token]"
+        )
       }
     })
   )

@@ -153,7 +153,10 @@ export const repeatedSuite = (mode: Mode) => {
         const prompt = `Is ghp_${"a".repeat(36)} valid?`
         const first = yield* mode.start(runtime, prompt)
         const second = expect(yield* mode.resume(runtime, first, { prompt }), "completed")
-        assert.deepStrictEqual(transcript(second.state), ["user: Is [REDACTED:github-token] valid?", "assistant: No."])
+        assert.deepStrictEqual(transcript(second.state), [
+          "user: Is [REDACTED:github-token] valid?",
+          "assistant: No."
+        ])
       }).pipe(Effect.provide(mode.layer))
     )
 

@@ -4,7 +4,7 @@ import * as Scrubber from "../../src/tool/Scrubber.ts"
 import { timeSpent } from "../helpers/timeSpent.ts"
 
 const { scrub } = Scrubber.make()
-const gone = "[redacted]"
+const gone = "[REDACTED:secret]"
 const letters = (count: number) => "Ab3dE6gH9j".repeat(Math.ceil(count / 10)).slice(0, count)
 
 describe("the scrubber", () => {
@@ -17,24 +17,28 @@ describe("the scrubber", () => {
       `github_pat_${letters(40)}`,
       `glpat-${letters(20)}`,
       `xoxb-${letters(24)}`,
-      "AKIA" + "ABCDEFGHIJKLMNOP",
+      "AKIA" + "QWCDEBGHIJKLMNOP",
       `AIza${letters(35)}`,
       `npm_${letters(36)}`,
       `eyJ${letters(20)}.eyJ${letters(30)}.${letters(40)}`,
       `-----BEGIN RSA PRIVATE KEY-----\n${letters(64)}\n${letters(64)}\n-----END RSA PRIVATE KEY-----`
     ]
-    for (const shape of shapes) assert.strictEqual(scrub(`before ${shape} after`), `before ${gone} after`)
+    for (const shape of shapes)
+      assert.match(scrub(`before ${shape} after`), /^before \[REDACTED:[a-z-]+\] after$/)
   })
 
   it("keeps the words around a secret", () => {
-    assert.strictEqual(scrub(`Authorization: Bearer ${letters(30)}`), `Authorization: Bearer ${gone}`)
+    assert.strictEqual(
+      scrub(`Authorization: Bearer ${letters(30)}`),
+      "Authorization: Bearer [REDACTED:authorization]"
+    )
     assert.strictEqual(
       scrub('curl -H "authorization: basic dXNlcjpwYXNz"'),
-      `curl -H "authorization: basic ${gone}"`
+      'curl -H "authorization: basic [REDACTED:authorization]"'
     )
     assert.strictEqual(
       scrub("postgres://app:hunter22@db.internal:5432/app"),
-      `postgres://app:${gone}@db.internal:5432/app`
+      `postgres://app:[REDACTED:password]@db.internal:5432/app`
     )
   })
 
@@ -82,6 +86,30 @@ describe("the scrubber", () => {
     assert.strictEqual(scrub("correct-horse battery"), `${gone} battery`)
   })
 
+  it("shows a secret with a name by its name", () => {
+    const { scrub } = Scrubber.make({ secrets: { DB_PASSWORD: "correct-horse" } })
+    assert.strictEqual(scrub("correct-horse battery"), "[REDACTED:db-password] battery")
+  })
+
+  it("takes the secrets of an environment by their names", () => {
+    const environment = {
+      API_TOKEN: "a8Kf03jQmZ19xTbWv72L",
+      DB_PASSWORD: "hunter2hunter2",
+      PWD: "/srv/app",
+      HOME: "/home/ann",
+      TOKEN_TYPE: "bearer-token-1",
+      AUTH_TOKEN_FILE: "/run/secrets/token1",
+      SECRET: undefined,
+      PASSWORD: "${OTHER}"
+    }
+    assert.deepStrictEqual(Object.keys(Scrubber.secretsIn(environment)), ["API_TOKEN", "DB_PASSWORD"])
+  })
+
+  it("recognizes nothing by itself with `recognize: false`", () => {
+    const { scrub } = Scrubber.make({ recognize: false, secrets: ["correct-horse"] })
+    assert.strictEqual(scrub(`correct-horse ghp_${letters(36)}`), `${gone} ghp_${letters(36)}`)
+  })
+
   it("removes the longer of two secrets when one is part of the other", () => {
     const { scrub } = Scrubber.make({ secrets: ["abcdef", "abcdefghij"] })
     assert.strictEqual(scrub("abcdefghij"), gone)
@@ -89,6 +117,11 @@ describe("the scrubber", () => {
 
   it("ignores values that are too short to be secrets", () => {
     assert.strictEqual(Scrubber.make({ secrets: ["", "a", "true"] }).scrub("a true story"), "a true story")
+  })
+
+  it("replaces no path within a longer name", () => {
+    const { scrub } = Scrubber.make({ paths: [{ path: "/srv/app", show: "~" }] })
+    assert.strictEqual(scrub("/srv/application /srv/app.js /srv/app"), "/srv/application ~.js ~")
   })
 
   it("replaces paths as configured, the longest first", () => {
@@ -129,7 +162,7 @@ describe("unusual secrets", () => {
     const half = "secret-\ud800-half"
     const long = "x1y2".repeat(100_000)
     const { scrub } = Scrubber.make({ secrets: [half, long, undefined as unknown as string] })
-    assert.strictEqual(scrub(`a ${half} b`), "a [redacted] b")
-    assert.strictEqual(scrub(`a ${long} b`), "a [redacted] b")
+    assert.strictEqual(scrub(`a ${half} b`), "a [REDACTED:secret] b")
+    assert.strictEqual(scrub(`a ${long} b`), "a [REDACTED:secret] b")
   })
 })

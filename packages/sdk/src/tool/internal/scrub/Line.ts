@@ -2,8 +2,8 @@
  * A line that is searched for values. What is found out about it is kept, so that the search is linear in its length.
  */
 
-const plain = /[^\s"'`,;&<>()[\]{}|\\\x1b]+/y
-const literally = /[^\s"'`;&<>|\\\x1b]+/y
+const plain = new RegExp(String.raw`[^\s"'\x60,;&<>()[\]{}|\\\x1b]+`, "y")
+const literally = new RegExp(String.raw`[^\s"'\x60;&<>|\\\x1b]+`, "y")
 
 interface Run {
   from: number

@@ -6,7 +6,7 @@ import type { Span } from "./span.ts"
 
 /** A text that stands alone: what is before and after it ends a word, and it is no part of a path, an address or an assignment. */
 const candidates =
-  /(?<![\w+/=.:@#%&?$~\\,\x01-])[A-Za-z0-9][\w+/-]{23,127}={0,2}(?![\w+/=@#%&$~\\(\x01-]|[.:,][\w/])/g
+  /(?<![\w+/=.:@#%&?$~\\,\ue000-])[A-Za-z0-9][\w+/-]{23,127}={0,2}(?![\w+/=@#%&$~\\(\ue000-]|[.:,][\w/])/g
 
 /** Ids of services: a short lower-case prefix, and what follows it. */
 const withPrefix = /^[a-z]{1,12}[_-]/
@@ -55,7 +55,7 @@ const looksRandom = (given: string): boolean => {
 const isReadable = (text: string): boolean => {
   if (/[-_]/.test(text)) return false
   try {
-    return /^[\x09\x0a\x0d\x20-\x7e]+$/.test(atob(text))
+    return /^[\t\n\r -~]+$/.test(atob(text))
   } catch {
     return false
   }

@@ -1,4 +1,4 @@
-import { keywords, type KeyKind, kindOf } from "./keys.ts"
+import { type KeyKind, kindOf, secretWords, secretWordsAndVendors } from "./keys.ts"
 /**
  * Finds secrets by the name before them: assignments, fields, flags, headers, parameters and attributes.
  */
@@ -37,8 +37,9 @@ const listed = /["'`][ \t]{0,4},[ \t]{0,4}(?=["'`])/y
 const opening = new RegExp(quote, "y")
 
 /** Adds the secrets of a line that have a name. */
-export const findKeyValues = (line: Line, spans: Array<Span>): void => {
+export const findKeyValues = (line: Line, hasLongWord: boolean, spans: Array<Span>): void => {
   const { text } = line
+  const keywords = hasLongWord ? secretWordsAndVendors : secretWords
   keywords.lastIndex = 0
   for (let found = keywords.exec(text); found !== null; found = keywords.exec(text)) {
     const start = startOfName(text, found.index)
@@ -179,7 +180,7 @@ const endOfName = (text: string, from: number): number => {
 
 const scheme =
   /(?:\\{0,7}["'`])?[ \t]{0,5}(?:(?:bearer|basic|token|bot|apikey|api-key|digest|key|splunk|negotiate|ntlm|oauth|aws4-hmac-sha256|sso-key|genie-?key|klaviyo-api-key)[ \t]{1,5})?/iy
-const credential = /[^\s"'`,;<>\\\x1b]{4,8000}/y
+const credential = new RegExp(String.raw`[^\s"'\x60,;<>\\\x1b]{4,8000}`, "y")
 
 const addAuthorization = (text: string, at: number, spans: Array<Span>): number => {
   scheme.lastIndex = at

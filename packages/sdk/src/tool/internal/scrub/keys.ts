@@ -5,9 +5,15 @@
 /** What a name says about its value. */
 export type KeyKind = "password" | "token" | "weak" | "signature" | "authorization" | "cookie" | "vendor"
 
-/** A part of each name that may name a secret. */
-export const keywords =
-  /pass(?:w|ph|code|(?![a-z]))|mot de passe|pwd|(?<![a-z])pw(?![a-z])|(?<![a-z])pin(?![a-z])|psk|contrase|motdepasse|kennwort|senha|пароль|密码|密碼|パスワード|비밀번호|secret|token|cred(?:s|ential)|key|auth|cookie|bearer|sig(?=nature|[=%])|jwt|art-api|webhook|connection[-_]?string|hmac|salt|adafruit|adobe|algolia|asana|atlassian|beamer|bitbucket|bittrex|cloudflare|codecov|cohere|coinbase|confluent|contentful|datadog|discord|droneci|dropbox|etsy|facebook|fastly|finicity|finnhub|flickr|freshbooks|gitter|gocardless|heroku|hubspot|intercom|jfrog|artifactory|kraken|kucoin|launchdarkly|linkedin|looker|mailchimp|mailgun|mapbox|mattermost|meraki|message-?_?bird|netlify|new-?_?relic|nytimes|okta|plaid|privateai|rapidapi|sendbird|sentry|snyk|sonar|sourcegraph|squarespace|sumo|travis|twitch|twitter|typeform|yandex|zendesk/gi
+/** A part of each name that names a secret. */
+export const secretWords =
+  /pass(?:w|ph|code|(?![a-z]))|mot de passe|pwd|(?<![a-z])pw(?![a-z])|(?<![a-z])pin(?![a-z])|psk|contrase|motdepasse|kennwort|senha|пароль|密码|密碼|パスワード|비밀번호|secret|token|cred(?:s|ential)|key|auth|cookie|bearer|sig(?=nature|[=%])|jwt|art-api|webhook|connection[-_]?string|hmac|salt/gi
+
+/** The same, and the vendors whose names say that a long value is a secret. */
+export const secretWordsAndVendors = new RegExp(
+  `${secretWords.source}|adafruit|adobe|algolia|asana|atlassian|beamer|bitbucket|bittrex|cloudflare|codecov|cohere|coinbase|confluent|contentful|datadog|discord|droneci|dropbox|etsy|facebook|fastly|finicity|finnhub|flickr|freshbooks|gitter|gocardless|heroku|hubspot|intercom|jfrog|artifactory|kraken|kucoin|launchdarkly|linkedin|looker|mailchimp|mailgun|mapbox|mattermost|meraki|message-?_?bird|netlify|new-?_?relic|nytimes|okta|plaid|privateai|rapidapi|sendbird|sentry|snyk|sonar|sourcegraph|squarespace|sumo|travis|twitch|twitter|typeform|yandex|zendesk`,
+  "gi"
+)
 
 const vendors = new Set(
   "adafruit adobe algolia asana atlassian beamer bitbucket bittrex cloudflare codecov cohere coinbase confluent contentful datadog discord droneci dropbox etsy facebook fastly finicity finnhub flickr freshbooks gitter gocardless heroku hubspot intercom jfrog artifactory kraken kucoin launchdarkly linkedin looker mailchimp mailchimpe mailgun mapbox mattermost meraki messagebird netlify newrelic nytimes okta plaid privateai rapidapi sendbird sentry snyk sonar sourcegraph squarespace sumo sumologic travis twitch twitter typeform yandex zendesk".split(
@@ -64,8 +70,21 @@ const wordsOf = (name: string): ReadonlyArray<string> =>
     .map((word) => word.replace(/\d+$/, ""))
     .filter((word) => word !== "")
 
+/** The kinds of the names that were judged last. */
+const judged = new Map<string, KeyKind | undefined>()
+const mostJudged = 1000
+
 /** What a name says about its value, or undefined if it names no secret. */
 export const kindOf = (name: string): KeyKind | undefined => {
+  const found = judged.get(name)
+  if (found !== undefined || judged.has(name)) return found
+  const kind = judge(name)
+  if (judged.size >= mostJudged) judged.clear()
+  judged.set(name, kind)
+  return kind
+}
+
+const judge = (name: string): KeyKind | undefined => {
   const words = wordsOf(name)
   const last = words.at(-1)
   if (last === undefined) return undefined

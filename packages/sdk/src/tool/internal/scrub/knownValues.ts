@@ -55,6 +55,7 @@ export const formsOf = (given: string): ReadonlyArray<string> => {
       lowerEscapes(url),
       lowerEscapes(strict),
       strict.replaceAll("%20", "+"),
+      strict.replaceAll("%20", "+").replaceAll("%2A", "*").replaceAll("~", "%7E"),
       Array.from(bytes, percent).join(""),
       escapedHtml(text),
       escapedHtml(text).replaceAll("&#39;", "&#x27;"),

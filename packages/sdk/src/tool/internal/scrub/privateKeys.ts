@@ -7,7 +7,7 @@ const begin = /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/
 const end = /-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/
 /** A whole key in one line, with escaped line breaks. */
 const inOneLine =
-  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----((?:[A-Za-z0-9+/=\s:,.-]|\\+[nrt/]){16,}?)(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?=["'`\x00])|$)/g
+  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----((?:[A-Za-z0-9+/=\s:,.-]|\\+[nrt/]){16,}?)(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?=["'`])|$)/g
 
 /** What stands before the private lines of a key of PuTTY. */
 const putty = /^\W{0,10}Private-Lines: \d{1,3}\s*$/

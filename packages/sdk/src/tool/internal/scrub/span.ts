@@ -27,7 +27,7 @@ export const placeholder = (type: string): string => `[REDACTED:${type}]`
 const placeholders = /\[REDACTED:[a-z0-9-]+\]/g
 
 /** The character that stands for each character of a placeholder while a text is scanned. */
-const mask = "\u0001"
+const mask = "\ue000"
 
 /** The text with masks in place of its placeholders, so that no layer reads their words. */
 export const masked = (text: string): string =>

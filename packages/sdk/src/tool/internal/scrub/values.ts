@@ -62,7 +62,11 @@ export const isSecret = (kind: KeyKind, name: string, value: Value): boolean => 
   }
 }
 
+const directory = /^\/[\w.-]+(?:\/[\w .-]*)*$/
+
 const isPassword = ({ literal, quoted, text }: Value): boolean => {
+  // `PWD` is the working directory.
+  if (directory.test(text)) return false
   if (text.length < 4 || /^[\^~<>=v]*\d+\.\d+(?:\.\d+)?\W*$/.test(text)) return false
   if (literal) return !/^\d{1,3}$/.test(text)
   if (wordsOnly.test(text) || /^\d+(?:\.\d+)?$/.test(text)) return false

@@ -1,6 +1,7 @@
 /**
  * Finds tokens by the prefix or mark of their vendor. Only texts of at least 16 characters without a space are looked at.
  */
+import { endOfWord, startOfLongWord } from "./longWords.ts"
 import { hasPlaceholder } from "./looks.ts"
 import type { Span } from "./span.ts"
 import { markRules, prefixRules } from "./vendorRules.ts"
@@ -31,13 +32,11 @@ for (const start of byStart.keys()) starts[start.charCodeAt(0)] = 1
 
 const marks = markRules.map(([type, mark, token]) => ({ type, mark, token: new RegExp(token, "g") }))
 
-/** What may contain a vendor's token. */
-const candidates = /[\w.~+/=%:@$|\x01-]{16,}/g
-
 /** Adds the vendors' tokens of a text. */
 export const findVendorTokens = (text: string, spans: Array<Span>): void => {
-  for (const { 0: candidate, index } of text.matchAll(candidates)) {
-    const end = index + candidate.length
+  let end = 0
+  for (let index = startOfLongWord(text); index !== -1; index = startOfLongWord(text, end)) {
+    end = endOfWord(text, index)
     let inWord = false
     for (let at = index; at < end; at += 1) {
       const code = text.charCodeAt(at)
@@ -52,6 +51,7 @@ export const findVendorTokens = (text: string, spans: Array<Span>): void => {
       }
       inWord = isWord(code)
     }
+    const candidate = text.slice(index, end)
     for (const { mark, token, type } of marks) {
       if (!candidate.includes(mark)) continue
       for (const found of candidate.matchAll(token)) {
@@ -63,7 +63,7 @@ export const findVendorTokens = (text: string, spans: Array<Span>): void => {
 }
 
 const isWord = (code: number): boolean =>
-  (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 1
+  (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 0xe000
 
 const tokenAt = (text: string, at: number): Span | undefined => {
   const rules = byStart.get(text.slice(at, at + 2))

@@ -1,0 +1,266 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import { formsOf } from "../../../src/tool/internal/scrub/knownValues.ts"
+import * as Scrubber from "../../../src/tool/Scrubber.ts"
+import { timeSpent } from "../../helpers/timeSpent.ts"
+
+const secrets = [
+  "p@ss wörd/1?&x",
+  `s3cr3t'"\\\n-line two of the secret!!`,
+  "hunter2hunter2",
+  "abcdef",
+  "abcdefghij",
+  "x1y2".repeat(600),
+  `tok_${"Q1w2E3".repeat(5)}`
+]
+const scrubber = Scrubber.make({
+  secrets,
+  paths: [
+    { path: "/home/bob", show: "~" },
+    { path: "/home/bob/project", show: "/workspace" }
+  ]
+})
+
+/** Parts of texts in which secrets occur, next to each other in any order. */
+const part = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.constantFrom(
+      "password",
+      "token",
+      "secret",
+      "api_key",
+      "name: ",
+      "value: ",
+      "user",
+      "Cookie: ",
+      "Authorization: Bearer "
+    )
+  },
+  {
+    weight: 4,
+    arbitrary: fc.constantFrom(
+      ":",
+      "=",
+      '"',
+      "'",
+      " ",
+      "\n",
+      "\r\n",
+      "\r",
+      '\\"',
+      "|",
+      ">",
+      "-",
+      "]",
+      "@",
+      "{",
+      "(",
+      ",",
+      "&",
+      "%22",
+      "://"
+    )
+  },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom(
+      "-----BEGIN RSA PRIVATE KEY-----",
+      "-----END RSA PRIVATE KEY-----",
+      "MIIEpAIBAAKCAQEAx7Jk39fkQm1LPZ"
+    )
+  },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom("[REDACTED:secret]", "[REDACTED:", "é", "密码", "\u001b[0m", "0", "Z9")
+  },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom(
+      "/home/bob/project",
+      "/home/bob",
+      "sk-",
+      "eyJ",
+      `ghp_${"a8Kf03jQmZ19".repeat(3)}`,
+      "a8Kf03jQmZ19xTbWv72Ld5Re"
+    )
+  },
+  { weight: 2, arbitrary: fc.constantFrom(...secrets.flatMap((secret) => formsOf(secret))) },
+  { weight: 1, arbitrary: fc.string({ unit: "binary", maxLength: 12 }) }
+)
+const text = fc.array(part, { maxLength: 25 }).map((parts) => parts.join(""))
+
+const inChunks = (given: string, sizes: ReadonlyArray<number>): string => {
+  const stream = scrubber.stream!()
+  let out = ""
+  for (let at = 0, index = 0; at < given.length; index += 1) {
+    const size = sizes[index % sizes.length]!
+    out += stream.push(given.slice(at, at + size))
+    at += size
+  }
+  return out + stream.end()
+}
+
+describe("any text", () => {
+  it("is scrubbed with the same result in every division into chunks", () => {
+    fc.assert(
+      fc.property(
+        text,
+        fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 5 }),
+        (given, sizes) => {
+          assert.strictEqual(inChunks(given, sizes), scrubber.scrub(given))
+        }
+      ),
+      { numRuns: 500 }
+    )
+  })
+
+  it("does not change when it is scrubbed again", () => {
+    fc.assert(
+      fc.property(text, (given) => {
+        const shown = scrubber.scrub(given)
+        assert.strictEqual(scrubber.scrub(shown), shown)
+        assert.strictEqual(scrubber.redact!(scrubber.redact!(given)), scrubber.redact!(given))
+      }),
+      { numRuns: 500 }
+    )
+  })
+
+  it("has none of the known secrets afterwards, in none of their forms", () => {
+    fc.assert(
+      fc.property(text, fc.integer({ min: 1, max: 40 }), (given, size) => {
+        const shown = inChunks(given, [size])
+        for (const form of secrets.flatMap(formsOf)) assert.notInclude(shown, form)
+      }),
+      { numRuns: 200 }
+    )
+  })
+})
+
+describe("a known secret", () => {
+  const secret = fc.string({ unit: "grapheme", minLength: 6, maxLength: 60 })
+  const around = fc.string({ unit: "grapheme-ascii", maxLength: 7 })
+  const bytes = (given: string) => Buffer.from(given.toWellFormed())
+  const encodings: Readonly<Record<string, (given: string) => string>> = {
+    "as it is": (given) => given,
+    "in JSON": (given) => JSON.stringify({ given }),
+    "in JSON within JSON": (given) => JSON.stringify(JSON.stringify(given)),
+    "in base64, with other text": (given) => bytes(given).toString("base64"),
+    "in base64 for URLs": (given) => bytes(given).toString("base64url"),
+    "in hex": (given) => bytes(given).toString("hex"),
+    "in an address": (given) => encodeURIComponent(given.toWellFormed()),
+    "in a form": (given) => new URLSearchParams({ given }).toString()
+  }
+
+  it.each(Object.entries(encodings))("is removed %s", (_, encode) => {
+    fc.assert(
+      fc.property(secret, around, around, (value, before, after) => {
+        const { scrub } = Scrubber.make({ secrets: [value], recognize: false })
+        const alone = encode(value)
+        // What decoding what is left gives must not contain the secret.
+        const shown = scrub(encode(`${before}${value}${after}`))
+        assert.include(shown, "[REDACTED:secret]", alone)
+      }),
+      { numRuns: 300 }
+    )
+  })
+})
+
+describe("64 KB of any repeated text", () => {
+  const pieces = [
+    "a",
+    "A1b",
+    "\n",
+    "é",
+    "密码:",
+    "sk-",
+    "eyJ",
+    "eyJa.",
+    "a:",
+    "http://a:",
+    "://",
+    "://a:",
+    "-----BEGIN A PRIVATE KEY-----",
+    "-----BEGIN A PRIVATE KEY-----\n",
+    "authorization: bearer ",
+    "password",
+    "password=",
+    "password=a1",
+    "token ",
+    "token: ",
+    'secret="',
+    '"',
+    "'",
+    '\\"',
+    "key=",
+    "a.b.",
+    "-u a:",
+    "--user ",
+    "mysql -p",
+    "cookie: ",
+    "cookie: a=b;",
+    "machine a login b password ",
+    "identified by '",
+    "LS0tLS1CRUdJTiA",
+    "AKIA",
+    "ghp_",
+    "xoxb-1",
+    "/1/123456789012",
+    "a1Q~",
+    "aaaaaaaaaaaaaaaaaaaaaaaa.bbbbbb.",
+    "aT3BlbkFJ",
+    "12345678:AA",
+    "[REDACTED:",
+    "password=[REDACTED:x]",
+    '"name":"token","value":"',
+    "<password x=",
+    "\u001b[0m",
+    "token=%22",
+    "mnemonic: abc ",
+    "AUTH PLAIN ",
+    "db:5432:a:b:",
+    "password:\n",
+    "name: password\n",
+    "| password |",
+    "sig=",
+    "A1b".repeat(9) + " "
+  ]
+
+  it.each(pieces)("needs less than a second of CPU: %j", (piece) => {
+    const given = piece.repeat(Math.ceil(65_536 / piece.length))
+    const spent = timeSpent()
+    scrubber.scrub(given)
+    assert.isBelow(spent().cpuMs, 1000)
+  })
+})
+
+describe("a streamed text", () => {
+  const stream = () => Scrubber.make().stream!()
+
+  it("without marks of a secret is returned word by word", () => {
+    const { push } = bound(stream())
+    assert.deepStrictEqual(
+      [push("The qui"), push("ck brown fo"), push("x jumps.\n")],
+      ["The ", "quick brown ", "fox jumps.\n"]
+    )
+  })
+
+  it("is held back from the first mark of a secret to the end of its line", () => {
+    const { push } = bound(stream())
+    assert.deepStrictEqual(
+      [push("The quick pass"), push("word: hunt"), push("er2hunter2"), push("\nNext ")],
+      ["", "", "", "The quick password: [REDACTED:password]\nNext "]
+    )
+  })
+
+  it("loses no line after a private key that has no end", () => {
+    const { end, push } = bound(stream())
+    const key = "-----BEGIN EC PRIVATE KEY-----\nMIIEpAIBAAKCAQEAx7Jk39fkQm1LPZ\n"
+    assert.strictEqual(push(`a\n${key}[truncated]\nb`) + end(), "a\n[REDACTED:private-key]\n[truncated]\nb")
+  })
+})
+
+const bound = (stream: Scrubber.ScrubStream) => ({
+  push: (chunk: string) => stream.push(chunk),
+  end: () => stream.end()
+})
