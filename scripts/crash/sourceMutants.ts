@@ -49,6 +49,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/run/streamedTool.test.ts"] }
   },
   {
+    name: "drops the held output of an abandoned body",
+    file: "run/calls/toolBody.ts",
+    line: "abandon: () => context.flush()",
+    broken: "abandon: () => undefined",
+    finder: { tests: ["sdk/test/run/leftBehind.test.ts"] }
+  },
+  {
     name: "returns a known secret that is not complete",
     file: "tool/internal/scrub/knownValues.ts",
     line: "if (this.#values.mayBegin(text, at)) return at",

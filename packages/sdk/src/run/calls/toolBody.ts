@@ -118,7 +118,8 @@ export const invoke = (
       context.abort()
       void reading?.close()
       fiber.interruptUnsafe()
-    }
+    },
+    abandon: () => context.flush()
   }
 }
 

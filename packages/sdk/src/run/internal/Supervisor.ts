@@ -28,6 +28,8 @@ export interface Running<A, E> {
   readonly follow: (observer: { readonly ended: (exit: Exit.Exit<A, E>) => void }) => void
   /** Asks the work to end. */
   readonly stop: () => void
+  /** Called if the work has not ended within its grace period, before its outcome is decided. */
+  readonly abandon?: () => void
 }
 
 /** One item of concurrent work. */
@@ -227,10 +229,14 @@ class Flight<A, E, E2> implements Timed {
   /** Asks the work to end, and abandons it after the grace period. */
   stop(): void {
     if (this.running === undefined || this.grace !== undefined) return
-    this.running.stop()
+    const { running } = this
+    running.stop()
     if (this.running === undefined) return
     const { clock, runtime } = this.supervisor.around
-    this.grace = setDeadline(clock, graceMs(runtime), () => this.ended(Exit.interrupt()))
+    this.grace = setDeadline(clock, graceMs(runtime), () => {
+      if (this.running !== undefined) running.abandon?.()
+      this.ended(Exit.interrupt())
+    })
   }
 
   ended(exit: Exit.Exit<A, E>): void {

@@ -29,16 +29,19 @@ export const transitionsOf = (text: string): number => {
 const classOf = (code: number): number =>
   code >= 97 && code <= 122 ? 0 : code >= 65 && code <= 90 ? 1 : code >= 48 && code <= 57 ? 2 : 3
 
-const placeholderWords =
-  /x{5}|\*{3}|\.{3}|\u2026|0{8}|12345678|abcdef(?![0-9])|[_-]here\b|your|example|sample|placeholder|dummy|change[-_ ]?(?:me|it)|redacted|replace[-_ ]?(?:me|with)|insert[-_ ]|todo|fixme|<[a-z][^<>]*>|\$\{[^{}]*\}|\{\{[\s\w.|$-]*\}\}/i
+const standIns =
+  /x{5}|\*{3}|\.{3}|\u2026|[_-]here\b|your|example|sample|placeholder|dummy|change[-_ ]?(?:me|it)|redacted|replace[-_ ]?(?:me|with)|<[a-z][^<>]*>|\$\{[^{}]*\}|\{\{[\s\w.|$-]*\}\}/i
+const fillers = /0{8}|12345678|abcdef(?![0-9])|insert[-_ ]|todo|fixme/i
 
-/** Whether a text has the words of a placeholder: `xxxx`, `<your key>`, `${TOKEN}`. */
-export const hasPlaceholder = (text: string): boolean =>
-  placeholderWords.test(text.length > 400 ? text.slice(0, 400) : text)
+/** Whether a text says that it stands for a token: `xxxxx`, `<your key>`, `${TOKEN}`. */
+export const isStandIn = (text: string): boolean =>
+  standIns.test(text.length > 400 ? text.slice(0, 400) : text)
 
 /** Whether a text stands where a secret would be, also because it repeats a few characters. */
 export const isPlaceholder = (text: string): boolean =>
-  new Set(text.slice(0, 100)).size < Math.min(5, Math.ceil(text.length / 2)) || hasPlaceholder(text)
+  new Set(text.slice(0, 100)).size < Math.min(5, Math.ceil(text.length / 2)) ||
+  isStandIn(text) ||
+  fillers.test(text.slice(0, 400))
 
 /** Letters of one case in a row, or a capital letter and small ones. */
 const runs = /[A-Z]?[a-z]{2,}|[A-Z]{3,}/g

@@ -2,7 +2,7 @@
  * Finds tokens by the prefix or mark of their vendor. Only texts of at least 16 characters without a space are looked at.
  */
 import { endOfWord, startOfLongWord } from "./longWords.ts"
-import { hasPlaceholder } from "./looks.ts"
+import { isStandIn } from "./looks.ts"
 import type { Span } from "./span.ts"
 import { markRules, prefixRules } from "./vendorRules.ts"
 
@@ -55,7 +55,7 @@ export const findVendorTokens = (text: string, spans: Array<Span>): void => {
     for (const { mark, token, type } of marks) {
       if (!candidate.includes(mark)) continue
       for (const found of candidate.matchAll(token)) {
-        if (hasPlaceholder(found[0])) continue
+        if (isStandIn(found[0])) continue
         spans.push({ start: index + found.index, end: index + found.index + found[0].length, type })
       }
     }
@@ -72,7 +72,7 @@ const tokenAt = (text: string, at: number): Span | undefined => {
     if (!text.startsWith(prefix, at)) continue
     rest.lastIndex = at + prefix.length
     const found = rest.exec(text)
-    if (found === null || hasPlaceholder(found[0])) continue
+    if (found === null || isStandIn(found[0])) continue
     return { start: at, end: rest.lastIndex, type }
   }
   return undefined
