@@ -42,6 +42,7 @@ const oldDatabase = Effect.gen(function* () {
       sql`ALTER TABLE fermata_runs DROP COLUMN lease_ms, DROP COLUMN lease_epoch, DROP COLUMN followed`,
       sql`ALTER TABLE fermata_messages DROP COLUMN digest, DROP COLUMN agent, DROP COLUMN reopens`,
       sql`DROP INDEX fermata_requests_expired, fermata_requests_group`,
+      sql`ALTER TABLE fermata_requests DROP COLUMN token`,
       sql`DELETE FROM fermata_schema WHERE version > 6`
     ])
   )

@@ -97,6 +97,7 @@ const onStore = (store: Store): { readonly [K in keyof Store]: Operation } => ({
     store.revokeGrant({ grantId: Id.GrantId.make("none"), revocation: { by: "ana", at: 1 } })
   ),
   request: store.request(Id.requestId(runId("created"), 1)),
+  withToken: store.withToken("job"),
   pending: store.pending(),
   latest: store.latest(Id.SessionId.make("session_created")),
   list: store.list(),

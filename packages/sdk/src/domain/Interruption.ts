@@ -1,7 +1,8 @@
 /**
  * Interruptions: the requests that a held run waits for. Each has an id and is answered by one decision.
  *
- * All kinds of request share one list, so an inbox handles a single type. A `timer` asks no one: its expiry decides it. A request never changes. If the call or budget that it asks
+ * All kinds of request share one list, so an inbox handles a single type. A `timer` asks no one:
+ * its expiry decides it; and the system that works on an `external` call completes it. A request never changes. If the call or budget that it asks
  * about changes, the request is closed; if there is still something to ask, a new request with a new id replaces it.
  *
  * @since 0.1.0
@@ -29,8 +30,8 @@ const fields = {
   /** When to announce that the request will expire soon. Absent: see {@link warnAt}. */
   warnAt: Schema.optionalKey(Timestamp),
   /**
-   * At `expiresAt`, `deny` (the default) decides the request by `expiry`: `deny`, `fail` for a call in doubt, or `supply` for a timer.
-   * `stay` leaves it open.
+   * At `expiresAt`, `deny` (the default) decides the request by `expiry`: `deny`, `fail` for a call in doubt and an external call, or `supply`
+   * for a timer. `stay` leaves it open.
    */
   onExpiry: Schema.optionalKey(Schema.Literals(["deny", "stay"]))
 }
@@ -126,6 +127,20 @@ export const TimerRequest = Schema.TaggedStruct("timer", {
 })
 export type TimerRequest = typeof TimerRequest.Type
 
+/**
+ * A call whose body has ended and has started work elsewhere, whose end is its result. Decisions: supply and fail, which a program finds by
+ * the token; see `completeStored`.
+ */
+export const ExternalRequest = Schema.TaggedStruct("external", {
+  ...fields,
+  ...callFields,
+  /** The name by which the system that does the work names this call. Unique in a store. It is no secret. */
+  token: Schema.String,
+  /** What the call waits for, in the words of the tool. */
+  reason: Schema.optionalKey(Schema.String)
+})
+export type ExternalRequest = typeof ExternalRequest.Type
+
 /** A request that a held run waits for. */
 export const Interruption = Schema.Union([
   ToolApprovalItem,
@@ -133,12 +148,21 @@ export const Interruption = Schema.Union([
   InDoubtRequest,
   LimitRequest,
   LoginRequest,
-  TimerRequest
+  TimerRequest,
+  ExternalRequest
 ])
 export type Interruption = typeof Interruption.Type
 
 /** The kinds of request. */
-export const Kind = Schema.Literals(["approval", "question", "inDoubt", "limit", "login", "timer"])
+export const Kind = Schema.Literals([
+  "approval",
+  "question",
+  "inDoubt",
+  "limit",
+  "login",
+  "timer",
+  "external"
+])
 export type Kind = typeof Kind.Type
 
 /** The id of the tool call that a request is about; `undefined` for limit and login requests. */
@@ -150,7 +174,22 @@ export const toolOf = (request: Interruption): string | undefined =>
   "tool" in request ? request.tool : undefined
 
 /** Whether the body of the request's call has ended and left its result to an event outside the run: no person is asked. */
-export const isHold = ({ _tag }: Interruption): boolean => _tag === "timer"
+export const isHold = ({ _tag }: Interruption): boolean => _tag === "timer" || _tag === "external"
+
+/**
+ * The token by which a result from outside finds the request: an external call's, or the idempotency key of a call in doubt, which is the
+ * token of a call that names no other.
+ */
+export const tokenOf = (request: Interruption): string | undefined => {
+  switch (request._tag) {
+    case "external":
+      return request.token
+    case "inDoubt":
+      return request.idempotencyKey
+    default:
+      return undefined
+  }
+}
 
 const hour = 60 * 60 * 1000
 

@@ -22,6 +22,18 @@ export class RequestNotFound extends TaggedError<RequestNotFound>()("RequestNotF
   }
 }
 
+/**
+ * No call waits for the result of this token, or not yet: a result can arrive before the call that waits for it is recorded. Let the sender
+ * deliver it again later. Nothing was recorded.
+ */
+export class TokenNotFound extends TaggedError<TokenNotFound>()("TokenNotFound", {
+  token: Schema.String
+}) {
+  override get message() {
+    return sentence`No call waits for the token "${this.token}": check it, and deliver the result again later if its call has just been started.`
+  }
+}
+
 /** The request already has a decision, which stands: `decision`, made `by` and `at`. It is by `expiry` if the request has expired. */
 export class AlreadyDecided extends TaggedError<AlreadyDecided>()("AlreadyDecided", {
   requestId: RequestId,

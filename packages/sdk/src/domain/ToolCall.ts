@@ -8,7 +8,7 @@
  * waiting   ─▶ ready        approve
  *           ─▶ requested    its request is superseded, and no other replaces it
  *           ─▶ started      the same, of a call on hold
- *           ─▶ settled      denied | supplied | completed (an answer, the end of a wait) | failed
+ *           ─▶ settled      denied | supplied | completed (an answer, the end of a hold) | failed
  * ready     ─▶ started      its body starts, or its sub-agent
  *           ─▶ waiting      it is judged again, and needs a decision
  *           ─▶ inDoubt      it is judged again, and may have run before
@@ -21,6 +21,8 @@
  *           ─▶ started      its request is superseded, and no other replaces it
  *           ─▶ settled      supplied | failed
  * ```
+ *
+ * A call on hold stays `waiting` after its result was supplied, until the run has recorded the result.
  *
  * If the turn is superseded, its requested and ready calls settle as `cancelled`. If the run is cancelled or wraps up, or the session
  * continues after a failed run, all unsettled calls do. A failed run keeps its calls as they are.

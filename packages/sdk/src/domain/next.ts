@@ -39,7 +39,7 @@ import {
   noConstraints,
   waitsForPromised
 } from "./internal/constraints.ts"
-import { isTurnReleased } from "./internal/released.ts"
+import { isTurnReleased, returnedResult } from "./internal/released.ts"
 import type { Interruption, LimitRequest } from "./Interruption.ts"
 import * as Limits from "./Limits.ts"
 import type { RunFailure } from "./RunError.ts"
@@ -67,6 +67,8 @@ export type Step =
   | { readonly _tag: "SettleAgents"; readonly callId: ToolCallId }
   /** Hand the conversation over to another agent. */
   | { readonly _tag: "HandOff"; readonly callId: ToolCallId }
+  /** Show the results that were supplied for these calls, which were completed elsewhere, to the model. */
+  | { readonly _tag: "RecordResults"; readonly callIds: ReadonlyArray<ToolCallId> }
   /**
    * Determine the outcome of these calls, whose bodies an earlier process started, or may have started in a store that is lost. Their
    * tools may be missing in this program, except those of read-only calls, which wait for their tools.
@@ -232,6 +234,9 @@ const stopped = (state: RunState): Step => ({
 })
 
 const nextOfCalls = (state: RunState, constraints: Constraints): Step => {
+  const returned = idsOf(state.calls, (call) => returnedResult(state, call) !== undefined)
+  if (returned !== undefined) return { _tag: "RecordResults", callIds: returned }
+
   const orphans = idsOf(
     state.calls,
     (call) => isOrphan(call) && (call.safety !== "readOnly" || !isUnavailable(call, constraints))

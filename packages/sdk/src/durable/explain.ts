@@ -47,7 +47,7 @@ export interface Wait {
   readonly since: Timestamp
   readonly expiresAt?: Timestamp
   /**
-   * What happens at `expiresAt`. `deny`: the request is denied, the call in doubt counts as failed, or the timer is over. `stay`: the request
+   * What happens at `expiresAt`. `deny`: the request is denied, the call in doubt or elsewhere counts as failed, or the timer is over. `stay`: the request
    * stays open.
    */
   readonly onExpiry?: "deny" | "stay"
@@ -273,6 +273,11 @@ const whatOf = (request: Interruption): string => {
       return sentence`for a larger ${request.budget} budget: ${request.spent} of ${request.limit} are used${request.reason === undefined ? "" : sentence` (${request.reason})`}`
     case "login":
       return sentence`for a login to ${request.profile}`
+    case "external": {
+      const token = request.token === request.callId ? "" : sentence` (token ${request.token})`
+      const why = request.reason === undefined ? "" : sentence`: ${request.reason}`
+      return `${sentence`for the result of ${request.tool}, which ends elsewhere`}${token}${why}`
+    }
     case "timer":
       return request.reason === undefined
         ? sentence`for a time, in ${request.tool}`
@@ -284,13 +289,14 @@ const waitText = (wait: Wait, now: Timestamp): string => {
   if (wait.kind === "timer" && wait.expiresAt !== undefined) {
     return sentence`${wait.what}, since ${when(wait.since, now)}, for ${wait.askedBy.join(" for ")}; the wait ends ${when(wait.expiresAt, now)}`
   }
+  const isExternal = wait.kind === "external"
   const end =
     wait.expiresAt === undefined
       ? "it does not expire"
       : wait.onExpiry === "stay"
         ? sentence`it ${wait.expiresAt <= now ? "was" : "is"} due ${when(wait.expiresAt, now)}, and stays open`
-        : sentence`it expires ${when(wait.expiresAt, now)}, and is denied then`
-  return sentence`${wait.what}, asked ${when(wait.since, now)} by ${wait.askedBy.join(" for ")}; ${end}`
+        : sentence`it expires ${when(wait.expiresAt, now)}, and ${isExternal ? "fails" : "is denied"} then`
+  return sentence`${wait.what}, ${isExternal ? "started" : "asked"} ${when(wait.since, now)} by ${wait.askedBy.join(" for ")}; ${end}`
 }
 
 const statusText = (state: RunState, lease: RunHead["lease"], isDriven: boolean, now: Timestamp): string => {

@@ -28,6 +28,7 @@ import { attribute } from "../domain/Principal.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { exportRun, importRun, type RunArchive } from "../durable/archive.ts"
 import { checkStoredRun } from "../durable/checkStoredRun.ts"
+import { type CompleteOptions, type Completion, completeStored } from "../durable/completeStored.ts"
 import { decideAllStored, decideStored } from "../durable/decideStored.ts"
 import { explain, type Explanation } from "../durable/explain.ts"
 import { forkRun, rewindPoints, type RewindPoint } from "../durable/forkRun.ts"
@@ -238,6 +239,13 @@ export interface Fermata extends AsyncDisposable {
    * decisions in the given order.
    */
   readonly decideAll: (decisions: ReadonlyArray<DecisionOn>) => Promise<ReadonlyArray<Decision>>
+  /**
+   * Delivers how the work has ended for which a call waits by its `token` (`pending`), once, for example from a webhook. Resolves to the
+   * recorded decision; a repeated delivery of the same completion resolves to the same. The run is not driven by this call: its handle, a
+   * worker or `resume` continues it. Rejects with `TokenNotFound` if no call waits for the token, or not yet: answer so that the sender
+   * delivers again later. Rejects with `AlreadyDecided` if another result, a person or the expiry was first.
+   */
+  readonly complete: (token: string, completion: Completion, options?: CompleteOptions) => Promise<Decision>
   /**
    * Iterates over the updates of a run or of a sub-agent's run, until the run is held or has ended: first the stored events, then the live
    * updates. With `until: "end"`, a hold does not end the iteration. Of a run that another process drives, live text is included only if
@@ -486,6 +494,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       const inputs = Array.isArray(given) ? given.map((one: DecisionOn) => decisionOn(one, by)) : given
       return run(decideAllStored(runtimes, inputs as ReadonlyArray<DecisionInput>))
     },
+    complete: async (token, completion, options) => run(completeStored(runtimes, token, completion, options)),
     events: (runId, given) => {
       requireKnown("events", given, eventsShape)
       return watching.events(runId as RunId, given)

@@ -24,6 +24,8 @@ const tagged =
 
 /** The store, or the run in which the request was looked for, has no request with this id. */
 export const isRequestNotFound = tagged<Rejection.RequestNotFound>("RequestNotFound")
+/** No call waits for the token, or not yet: let the sender deliver its result again later. */
+export const isTokenNotFound = tagged<Rejection.TokenNotFound>("TokenNotFound")
 /** The request was already decided, or has expired; the error has the decision that counts. */
 export const isAlreadyDecided = tagged<Rejection.AlreadyDecided>("AlreadyDecided")
 /** The request was closed without a decision; see `reason`. */

@@ -547,6 +547,14 @@ export interface RunStorePort {
   >
 
   /**
+   * Reads the requests that a token names, with their decisions as `request` returns them: that of an external call, and those of the same
+   * call while it was in doubt. Open ones first, then the newest first.
+   */
+  readonly withToken: (
+    token: string
+  ) => Effect.Effect<ReadonlyArray<PendingRequest & { readonly decision?: Decision }>, RunStoreError>
+
+  /**
    * Lists the open requests of all runs, oldest first: the inbox. Expired requests are left out, except with `expiresBefore`. So are requests
    * that cannot be read; see `damaged`.
    */

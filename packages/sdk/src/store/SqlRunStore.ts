@@ -121,6 +121,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
     grants: grants.grants,
     revokeGrant: grants.revokeGrant,
     request: requests.request,
+    withToken: requests.withToken,
     pending: requests.pending
   })
 })

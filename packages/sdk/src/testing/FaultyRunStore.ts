@@ -40,6 +40,7 @@ export const operations: ReadonlyArray<Operation> = Struct.keys({
   grants: true,
   revokeGrant: true,
   request: true,
+  withToken: true,
   pending: true,
   list: true,
   sessions: true,

@@ -1,25 +1,21 @@
 /**
  * Holds: what a handler returns when the result of its call comes later.
  *
- * A handler that returns a hold has done its work. The call opens a request of the kind `timer`, and the run is held like any other: no
- * process and no memory is needed until the time has come. User code is never called again to find the place where it stopped, so the
- * result of the call is the end of the wait.
+ * A handler that returns a hold has done its work. The call opens a request of the kind `timer` or `external`, and the run is held like any
+ * other: no process and no memory is needed until the time has come, or until the result arrives. User code is never called again to find
+ * the place where it stopped.
  *
  * @since 0.1.0
  */
 import * as DateTime from "effect/DateTime"
-import * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
+import type * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
-import { instant, sentence } from "../domain/Display.ts"
 import { type Kind, shapeOf, string } from "../domain/internal/misfits.ts"
 import { millisOf } from "../domain/internal/untyped.ts"
 import { OptionsInvalid, problemOf } from "../domain/OptionsInvalid.ts"
-import * as Tool from "./Tool.ts"
-import { ToolFailure } from "./ToolError.ts"
 
-const holdTag = "~fermata/hold"
+/** A symbol, so that no result that came from outside as JSON is taken for a hold. */
+const holdTag: unique symbol = Symbol.for("@fermata/sdk/tool/Hold")
 
 /** A hold until a time. Made by {@link wait}. */
 export interface Wait {
@@ -30,8 +26,17 @@ export interface Wait {
   readonly reason?: string
 }
 
+/** A hold until the result of the call arrives from outside. Made by {@link pending}. */
+export interface Pending {
+  readonly [holdTag]: "external"
+  readonly token?: string
+  readonly expiresAt?: number
+  readonly expiresMs?: number
+  readonly reason?: string
+}
+
 /** What a handler returns when the result of its call comes later. */
-export type Hold = Wait
+export type Hold = Wait | Pending
 
 /** How long to wait: until a time, or for a time from the end of the handler on. */
 export type WaitOptions = (
@@ -45,7 +50,7 @@ export type WaitOptions = (
 const lastDate = 8.64e15
 
 /** The milliseconds of a time; `undefined` if it is none. */
-const timeOf = (given: unknown): number | undefined => {
+export const timeOf = (given: unknown): number | undefined => {
   if (typeof given !== "string" && typeof given !== "number" && !(given instanceof Date)) {
     return DateTime.isDateTime(given) ? DateTime.toEpochMillis(given) : undefined
   }
@@ -58,7 +63,7 @@ const timeKind: Kind = {
   among: ["string", "number"]
 }
 
-const finiteDuration: Kind = {
+export const finiteDuration: Kind = {
   takes: 'a finite duration, such as "2 hours"',
   is: (value) => (millisOf(value) ?? Infinity) <= lastDate,
   among: ["string", "number"]
@@ -97,9 +102,7 @@ export const wait = (options: WaitOptions): Wait => {
   if (problem !== undefined) throw problem
   const { for: given, reason, until } = options
   if ((until === undefined) === (given === undefined)) {
-    const place = "the options of wait"
-    const wrong = `${place} take either "until" or "for"`
-    throw new OptionsInvalid({ of: "wait", misfits: [{ place, problem: wrong }] })
+    throw either("wait", 'take either "until" or "for"')
   }
   return {
     [holdTag]: "timer",
@@ -107,6 +110,94 @@ export const wait = (options: WaitOptions): Wait => {
     ...(reason === undefined ? {} : { reason })
   }
 }
+
+/** How a result from outside finds the call, and for how long the call waits for it. */
+export type PendingOptions = {
+  /**
+   * The name of the work in the system that does it, such as the id of a job, of 1 to 512 characters. No other call of the store may have it.
+   * Default: the idempotency key of the call, which the handler passes to that system before it does the work.
+   */
+  readonly token?: string
+  /** What the call waits for, as `pending` and `explain` show it. */
+  readonly reason?: string
+} & (
+  | {
+      /** When the call fails if no result has come. Default: never. */
+      readonly expiresAt?: DateTime.DateTime.Input
+      readonly expiresIn?: never
+    }
+  | {
+      /** How long after the end of the handler the call fails if no result has come. Default: never. */
+      readonly expiresIn?: Duration.Input
+      readonly expiresAt?: never
+    }
+)
+
+const tokenKind: Kind = {
+  takes: "a text of 1 to 512 characters",
+  is: (value) => typeof value === "string" && value.length > 0 && value.length <= 512,
+  among: ["string"]
+}
+
+const pendingShape = shapeOf<{ token: unknown; expiresAt: unknown; expiresIn: unknown; reason: unknown }>({
+  token: tokenKind,
+  expiresAt: timeKind,
+  expiresIn: finiteDuration,
+  reason: string
+})
+
+/**
+ * Holds the call that returns it, and with it the run, until `completeStored` or `Fermata.complete` delivers the result for the token: from
+ * a webhook, for example, in any process.
+ *
+ * **Details**
+ *
+ * The result is shown to the model as if the handler had returned it: scrubbed, and within the tool's `maxResultLength`. A person can supply
+ * it, too, or fail the call. If the process dies before the hold is recorded, the call is in doubt, as after any other crash.
+ *
+ * **Example** (Starting a job that ends elsewhere)
+ *
+ * ```ts run
+ * import { Hold, Tool } from "@fermata/sdk"
+ *
+ * const render = Tool.make("render", {
+ *   handler: async (_, { idempotencyKey }) => {
+ *     // await jobs.start({ callback: `https://example.com/done/${idempotencyKey}` })
+ *     return Hold.pending({ expiresIn: "1 day" })
+ *   }
+ * })
+ * ```
+ *
+ * **Errors**
+ *
+ * Throws `OptionsInvalid` for an unknown key and a value of the wrong kind, and if both `expiresAt` and `expiresIn` are given.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const pending = (options: PendingOptions = {}): Pending => {
+  const problem = problemOf("pending", options, pendingShape)
+  if (problem !== undefined) throw problem
+  const { expiresAt, expiresIn, reason, token } = options
+  if (expiresAt !== undefined && expiresIn !== undefined) {
+    throw either("pending", 'take "expiresAt" or "expiresIn", and not both')
+  }
+  return {
+    [holdTag]: "external",
+    ...(token === undefined ? {} : { token }),
+    ...(expiresAt === undefined ? {} : { expiresAt: timeOf(expiresAt) ?? 0 }),
+    ...(expiresIn === undefined ? {} : { expiresMs: millisOf(expiresIn) ?? 0 }),
+    ...(reason === undefined ? {} : { reason })
+  }
+}
+
+const either = (of: string, what: string): OptionsInvalid => {
+  const place = `the options of ${of}`
+  return new OptionsInvalid({ of, misfits: [{ place, problem: `${place} ${what}` }] })
+}
+
+/** Whether a hold waits for a result from outside. */
+export const isPending = (hold: Hold): hold is Pending => hold[holdTag] === "external"
 
 /** The hold that a handler returned; `undefined` for any other value, also for one that throws when it is inspected. */
 export const holdOf = (value: unknown): Hold | undefined => {
@@ -117,68 +208,11 @@ export const holdOf = (value: unknown): Hold | undefined => {
   }
 }
 
-/** When a wait that is recorded at `at` ends, at most at the last time of `Date`. */
-export const endOf = ({ forMs = 0, until }: Wait, at: number): number =>
-  Math.min(Math.ceil(until ?? at + forMs), lastDate)
-
-/** The arguments of {@link waitTool}. */
-export const WaitArguments = Schema.Struct({
-  until: Schema.optionalKey(
-    Schema.String.annotate({
-      description: 'The time, in ISO 8601 with its offset: "2026-03-01T09:00:00+01:00"'
-    })
-  ),
-  for: Schema.optionalKey(
-    Schema.String.annotate({
-      description: 'How long, as a number and a unit: "90 seconds", "2 hours", "3 days"'
-    })
-  ),
-  reason: Schema.optionalKey(Schema.String.annotate({ description: "What to wait for" }))
-})
-
-const hasOffset = /(z|[+-]\d\d:?\d\d)$/i
-
-/**
- * Makes a tool with which the model waits until a time, or for a time: the run is held meanwhile, and a worker continues it. Arguments that
- * cannot be used fail the call with the reason, such as a time without its offset from UTC or a wait that is longer than `max`.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const waitTool = (
-  options: {
-    /** The longest wait. Default: 30 days. */
-    readonly max?: Duration.Input
-  } = {}
-): Tool.Tool => {
-  const problem = problemOf("waitTool", options, shapeOf<{ max: unknown }>({ max: finiteDuration }))
-  if (problem !== undefined) throw problem
-  const max = Duration.fromInputUnsafe(options.max ?? "30 days")
-  return Tool.make("wait", {
-    description: `Waits until a time, or for a time, at most ${Duration.format(max)}. Give either "until" or "for".`,
-    parameters: WaitArguments,
-    safety: "readOnly",
-    handler: (given) =>
-      Effect.flatMap(DateTime.now, (now) => {
-        const refuse = (description: string) => Effect.fail(new ToolFailure({ description }))
-        const { for: duration, reason, until } = given
-        if ((until === undefined) === (duration === undefined)) return refuse('give either "until" or "for"')
-        const at = DateTime.toEpochMillis(now)
-        const end =
-          until === undefined
-            ? at + (millisOf(duration) ?? Number.NaN)
-            : hasOffset.test(until)
-              ? (timeOf(until) ?? Number.NaN)
-              : Number.NaN
-        if (Number.isNaN(end)) {
-          return refuse(
-            until === undefined
-              ? sentence`"${duration}" is no duration: write a number and a unit, such as "2 hours"`
-              : sentence`"${until}" is no time with an offset: write it like "${instant(at)}", which is now`
-          )
-        }
-        if (end - at > Duration.toMillis(max)) return refuse(`the longest wait is ${Duration.format(max)}`)
-        return Effect.succeed(wait({ until: end, ...(reason === undefined ? {} : { reason }) }))
-      })
-  })
+/** When a hold that is recorded at `at` ends, at most at the last time of `Date`; `undefined` if it does not. */
+export const endOf = (hold: Hold, at: number): number | undefined => {
+  const { after, by } = isPending(hold)
+    ? { by: hold.expiresAt, after: hold.expiresMs }
+    : { by: hold.until, after: hold.forMs }
+  const end = by ?? (after === undefined ? undefined : at + after)
+  return end === undefined ? undefined : Math.min(Math.ceil(end), lastDate)
 }

@@ -20,6 +20,7 @@ import type { UserPart } from "../domain/Message.ts"
 import type { RunContext } from "../domain/RunContext.ts"
 import type { Target } from "../domain/ToolCall.ts"
 import { type DataSchema, type Decoder, decoder } from "./DataSchema.ts"
+import type { Hold } from "./Hold.ts"
 import { definitionMisfits } from "./internal/definitionOptions.ts"
 import { resultParts } from "./internal/resultParts.ts"
 import { ToolDefinitionError, ToolResultInvalid } from "./ToolError.ts"
@@ -78,7 +79,7 @@ type ResultIn<Item> = Item extends { readonly result: infer Value } ? Value : ne
 /** {@link NotOfSuccess} if a handler's result is not of the type of the tool's `success` schema. */
 type Unfit<Out, Success> = unknown extends Success
   ? never
-  : [Exclude<ResultOf<Out>, Content>] extends [Success]
+  : [Exclude<ResultOf<Out>, Content | Hold>] extends [Success]
     ? never
     : NotOfSuccess<Success>
 

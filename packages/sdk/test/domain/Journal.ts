@@ -108,6 +108,20 @@ export const approval = (
   ...fields
 })
 
+export const external = (id: Id.ToolCallId, request: Id.RequestId): Interruption => ({
+  _tag: "external",
+  requestId: request,
+  runId,
+  agentPath: ["coder"],
+  at,
+  callId: id,
+  tool: "write_file",
+  arguments: {},
+  token: "job-17",
+  expiresAt: at + 5000,
+  onExpiry: "deny"
+})
+
 export const timer = (id: Id.ToolCallId, request: Id.RequestId): Interruption => ({
   _tag: "timer",
   requestId: request,

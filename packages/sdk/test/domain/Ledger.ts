@@ -410,6 +410,8 @@ export class Ledger {
       case "answer":
         return this.settle(callId, "completed")
       case "supply":
+        // The run records the result of an external call later.
+        if (request._tag === "external") return
         return this.settle(callId, request._tag === "timer" ? "completed" : "supplied")
       case "fail":
         return this.settle(callId, "failed")
@@ -443,7 +445,8 @@ export class Ledger {
       inDoubt: ["retry", "supply", "fail"],
       limit: ["topUp", "deny"],
       login: ["retry", "deny"],
-      timer: ["supply", "fail"]
+      timer: ["supply", "fail"],
+      external: ["supply", "fail"]
     }
     if (!answers[request._tag].includes(decision._tag)) return "DecisionNotApplicable"
     if (request._tag === "approval" && decision.digest !== undefined && decision.digest !== request.digest) {
@@ -451,6 +454,7 @@ export class Ledger {
     }
     if (request._tag === "approval" && decision._tag === "approve" && decision.grant !== undefined) {
       if (request.safety === "privileged") return "GrantRefused"
+      if (decision.grant.scope === "session" && request.agentPath.length > 1) return "GrantRefused"
     }
     if (request._tag === "limit" && decision._tag === "topUp") {
       if (decision.limit <= request.spent) return "DecisionNotApplicable"

@@ -254,6 +254,7 @@ export const fitting = (pick: Reader, request: Interruption, at: number): Decisi
     case "login":
       return pick.below(4) === 1 ? { _tag: "deny", ...fields } : { _tag: "retry", ...fields }
     case "timer":
+    case "external":
       return pick.below(4) === 1
         ? { _tag: "fail", ...fields }
         : { _tag: "supply", ...fields, result: "the wait is over" }

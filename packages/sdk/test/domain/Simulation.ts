@@ -347,8 +347,12 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   const putOnHold = (callId: Id.ToolCallId, path: Path): void => {
     const { arguments: args = null, name } = findCall(at(path), callId)!
     const { onExpiry: _, ...asked } = requestOf(at(path))
-    const request = { ...asked, callId, tool: name, arguments: args, expiresAt: clock + 1 + pick.below(9) }
-    emit({ _tag: "request.opened", at: now(), request: { _tag: "timer", ...request } }, path)
+    const called = { ...asked, callId, tool: name, arguments: args }
+    const request: Interruption =
+      pick.below(2) === 1
+        ? { _tag: "external", ...called, token: callId }
+        : { _tag: "timer", ...called, expiresAt: clock + 1 + pick.below(9) }
+    emit({ _tag: "request.opened", at: now(), request }, path)
   }
 
   /** Bodies run concurrently and end in any order; a crash leaves some of them open. */
@@ -544,6 +548,16 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
         return settleAgents(step.callId, path)
       case "HandOff":
         return handOff(step.callId, path)
+      case "RecordResults":
+        for (const callId of step.callIds) {
+          const content = [{ _tag: "text", text: `result of ${callId}` }] as const
+          emit(
+            { _tag: pick.below(4) === 1 ? "tool.failed" : "tool.completed", at: now(), callId, content },
+            path
+          )
+          if (pick.happens(10)) return
+        }
+        return
       case "Reconcile":
         for (const callId of step.callIds) {
           const call = findCall(at(path), callId)

@@ -195,6 +195,7 @@ const anyAnswer = (request: Interruption, at: number, random: (below: number) =>
     case "login":
       return { _tag: "deny", ...fields }
     case "timer":
+    case "external":
       return [
         { _tag: "supply", ...fields, result: at } as const,
         { _tag: "fail", ...fields } as const,

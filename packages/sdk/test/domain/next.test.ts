@@ -41,6 +41,7 @@ const told = (step: Step): string => {
     case "ClassifyCalls":
     case "SettleToolCalls":
     case "Reconcile":
+    case "RecordResults":
     case "ResumeChildren":
       return `${step._tag} ${step.callIds.map((id) => id.slice(-1)).join("")}`
     case "StartBackground":

@@ -26,6 +26,7 @@ import { runPrompt } from "../../src/run/runPrompt.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Hold from "../../src/tool/Hold.ts"
+import * as WaitTool from "../../src/tool/WaitTool.ts"
 import {
   assertValid,
   bind,
@@ -362,10 +363,10 @@ describe("Hold.wait", () => {
   }
 })
 
-describe("Hold.waitTool", () => {
-  const told = (args: Schema.JsonObject, options?: Parameters<typeof Hold.waitTool>[0]) =>
+describe("WaitTool.make", () => {
+  const told = (args: Schema.JsonObject, options?: Parameters<typeof WaitTool.make>[0]) =>
     Effect.gen(function* () {
-      const { runtime } = yield* bind(Agent.make("a", { tools: [Hold.waitTool(options)] }), [
+      const { runtime } = yield* bind(Agent.make("a", { tools: [WaitTool.make(options)] }), [
         { calls: [{ tool: "wait", arguments: args }] },
         "done"
       ])

@@ -7,6 +7,7 @@
  */
 import * as Result from "effect/Result"
 import { isWithin, type RunId, type ToolCallId } from "../../domain/Id.ts"
+import { isLeftToHold } from "../../domain/internal/released.ts"
 import type { Unavailable } from "../../domain/next.ts"
 import { contextOf } from "../../domain/RunContext.ts"
 import { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
@@ -197,7 +198,14 @@ export function* walk(first: BoundAgent, state: RunState): Generator<Found> {
   }
   for (const call of state.calls) {
     // A call that is not classified yet may have any name. The model receives an error for an unknown one.
-    if (isSettled(call) || call.status === "requested" || call.target === "question") continue
+    // The body of a call on hold has run, and its result needs no tool.
+    if (
+      isSettled(call) ||
+      call.status === "requested" ||
+      call.target === "question" ||
+      isLeftToHold(state, call)
+    )
+      continue
     if (call.child !== undefined) yield* walkChild(first, state, call.id, call.child)
     else if (holder !== undefined) yield* walkCall(holder, state, call)
   }

@@ -17,8 +17,8 @@ interface Parts {
   readonly status: string
   readonly history: History.History
   readonly requests: ReadonlyArray<{
-    readonly request: { readonly requestId: string }
-    readonly decision?: { readonly requestId: string }
+    readonly request: { readonly _tag: string; readonly requestId: string }
+    readonly decision?: { readonly _tag: string; readonly requestId: string }
   }>
   readonly grants: ReadonlyArray<{ readonly id: string }>
   readonly calls: ReadonlyArray<Call & { readonly child?: { readonly runId: string } }>
@@ -45,8 +45,14 @@ export const contradictions = (state: Parts): ReadonlyArray<string> => {
     require(decision === undefined ||
       decision.requestId === request.requestId, `a decision of ${request.requestId}`)
   }
+  // The result that was supplied for an external call is recorded in a step of the run.
   const open = new Set(
-    state.requests.filter((record) => record.decision === undefined).map((record) => record.request.requestId)
+    state.requests
+      .filter(
+        ({ decision, request }) =>
+          decision === undefined || (request._tag === "external" && decision._tag === "supply")
+      )
+      .map(({ request }) => request.requestId)
   )
   state.calls.forEach((call, index) => {
     require(call.ordinal === index + 1, `ordinal ${index + 1} for ${call.id}`)

@@ -21,7 +21,7 @@ import * as RunState_ from "../RunState.ts"
 import { defined } from "./defined.ts"
 import { noteText } from "./editText.ts"
 import { toppedUp } from "./limitChanges.ts"
-import { isOnHold, recordOf } from "./released.ts"
+import { isLeftToHold, recordOf } from "./released.ts"
 import { asText, releasedText, settle, updateCall, updateRequest, type Event } from "./turn.ts"
 
 /** Folds a decision; a decision on a request that the run does not have changes nothing. */
@@ -46,7 +46,10 @@ export const decided = (state: RunState, event: Event<"request.decided">): RunSt
     case "answer":
       return settled(after, "completed", decision.answer)
     case "supply":
-      return settled(after, isHold(request) ? "completed" : "supplied", asText(decision.result))
+      // The tool's limits apply to the result of an external call, so the run shows it to the model.
+      return request._tag === "external"
+        ? after
+        : settled(after, isHold(request) ? "completed" : "supplied", asText(decision.result))
     case "fail":
       return settled(after, "failed", shown(decision.message ?? "This call failed."))
     case "retry":
@@ -88,7 +91,7 @@ export const superseded = (state: RunState, event: Event<"request.superseded">):
         return call
       const { requestId: _, ...rest } = call
       // The body of a call on hold has run: its outcome has to be determined, as after a crash.
-      const hasRun = call.status === "inDoubt" || isOnHold(after, call)
+      const hasRun = call.status === "inDoubt" || isLeftToHold(after, call)
       return { ...rest, status: hasRun ? "started" : "requested" }
     })
   }

@@ -88,7 +88,8 @@ const applicable: { readonly [K in Kind]: ReadonlyArray<Decision["_tag"]> } = {
   inDoubt: ["retry", "supply", "fail"],
   limit: ["topUp", "deny"],
   login: ["retry", "deny"],
-  timer: ["supply", "fail"]
+  timer: ["supply", "fail"],
+  external: ["supply", "fail"]
 }
 
 /**
@@ -136,8 +137,8 @@ const isRoom = (request: LimitRequest, limit: number): boolean =>
   limit > request.spent && (request.budget === "cost" || Number.isSafeInteger(limit))
 
 /**
- * The decision of an expired request. It depends on the request alone, so every process computes the same one. A call in doubt cannot be
- * denied, so it is recorded as failed. A timer ends as planned.
+ * The decision of an expired request. It depends on the request alone, so every process computes the same one. A started call
+ * cannot be denied, so a call in doubt and an external call are recorded as failed. A timer ends as planned.
  */
 export const expiryDecision = (request: Interruption): Decision => {
   const at = request.expiresAt ?? request.at
@@ -145,7 +146,12 @@ export const expiryDecision = (request: Interruption): Decision => {
     const result = `The wait is over: it is ${new Date(at).toISOString()} or later.`
     return { _tag: "supply", requestId: request.requestId, by: "expiry", at, result }
   }
-  const message = `Nobody decided before ${new Date(at).toISOString()}.`
+  const before = new Date(at).toISOString()
+  if (request._tag === "external") {
+    const message = `This call was started, and its result did not come before ${before}.`
+    return { _tag: "fail", requestId: request.requestId, by: "expiry", at, message }
+  }
+  const message = `Nobody decided before ${before}.`
   return {
     _tag: request._tag === "inDoubt" ? "fail" : "deny",
     requestId: request.requestId,

@@ -2,6 +2,7 @@
  * Finds released calls: those that a decision, an approval or a retry, permits to run. A call released by a retry had started before. Also
  * finds calls on hold, whose bodies have ended.
  */
+import type * as Schema from "effect/Schema"
 import { isHold } from "../Interruption.ts"
 import { isSettled, type RequestRecord, type RunState, type ToolCall } from "../RunState.ts"
 
@@ -9,10 +10,21 @@ import { isSettled, type RequestRecord, type RunState, type ToolCall } from "../
 export const recordOf = ({ requests }: RunState, { requestId }: ToolCall): RequestRecord | undefined =>
   requestId === undefined ? undefined : requests.find(({ request }) => request.requestId === requestId)
 
-/** Whether the body of a call has ended and its result comes later. */
-export const isOnHold = (state: RunState, call: ToolCall): boolean => {
+/** Whether the body of an unsettled call has ended with a hold, also if its result has come. */
+export const isLeftToHold = (state: RunState, call: ToolCall): boolean => {
   const request = call.status === "waiting" ? recordOf(state, call)?.request : undefined
   return request !== undefined && isHold(request)
+}
+
+/** Whether the body of a call has ended with a hold, and its result has not come. */
+export const isOnHold = (state: RunState, call: ToolCall): boolean =>
+  isLeftToHold(state, call) && recordOf(state, call)?.decision === undefined
+
+/** The result that was supplied for an external call and that the run has not recorded yet; `undefined` if there is none. */
+export const returnedResult = (state: RunState, call: ToolCall): Schema.Json | undefined => {
+  const record = call.status === "waiting" ? recordOf(state, call) : undefined
+  const decision = record?.request._tag === "external" ? record.decision : undefined
+  return decision?._tag === "supply" ? decision.result : undefined
 }
 
 /** Whether a decision (approve or retry) has released a call. */

@@ -12,7 +12,7 @@ import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import type { CallReport } from "../ToolCall.ts"
 import { informed } from "./editText.ts"
-import { isOnHold } from "./released.ts"
+import { isOnHold, returnedResult } from "./released.ts"
 
 /** The events with this tag. */
 export type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
@@ -102,6 +102,11 @@ export const closeCalls = (
   if (state.calls.length === 0) return state
   const calls = state.calls.map((call): ToolCall => {
     if (RunState_.isSettled(call)) return call
+    const returned = returnedResult(state, call)
+    if (returned !== undefined) {
+      const content = [text(asText(returned))]
+      return { ...call, status: "settled", result: { outcome: "completed", content, at } }
+    }
     const report = reports.find((report) => report.callId === call.id)
     const left = notRun.find(({ callId }) => callId === call.id)
     const said =

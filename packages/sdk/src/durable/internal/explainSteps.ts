@@ -23,7 +23,8 @@ export const resumingOf = (
     const said = stepText(state, step, changed)
     if (said !== undefined) steps.push(said)
     // A call whose tool has changed may open a request.
-    if (step._tag !== "SettleToolCalls" || step.callIds.some((callId) => changed.has(callId))) break
+    if (step._tag !== "SettleToolCalls" && step._tag !== "RecordResults") break
+    if (step._tag === "SettleToolCalls" && step.callIds.some((callId) => changed.has(callId))) break
     const content = [{ _tag: "text", text: "" }] as const
     for (const callId of step.callIds) {
       state = evolve(state, { _tag: "tool.completed", at: state.startedAt, callId, content })
@@ -52,6 +53,8 @@ const stepText = (state: RunState, step: Step, changed: ReadonlySet<string>): st
           : [sentence`check ${names(checked)} again, because the definition has changed`])
       ].join(" and ")
     }
+    case "RecordResults":
+      return sentence`take the result of ${names(step.callIds)}`
     case "ResumeChildren": {
       const stopped = step.callIds.filter((callId) => findCall(state, callId)?.child?.stop !== undefined)
       const others = step.callIds.filter((callId) => !stopped.includes(callId))

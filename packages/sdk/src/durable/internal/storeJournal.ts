@@ -5,6 +5,7 @@ import type * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import type { Revision } from "../../domain/Id.ts"
+import { callIdOf } from "../../domain/Interruption.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { areReadable } from "../../domain/RunStateCodec.ts"
@@ -107,6 +108,10 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
     decide: (decision) =>
       Effect.catch(guarded(store.decide(decision)), (refused) =>
         refused._tag === "RunStoreError" ? Effect.fail(refused) : Effect.void
+      ),
+    isTokenTaken: (token, callId) =>
+      Effect.map(guarded(store.withToken(token)), (named) =>
+        named.some(({ request }) => callIdOf(request) !== callId)
       ),
     onMail: (listener) => {
       listeners.add(listener)

@@ -5,6 +5,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
 import type { Entry } from "../../agent/Entry.ts"
 import {
   type Called,
@@ -17,7 +18,7 @@ import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { holdOf } from "../../tool/Hold.ts"
 import { cutText, longestResult } from "../../tool/internal/cutResult.ts"
-import { encodeSuccess } from "../../tool/internal/encodeSuccess.ts"
+import { decodeSuccess, encodeSuccess } from "../../tool/internal/encodeSuccess.ts"
 import { shownResult } from "../../tool/internal/shownResult.ts"
 import type { AnyTool, Awaitable } from "../../tool/Tool.ts"
 import { ToolResultInvalid } from "../../tool/ToolError.ts"
@@ -66,10 +67,28 @@ export const recordResult = (
   tool: AnyTool | undefined,
   value: unknown
 ): void => {
-  const { drive } = run
   const hold = holdOf(value)
   if (hold !== undefined) return openHold(run, call, hold)
-  const content = Result.flatMap(encodeSuccess(tool?.options.success, value), (encoded) =>
+  show(run, call, tool, Result.succeed(value))
+}
+
+/** Records a result that was supplied from outside for a call whose body has ended. */
+export const recordReturned = (
+  run: AgentRun,
+  call: ToolCall,
+  tool: AnyTool | undefined,
+  result: Schema.Json
+): void => show(run, call, tool, decodeSuccess(tool?.options.success, result))
+
+const show = (
+  run: AgentRun,
+  call: ToolCall,
+  tool: AnyTool | undefined,
+  result: Result.Result<unknown, string>
+): void => {
+  const { drive } = run
+  const shown = Result.flatMap(result, (value) => encodeSuccess(tool?.options.success, value))
+  const content = Result.flatMap(shown, (encoded) =>
     shownResult(drive.runtime.scrubber, encoded, longestOf(run, tool))
   )
   if (Result.isSuccess(content)) {

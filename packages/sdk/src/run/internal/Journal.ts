@@ -4,6 +4,7 @@
 import type * as Effect from "effect/Effect"
 import type { Decision } from "../../domain/Decision.ts"
 import type { Revoked } from "../../domain/Grant.ts"
+import type { ToolCallId } from "../../domain/Id.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
@@ -39,6 +40,8 @@ export interface Journal {
   ) => Effect.Effect<void, JournalError>
   /** Adds a decision to the mail, unless its request has been decided. `undefined` if nothing else can decide concurrently. */
   readonly decide: ((decision: Decision) => Effect.Effect<void, JournalError>) | undefined
+  /** Whether another call of the store has this token. Without a store, none has. */
+  readonly isTokenTaken: (token: string, callId: ToolCallId) => Effect.Effect<boolean, JournalError>
   /** Calls `listener` when there may be mail. Returns the unsubscribe function. */
   readonly onMail: (listener: () => void) => () => void
   /** Reports cancellation and mail without a write. Reports nothing if the store cannot be read. */

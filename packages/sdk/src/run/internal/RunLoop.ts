@@ -26,6 +26,7 @@ import { decodeOutput } from "../steps/decodeOutput.ts"
 import { handOff } from "../steps/handOff.ts"
 import { askLimit, withdrawLimits } from "../steps/limits.ts"
 import { reconcile } from "../steps/reconcile.ts"
+import { recordResults } from "../steps/recordResults.ts"
 import { settle } from "../steps/settle.ts"
 import { settleAgents } from "../steps/settleAgents.ts"
 import {
@@ -280,6 +281,8 @@ const performStep = (run: AgentRun, step: ActiveStep): Effect.Effect<void, Drive
       return classifyAll(run, step.callIds)
     case "SettleToolCalls":
       return settle(run, step.callIds)
+    case "RecordResults":
+      return recordResults(run, step.callIds)
     case "Reconcile":
       return reconcile(run, step.callIds)
     case "AskLimit":

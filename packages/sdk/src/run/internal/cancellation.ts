@@ -3,7 +3,7 @@
  */
 import * as History from "../../domain/History.ts"
 import type { RunId, Timestamp, ToolCallId } from "../../domain/Id.ts"
-import { recordOf } from "../../domain/internal/released.ts"
+import { recordOf, returnedResult } from "../../domain/internal/released.ts"
 import type { TextPart, ToolOutcome } from "../../domain/Message.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import { children, isOpen, type RunState, isRepeatable, type ToolCall } from "../../domain/RunState.ts"
@@ -69,6 +69,7 @@ const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
     const inside = call.child === undefined ? [] : reportCalls(call.child)
     const own = { callId: call.id, tool: call.name, ...releasedBy(state, call) }
     if (call.result !== undefined) return [{ ...own, state: endOf(state, call.id, call.result.outcome) }]
+    if (returnedResult(state, call) !== undefined) return [{ ...own, state: "finished" }]
     if (call.status === "inDoubt") return [{ ...own, state: "inDoubt" }]
     // A call with an earlier attempt may have taken effect.
     if (call.status !== "started" && call.attempt === 0) return [{ ...own, state: "notStarted" }]

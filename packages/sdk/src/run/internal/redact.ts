@@ -87,6 +87,7 @@ const opaque: ReadonlySet<string> = new Set([
   "grantId",
   "digest",
   "idempotencyKey",
+  "token",
   "messageId",
   "payload",
   "base64"

@@ -18,6 +18,7 @@ const keptByCaller: Journal = {
   mail: (expired) => Effect.sync(() => ({ decisions: expired(), messages: [] })),
   requireFitting: () => Effect.void,
   decide: undefined,
+  isTokenTaken: () => Effect.succeed(false),
   onMail: () => notListening,
   news: noNews,
   renewLease: Effect.succeed({}),

@@ -10,7 +10,7 @@ import type { Decision, DecisionToRecord } from "../../domain/Decision.ts"
 import { childRunId, isWithin, type RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
 import { decodeRecord } from "../../domain/internal/given.ts"
 import { expiryAt, judgeDecision, type Standing, type Verdict } from "../../domain/internal/judgeDecision.ts"
-import type { Interruption } from "../../domain/Interruption.ts"
+import { type Interruption, tokenOf } from "../../domain/Interruption.ts"
 import {
   type DecisionMalformed,
   RequestNotFound,
@@ -19,6 +19,7 @@ import {
 } from "../../domain/Rejection.ts"
 import { unwrap, type RunEvent } from "../../domain/RunEvent.ts"
 import type { Status } from "../../domain/RunState.ts"
+import type { PendingRequest } from "../RunStorePort.ts"
 
 /** A change of the inbox by an event of the run or of a sub-agent in it. */
 export type InboxChange =
@@ -108,6 +109,19 @@ export interface RequestEntry {
 /** The decision that counts at `now`, which may be a denial by expiry, or `undefined`. */
 export const decisionOf = (entry: RequestEntry, now: Timestamp): Decision | undefined =>
   (entry.status === "open" ? expiryAt(entry.request, now) : undefined) ?? entry.decision
+
+/** The requests among these that a token names, with the decisions that count at `now`. */
+export const named = (
+  found: ReadonlyArray<{ readonly pending: PendingRequest; readonly entry: RequestEntry }>,
+  token: string,
+  now: Timestamp
+) =>
+  found.flatMap(({ entry, pending }) => {
+    const decision = decisionOf(entry, now)
+    return tokenOf(pending.request) === token
+      ? [{ ...pending, ...(decision === undefined ? {} : { decision }) }]
+      : []
+  })
 
 /** Judges a decision on a request at `now`. */
 export const judgeEntry = (entry: RequestEntry, decision: Decision, now: Timestamp): Verdict =>

@@ -123,6 +123,7 @@ export const withSoundInput = (store: RunStorePort): RunStorePort => {
       string.is(requestId)
         ? store.request(requestId)
         : Effect.fail(new RequestNotFound({ requestId: kindOf(requestId) })),
+    withToken: (token) => checked("withToken", "the token", string, token, () => store.withToken(token)),
     revokeGrant: (options) =>
       string.is(options.grantId)
         ? store.revokeGrant(options)

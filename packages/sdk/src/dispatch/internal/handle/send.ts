@@ -122,6 +122,12 @@ const denialOf = (
       return { _tag: "fail", ...given, message: `${said} Whether this took effect is not known.` }
     case "timer":
       return { _tag: "fail", ...given, message: `${said} The wait has ended before its time.` }
+    case "external":
+      return {
+        _tag: "fail",
+        ...given,
+        message: `${said} This was started, and its result is not waited for.`
+      }
     case "limit":
     case "login":
       return undefined

@@ -44,6 +44,7 @@ import {
   isGoing,
   judgeAll,
   judgeEntry,
+  named,
   type RequestEntry
 } from "../requests.ts"
 import { assemble, newestCheckpoint } from "./checkpoints.ts"
@@ -375,6 +376,21 @@ export const makeMemory = (): RunStorePort => {
           return { ...pendingOf(run, entry), ...(decision === undefined ? {} : { decision }) }
         })
       ),
+
+    withToken: (token) =>
+      atomically((now) => {
+        const found = Array.from(runs.values()).flatMap((run) =>
+          Array.from(run.inbox.values(), (entry) => ({ entry, pending: pendingOf(run, entry) }))
+        )
+        const rank = (one: (typeof found)[number]) => (one.entry.status === "open" ? 0 : 1)
+        return Result.succeed(
+          named(
+            found.sort((a, b) => rank(a) - rank(b) || byAge(b.pending, a.pending)),
+            token,
+            now
+          )
+        )
+      }),
 
     pending: (filter = {}) =>
       atomically((now) => {

@@ -17,7 +17,7 @@ import {
 } from "../../../domain/Id.ts"
 import { decodeRecord } from "../../../domain/internal/given.ts"
 import { isRepeated, sameDecision } from "../../../domain/internal/judgeDecision.ts"
-import { type Interruption, toolOf, warnAt } from "../../../domain/Interruption.ts"
+import { type Interruption, tokenOf, toolOf, warnAt } from "../../../domain/Interruption.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import type { RunStoreError } from "../../RunStoreError.ts"
 import type { PendingFilter, RunStorePort } from "../../RunStorePort.ts"
@@ -31,6 +31,7 @@ import {
   isRecording,
   judgeAll,
   judgeEntry,
+  named,
   oldestFirst,
   type InboxChange
 } from "../requests.ts"
@@ -75,7 +76,8 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
         warn_at: warnAt(request) ?? null,
         on_expiry: request.onExpiry ?? "deny",
         request: JSON.stringify(request),
-        status: "open"
+        status: "open",
+        token: tokenOf(request) ?? null
       })}`
     )
 
@@ -372,6 +374,19 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       const { entry, pending }: InboxEntry = yield* find("request", requestId)
       const decision = decisionOf(entry, now)
       return { ...pending, ...(decision === undefined ? {} : { decision }) }
+    }),
+
+    withToken: Effect.fnUntraced(function* (token: string) {
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* query(
+        "withToken",
+        Effect.flatMap(
+          run(sql`SELECT ${columns} FROM fermata_requests WHERE token = ${token}
+            ORDER BY CASE status WHEN 'open' THEN 0 ELSE 1 END, asked_at DESC, request_id DESC LIMIT ${pageSize(undefined)}`),
+          (rows) => readAll(requestKind, "withToken", rows)
+        )
+      )
+      return named(rows, token, now)
     }),
 
     pending: Effect.fnUntraced(function* (filter: PendingFilter = {}) {

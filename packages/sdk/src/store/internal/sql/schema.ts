@@ -333,6 +333,12 @@ const paged: Step = (sql) => [
 /** Adds the denied request that a message reopens. */
 const reopening: Step = (sql) => [sql`ALTER TABLE fermata_messages ADD COLUMN reopens text`]
 
+/** Adds the token of a request, by which a result from outside finds it. Earlier requests have none. */
+const tokened: Step = (sql) => [
+  sql`ALTER TABLE fermata_requests ADD COLUMN token text`,
+  sql`CREATE INDEX fermata_requests_token ON fermata_requests (token) WHERE token IS NOT NULL`
+]
+
 const steps: ReadonlyArray<Step> = [
   first,
   second,
@@ -345,5 +351,6 @@ const steps: ReadonlyArray<Step> = [
   followed,
   digested,
   paged,
-  reopening
+  reopening,
+  tokened
 ]

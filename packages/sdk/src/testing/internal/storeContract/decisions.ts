@@ -5,9 +5,9 @@ import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
-import { a, rev, said } from "./events.ts"
+import { a, b, rev, said } from "./events.ts"
 import { fields, type Group, type Store } from "./group.ts"
-import { approval, approve, decided, deny, opened, question, timer } from "./requests.ts"
+import { approval, approve, decided, deny, external, opened, question, timer } from "./requests.ts"
 import { claimed, heldOn, openIds, openRequests, successesOf } from "./stored.ts"
 
 export const decisions = ({ assert, fails, test }: Group): void => {
@@ -146,6 +146,34 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     const late = { _tag: "fail", requestId, by: "ada" } as const
     const first = { by: "expiry", at: 60_000, decision: fields(decision) }
     yield* fails(store.decide(late), { _tag: "AlreadyDecided", requestId, ...first })
+  })
+
+  test("finds the request that a token names, open or decided, and the newer of two decided ones first", function* (store) {
+    const old = external(a, 1, { token: "job" })
+    yield* heldOn(store, a, [old, external(a, 2)])
+    const found = () =>
+      Effect.map(store.withToken("job"), (named) =>
+        named.map(({ decision, request }) => [request.requestId, decision?._tag])
+      )
+    assert.deepStrictEqual(yield* found(), [[old.requestId, undefined]])
+    assert.deepStrictEqual(yield* store.withToken("job "), [])
+    assert.deepStrictEqual(yield* store.withToken(""), [])
+    yield* store.decide({ _tag: "supply", requestId: old.requestId, by: "ada", result: 1 })
+    assert.deepStrictEqual(yield* found(), [[old.requestId, "supply"]])
+    const { request, runId } = (yield* store.withToken("job"))[0]!
+    assert.deepStrictEqual([request, runId], [old, a])
+
+    const again = external(b, 1, { at: 9, token: "job" })
+    yield* heldOn(store, b, [again])
+    assert.deepStrictEqual(yield* found(), [
+      [again.requestId, undefined],
+      [old.requestId, "supply"]
+    ])
+    yield* store.decide({ _tag: "fail", requestId: again.requestId, by: "ada" })
+    assert.deepStrictEqual(yield* found(), [
+      [again.requestId, "fail"],
+      [old.requestId, "supply"]
+    ])
   })
 
   test("accepts a decision on an expired request whose `onExpiry` is `stay`", function* (store) {

@@ -3,7 +3,12 @@
  */
 import type { Decision } from "../../../domain/Decision.ts"
 import * as Id from "../../../domain/Id.ts"
-import type { Interruption, TimerRequest, ToolApprovalItem } from "../../../domain/Interruption.ts"
+import type {
+  ExternalRequest,
+  Interruption,
+  TimerRequest,
+  ToolApprovalItem
+} from "../../../domain/Interruption.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
 
 /** An approval request. */
@@ -50,6 +55,24 @@ export const timer = (
   callId: Id.toolCallId(runId, 1, index),
   tool: "wait",
   arguments: { index },
+  ...fields
+})
+
+/** A call that ends elsewhere. */
+export const external = (
+  runId: Id.RunId,
+  index: number,
+  fields: Partial<ExternalRequest> = {}
+): ExternalRequest => ({
+  _tag: "external",
+  requestId: Id.requestId(runId, index),
+  runId,
+  agentPath: ["root"],
+  at: index,
+  callId: Id.toolCallId(runId, 1, index),
+  tool: "render",
+  arguments: { index },
+  token: `job ${index}`,
   ...fields
 })
 
