@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import type { SqlClient } from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
+import type { Fragment } from "effect/sql/Statement"
 
 /** The row of one append. */
 interface JournalRow {
@@ -25,8 +26,9 @@ export const channel = "fermata_runs"
 const endInChain = "CASE chain.depth WHEN 0 THEN 4294967296 ELSE chain.upto END"
 
 /** The parts of statements for the database of a client. */
-export const dialectOf = (sql: SqlClient) =>
-  sql.onDialectOrElse({
+export const dialectOf = (sql: SqlClient) => {
+  const union = sql.join(" UNION ALL ", false)
+  return sql.onDialectOrElse({
     pg: () => ({
       /** The database's time in milliseconds. Leases use it, so that they do not depend on the clocks of the processes. */
       now: sql.literal("(extract(epoch from clock_timestamp()) * 1000)::bigint"),
@@ -43,6 +45,14 @@ export const dialectOf = (sql: SqlClient) =>
       byRun: sql.literal(""),
       /** Follows the table of requests: makes SQLite use the index of expiries. */
       byExpiry: sql.literal(""),
+      /**
+       * A union of branches, before an order and a limit. SQLite merges branches that are read in this order, as far as needed; Postgres does
+       * so only if each branch has a limit.
+       */
+      merged: (branches: ReadonlyArray<Fragment>, order: Fragment, limit: number | string) =>
+        branches.length === 1
+          ? branches[0]!
+          : union(branches.map((branch) => sql`(${branch} ORDER BY ${order} LIMIT ${limit})`)),
       /** Orders a union of ordered lists. SQLite reads them one after another. */
       inLists: sql.literal("ORDER BY list, at, run_id"),
       /** Follows the table of runs: makes SQLite use the index of parents. */
@@ -94,6 +104,8 @@ export const dialectOf = (sql: SqlClient) =>
       byStatus: sql.literal("INDEXED BY fermata_runs_status"),
       byRun: sql.literal("INDEXED BY fermata_requests_run"),
       byExpiry: sql.literal("INDEXED BY fermata_requests_expiry"),
+      merged: (branches: ReadonlyArray<Fragment>, _order: Fragment, _limit: number | string) =>
+        union(branches),
       inLists: sql.literal(""),
       byParent: sql.literal("INDEXED BY fermata_runs_parent"),
       byLast: sql.literal("INDEXED BY fermata_runs_last"),
@@ -129,5 +141,6 @@ export const dialectOf = (sql: SqlClient) =>
       control: (connection: Connection, statement: string) => connection.execute(statement, [], undefined)
     })
   })
+}
 
 export type Dialect = ReturnType<typeof dialectOf>

@@ -134,7 +134,9 @@ export const makeReady = (access: SqlAccess): RunStorePort["ready"] => {
                 AND (other.warn_at, other.request_id) < (entry.warn_at, entry.request_id)))`
             )}`
         ),
-        hasExpired: other(hasExpired)
+        // Postgres would make a list of all expired requests for an EXISTS here.
+        hasExpired: sql`(SELECT count(*) FROM fermata_requests AS other ${byRun}
+          WHERE other.run_id = entry.run_id AND ${hasExpired}) > 0`
       }
     ]
   }
@@ -150,7 +152,8 @@ export const makeReady = (access: SqlAccess): RunStorePort["ready"] => {
     // A message that an earlier version of Fermata has stored.
     if (list.reason === "message")
       branches.push(branch(sql`${agent} IS NULL AND ${sql.in("run.agent", agents)}`))
-    return sql`SELECT * FROM (${union(branches)} ORDER BY at, run_id LIMIT ${slots.limit} + 0) AS listed`
+    const inOrder = sql.literal("at, run_id")
+    return sql`SELECT * FROM (${access.merged(branches, inOrder, slots.limit)} ORDER BY ${inOrder} LIMIT ${slots.limit} + 0) AS listed`
   }
 
   /** The statement for a number of agents. It is composed once, because that takes longer than to run it; its parameters are slots. */

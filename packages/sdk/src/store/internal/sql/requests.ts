@@ -55,9 +55,9 @@ export interface Owner {
 
 /** Makes the operations on requests. */
 export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGrants>) => {
-  const { byExpiry, contains, forUpdate, noHint, notify, query, run, sql, write, writesAlone } = access
+  const { byExpiry, contains, forUpdate, merged, noHint, notify, query, run, sql, write, writesAlone } =
+    access
   const group = sql.literal(groupOf)
-  const union = sql.join(" UNION ALL ", false)
   const page = makePages(access)
   const columns = requestColumns(access)
 
@@ -213,8 +213,8 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     if (askedBefore !== undefined) conditions.push(sql`asked_at < ${askedBefore}`)
     const selected = (table: Fragment, more: ReadonlyArray<Fragment> = []) =>
       sql`SELECT ${columns} FROM fermata_requests ${table} WHERE ${sql.and([...conditions, ...more])}`
-    const ordered = (found: Fragment) =>
-      run(sql`${found} ORDER BY asked_at, request_id ${pageOf(access, size, skip)}`)
+    const inOrder = sql.literal("asked_at, request_id")
+    const ordered = (found: Fragment) => run(sql`${found} ORDER BY ${inOrder} ${pageOf(access, size, skip)}`)
     if (runId !== undefined || sessionId !== undefined) return yield* ordered(selected(noHint))
     if (expiresBefore !== undefined) {
       const isFew = yield* few(
@@ -226,7 +226,8 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     const groups = ofGroup.length === 0 ? undefined : yield* groupsWith(ofGroup)
     if (groups === undefined || groups.length > mostGroups) return yield* ordered(selected(noHint))
     if (groups.length === 0) return []
-    return yield* ordered(union(groups.map((name) => selected(noHint, [sql`${group} = ${name}`]))))
+    const branches = groups.map((name) => selected(noHint, [sql`${group} = ${name}`]))
+    return yield* ordered(merged(branches, inOrder, size + skip))
   })
 
   const decide: RunStorePort["decide"] = Effect.fnUntraced(function* (input) {

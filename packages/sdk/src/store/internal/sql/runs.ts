@@ -152,7 +152,7 @@ export const makeCatalogue = (
   checkpoints: ReturnType<typeof makeCheckpoints>,
   grants: ReturnType<typeof makeGrants>
 ): Pick<Service, "head" | "latest" | "list" | "sessions" | "ready" | "remove" | "prune"> => {
-  const { byAgent, byLast, byParent, byStatus, noHint, notify, query, read, run, sql, write } = access
+  const { byAgent, byLast, byParent, byStatus, merged, noHint, notify, query, read, run, sql, write } = access
   const columns = headColumns(access)
   const heads = makeHeads(access)
   const page = makePages(access)
@@ -189,13 +189,13 @@ export const makeCatalogue = (
     ]
     const selected = (table: Fragment, more: ReadonlyArray<Fragment> = []) =>
       sql`SELECT ${columns} FROM fermata_runs ${table} WHERE ${sql.and([...conditions, ...more])}`
-    const ordered = (found: Fragment) =>
-      sql`${found} ORDER BY created_at DESC, run_id DESC ${pageOf(access, size, skip)}`
+    const inOrder = sql.literal("created_at DESC, run_id DESC")
+    const ordered = (found: Fragment) => sql`${found} ORDER BY ${inOrder} ${pageOf(access, size, skip)}`
     if (runIds !== undefined || session_id !== undefined) return yield* ordered(selected(noHint))
     if (agent !== undefined && (status === undefined || (yield* hasFew(sql`agent = ${agent}`)))) {
       // An agent's runs are in two parts of their index: the last ones of sessions, and the others.
-      const others = selected(byAgent, [sql`followed = 1`])
-      return yield* ordered(sql`${selected(byAgent, [sql`followed IS NULL`])} UNION ALL ${others}`)
+      const branches = ["IS NULL", "= 1"].map((is) => selected(byAgent, [sql`followed ${sql.literal(is)}`]))
+      return yield* ordered(merged(branches, inOrder, size + skip))
     }
     return yield* ordered(status === undefined ? selected(noHint) : selected(byStatus, inStatus(status)))
   })
