@@ -125,7 +125,7 @@ export const exceeded = (limits: Limits, usage: SessionUsage): Exceeded | undefi
 }
 
 /** The field of `Limits` that holds each budget. */
-const limitOf = {
+export const limitOf = {
   turns: "maxTurns",
   toolCalls: "maxToolCalls",
   treeTurns: "maxTreeTurns",

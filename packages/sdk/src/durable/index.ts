@@ -2,6 +2,7 @@
 export * as Worker from "./Worker.ts"
 export * from "./archive.ts"
 export * from "./cancelRun.ts"
+export * from "./checkAll.ts"
 export * from "./checkStoredRun.ts"
 export * from "./completeStored.ts"
 export * from "./decideStored.ts"

@@ -27,6 +27,7 @@ import type { Message } from "../domain/Message.ts"
 import { attribute } from "../domain/Principal.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { exportRun, importRun, type RunArchive } from "../durable/archive.ts"
+import type { BlockedRun, CheckAllOptions } from "../durable/checkAll.ts"
 import { checkStoredRun } from "../durable/checkStoredRun.ts"
 import { type CompleteOptions, type Completion, completeStored } from "../durable/completeStored.ts"
 import { decideAllStored, decideStored } from "../durable/decideStored.ts"
@@ -327,6 +328,12 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
   /**
+   * Iterates over the runs of the store that have not ended and that this program could not resume, or not in all their parts, each with the
+   * reasons (`blocking`) and a `text`: for a check before a deploy. It reads a page at a time, writes nothing and starts no work. Name the
+   * agents of other programs that share the store in `otherAgents`.
+   */
+  readonly checkAll: (options?: CheckAllOptions) => AsyncIterable<BlockedRun>
+  /**
    * Lists the grants of the store, oldest first, including revoked ones. A page has 100 unless `limit` is given (at most 1,000), and starts
    * behind the grant `after`. Grants that cannot be read are left out; see `damagedRuns`.
    */
@@ -533,6 +540,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
         ? { changes: [], blocking: [agents.notFound(agent)] }
         : run(checkStoredRun(runId as RunId, runtime.bound))
     },
+    checkAll: reading.checkAll,
     grants: async (filter) => {
       requireKnown("grants", filter, filterShapes.grants)
       return run(store.grants(filter as GrantFilter | undefined))

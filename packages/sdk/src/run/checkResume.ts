@@ -13,18 +13,15 @@ import { contextRefused, refusesContext, walk } from "../agent/internal/definiti
 import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { parse } from "./calls/recordClassification.ts"
+import { type Change, changesOf, safetyChange } from "./internal/definitionChanges.ts"
 
 export type { Obstacle } from "../agent/internal/definitions.ts"
+export type { Change } from "./internal/definitionChanges.ts"
 
-/** One difference between an agent as the run recorded it and as the program defines it now. */
-export type Change =
-  | { readonly _tag: "agentRenamed"; readonly from: string; readonly to: string }
-  | { readonly _tag: "instructionsChanged"; readonly agent: string }
-  | { readonly _tag: "toolAdded"; readonly agent: string; readonly tool: string }
-  | { readonly _tag: "toolRemoved"; readonly agent: string; readonly tool: string }
-  | { readonly _tag: "toolChanged"; readonly agent: string; readonly tool: string }
-
-/** What has changed since the run recorded its agents. The whole run can be resumed if `blocking` is empty, regardless of `changes`. */
+/**
+ * What has changed since the run recorded its agents. The whole run can be resumed if `blocking` is empty, regardless of `changes`: the run
+ * keeps its policy and its limits, and an approval or a grant for another safety does not count.
+ */
 export interface ResumeReport {
   readonly changes: ReadonlyArray<Change>
   /**
@@ -80,6 +77,7 @@ export const checkBound: (state: RunState, first: BoundAgent) => Effect.Effect<R
           break
         case "call": {
           const { call, entry } = found
+          changes.push(...safetyChange(call, entry))
           if (refusesContext(state, entry)) blocking.push(contextRefused(found.state, call))
           if (call.proposed !== undefined) break
           const json = parse(call.argumentsText) ?? call.arguments ?? {}
@@ -92,30 +90,3 @@ export const checkBound: (state: RunState, first: BoundAgent) => Effect.Effect<R
     }
     return { changes, blocking }
   })
-
-/** The changes of the agent that has the conversation. */
-const changesOf = (state: RunState, { agent, entries, identity }: BoundAgent): ReadonlyArray<Change> => {
-  const changes: Array<Change> = []
-  if (state.agent.name !== agent.name) {
-    changes.push({ _tag: "agentRenamed", from: state.agent.name, to: agent.name })
-  }
-  if (state.agent.instructions !== identity.instructions) {
-    changes.push({ _tag: "instructionsChanged", agent: agent.name })
-  }
-  for (const [tool, was] of Object.entries(state.agent.tools)) {
-    const entry = entries.get(tool)
-    const is = entry === undefined ? undefined : identity.tools[entry.name]
-    if (is === undefined) changes.push({ _tag: "toolRemoved", agent: agent.name, tool })
-    else if (is !== was) changes.push({ _tag: "toolChanged", agent: agent.name, tool })
-  }
-  for (const tool of Object.keys(identity.tools)) {
-    const entry = entries.get(tool)
-    const known =
-      entry !== undefined &&
-      [...entries].some(
-        ([name, other]) => other.name === entry.name && Object.hasOwn(state.agent.tools, name)
-      )
-    if (!known) changes.push({ _tag: "toolAdded", agent: agent.name, tool })
-  }
-  return changes
-}

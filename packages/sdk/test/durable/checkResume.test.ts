@@ -1,9 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Agent from "../../src/agent/Agent.ts"
+import type { RunId } from "../../src/domain/Id.ts"
+import { checkStoredRun } from "../../src/durable/checkStoredRun.ts"
+import { decideStored } from "../../src/durable/decideStored.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import { checkResume } from "../../src/run/checkResume.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
+import { layerMemory } from "../../src/store/RunStore.ts"
 import type { DataSchema } from "../../src/tool/DataSchema.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import {
@@ -162,6 +168,98 @@ describe("checkResume", () => {
       )
       const gone = yield* checkResume(state, [Agent.make("parent")])
       assert.deepInclude({ ...gone.blocking[0] }, { _tag: "AgentNotFound", agent: "child" })
+    })
+  )
+
+  it.effect("reports a changed policy and changed limits, which the run does not follow", () =>
+    Effect.gen(function* () {
+      const { state, write } = yield* held({
+        limits: { maxTurns: 5, maxTokens: 100 },
+        policy: { mode: "ask" }
+      })
+      const tools = [write.tool, safe("read").tool]
+      const report = yield* checkResume(state, [
+        Agent.make("keeper", {
+          instructions: "Be brief.",
+          tools,
+          limits: { maxTurns: 9 },
+          policy: { mode: "all" }
+        })
+      ])
+      assert.deepStrictEqual(report, {
+        changes: [
+          { _tag: "policyChanged", agent: "keeper", from: [{ mode: "ask" }], to: [{ mode: "all" }] },
+          { _tag: "limitChanged", agent: "keeper", limit: "maxTurns", from: 5, to: 9 },
+          { _tag: "limitChanged", agent: "keeper", limit: "maxTokens", from: 100 }
+        ],
+        blocking: []
+      })
+    })
+  )
+
+  it.effect("reports no policy or limit that the caller or a profile has set", () =>
+    Effect.gen(function* () {
+      const write = probe("write")
+      const agent = (maxTurns: number, mode: "ask" | "all") =>
+        Agent.make("keeper", { tools: [write.tool], limits: { maxTurns }, policy: { mode } })
+      const script = [{ calls: [call("write", "1")] }]
+      const { runtime } = yield* bind(agent(5, "ask"), script)
+      const prompt = { prompt: "go", limits: { maxTurns: 4 }, policy: { mode: "ask" } } as const
+      const { state } = yield* runPrompt(runtime, prompt)
+      const none = { changes: [], blocking: [] }
+      assert.deepStrictEqual(yield* checkResume(throughJson(state), [agent(9, "all")]), none)
+      const profiles = [{ name: "careful", policy: { mode: "ask" } }] as const
+      const under = yield* bind(agent(5, "ask"), script, { profile: "careful", profiles })
+      const held = yield* runPrompt(under.runtime, { prompt: "go" })
+      assert.deepStrictEqual(yield* checkResume(throughJson(held.state), [agent(5, "all")]), none)
+    })
+  )
+
+  it.effect("reports no limit of a sub-agent that its lead has reduced, and none after a handoff", () =>
+    Effect.gen(function* () {
+      const write = probe("write")
+      const child = Agent.make("child", { tools: [write.tool], limits: { maxTokens: 1_000_000 } })
+      const lead = Agent.make("lead", { subAgents: [child], limits: { maxTokens: 90_000 } })
+      const { runtime } = yield* bind(lead, [
+        { calls: [{ tool: "child", arguments: { prompt: "do" } }] },
+        { calls: [call("write", "1")] }
+      ])
+      const { state } = yield* runPrompt(runtime, { prompt: "go" })
+      assert.deepStrictEqual((yield* checkResume(throughJson(state), [lead])).changes, [])
+      const clerk = Agent.make("clerk", { tools: [write.tool], limits: { maxTurns: 3 } })
+      const front = Agent.make("front", { handoffs: [clerk] })
+      const other = yield* bind(front, [
+        { calls: [{ tool: "transfer_to_clerk" }] },
+        { calls: [call("write", "1")] }
+      ])
+      const taken = yield* runPrompt(other.runtime, { prompt: "go" })
+      assert.deepStrictEqual((yield* checkResume(throughJson(taken.state), [front])).changes, [])
+    })
+  )
+
+  it.effect("reports no budget that a decision has raised", () =>
+    Effect.gen(function* () {
+      const agent = Agent.make("keeper", { tools: [probe("write").tool], limits: { maxToolCalls: 1 } })
+      const calls = [call("write", "1"), call("write", "2")]
+      const { runtime } = yield* bind(agent, [{ calls }, "done"])
+      const first = yield* runPromptStored(runtime, { prompt: "go", runId: "run" as RunId })
+      const { requestId } = only(first, "limit")
+      yield* decideStored([runtime], { _tag: "topUp", requestId, by: "ann", limit: 7 })
+      expect(yield* runPromptStored(runtime, { runId: first.runId }), "interrupted")
+      assert.deepStrictEqual((yield* checkStoredRun(first.runId, runtime.bound)).changes, [])
+    }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+  )
+
+  it.effect("reports a changed safety of the tool of an open call", () =>
+    Effect.gen(function* () {
+      const { state } = yield* held()
+      const privileged = probe("write", { safety: "privileged" }).tool
+      const { blocking, changes } = yield* checkResume(state, [
+        Agent.make("keeper", { instructions: "Be brief.", tools: [privileged, safe("read").tool] })
+      ])
+      assert.deepStrictEqual(blocking, [])
+      const change = { agent: "keeper", tool: "write", from: "sideEffecting", to: "privileged" }
+      assert.deepStrictEqual<unknown>(changes, [{ _tag: "safetyChanged", ...change }])
     })
   )
 

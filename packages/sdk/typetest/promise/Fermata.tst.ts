@@ -33,6 +33,16 @@ describe("the agent of a stored run", () => {
   })
 })
 
+describe("the check of a store", () => {
+  it("yields runs with reasons that can be told apart", async () => {
+    for await (const { blocking, head } of fermata.checkAll({ otherAgents: ["billing"] })) {
+      expect(head?.agent).type.toBe<string | undefined>()
+      expect(blocking[0]?._tag).type.toBe<"AgentNotFound" | "ToolUnavailable" | "RunStoreError" | undefined>()
+    }
+    expect(fermata.checkAll).type.not.toBeCallableWith({ otherAgents: "billing" })
+  })
+})
+
 describe("a stream of a run", () => {
   it("yields text, and types the result by the agent's output", () => {
     const stream = fermata.stream(agent, "go")

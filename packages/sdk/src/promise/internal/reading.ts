@@ -2,7 +2,9 @@
  * The methods of a Fermata that read runs and sessions without driving anything.
  */
 import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 import type { RunId, SessionId } from "../../domain/Id.ts"
+import { type BlockedRun, checkAll, type CheckAllOptions } from "../../durable/checkAll.ts"
 import { findSubRun, statusOfSubRun } from "../../durable/internal/subRun.ts"
 import { type MessagesPage, readMessages } from "../../durable/readMessages.ts"
 import { readResult, type StoredResult } from "../../durable/readResult.ts"
@@ -11,6 +13,8 @@ import type { RunStoreError } from "../../store/RunStoreError.ts"
 import type { DamagedRun } from "../../store/RunStorePort.ts"
 import type { RunHandle } from "../RunHandle.ts"
 import type { Agents } from "./bindAgents.ts"
+import type { FermataClosed } from "./FermataClosed.ts"
+import { iterable } from "./iterable.ts"
 import type { DamagedRunsOptions, OfAgent, PlainIds } from "./options.ts"
 import { damagedRunsShape, filterShapes, ofAgentShape, requireKnown } from "./shapes.ts"
 
@@ -53,6 +57,13 @@ export const makeReading = ({ agents, run }: Read) => ({
           : store.damaged
       )
     )
+  },
+  checkAll: (options?: CheckAllOptions): AsyncIterable<BlockedRun> => {
+    const opened = Effect.tryPromise({ try: () => run(RunStore), catch: (error) => error as FermataClosed })
+    const checking = Effect.map(opened, (store) =>
+      Stream.provideService(checkAll(agents.all, options), RunStore, store)
+    )
+    return iterable(Stream.unwrap(checking))
   },
   messages: (sessionId: string, page?: MessagesPage) => run(readMessages(sessionId as SessionId, page)),
   sessions: async (filter?: PlainIds<SessionFilter>) => {
