@@ -114,5 +114,5 @@ export type DecisionInput = Without<Decision, "at" | "by" | "schema"> & {
 /** A decision as `RunStore.decide` and `decideAll` take it. `at` defaults to the current time. */
 export type DecisionToRecord = DecisionInput & { readonly at?: Timestamp }
 
-/** A decision without its request, digest, author, time and note, as `approve()` and the other helpers return it. */
-export type DecisionBody = Without<Decision, "requestId" | "by" | "at" | "digest" | "note">
+/** A decision without its request, digest, author and time, as `approve()` and the other helpers return it. */
+export type DecisionBody = Without<Decision, "requestId" | "by" | "at" | "digest">

@@ -142,9 +142,10 @@ export interface ReadyRun {
   /** Name of the root agent. */
   readonly agent: string
   /**
-   * The first that applies, for a run whose lease no process owns. `orphaned`: the run is running, also if it was submitted and not driven yet. The other reasons apply to held runs.
-   * `cancelled`: cancellation was requested. `decided`: a decision is not in the journal yet. `message`: a message is not in the journal
-   * yet. `expired`: a request has expired. `expiring`: a request will expire soon, and the warning event is not in the journal yet.
+   * The first that applies, for a run whose lease no process owns. `orphaned`: the run is running, also if it was submitted and not driven
+   * yet. The other reasons apply to held runs. `cancelled`: cancellation was requested. `decided`: a decision is not in the journal yet.
+   * `message`: a message is not in the journal yet. `expired`: a request has expired. `expiring`: a request will expire soon, and the
+   * warning event is not in the journal yet.
    */
   readonly reason: "orphaned" | "cancelled" | "decided" | "message" | "expired" | "expiring"
   /** The cursor of the next page, on the last run of a full page. */

@@ -107,7 +107,9 @@ describe("a request that comes back with a decision", () => {
     const [pending] = await fermata.pending()
     const turned = (r: Sent) => ({ selected: true, ...Object.fromEntries(Object.entries(r).toReversed()) })
     const shown = { ...pending!, request: sent(pending!.request, turned) }
-    await fermata.decide(shown, approve({ arguments: { euros: 50 } }))
+    const decision = { ...approve({ arguments: { euros: 50 } }), note: "half", idempotencyKey: "k" }
+    const { idempotencyKey, note } = await fermata.decide(shown, decision, { note: "a tenth" })
+    assert.deepStrictEqual([note, idempotencyKey], ["a tenth", "k"])
     await fermata.resume("run")
     assert.deepStrictEqual(paid, [{ euros: 50 }])
   })
