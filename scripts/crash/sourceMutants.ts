@@ -446,9 +446,9 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "starts an allowed call that was denied since",
-    file: "run/calls/authorize.ts",
-    line: "if ((yield* deniedBefore(run, entry.definition, shownOf(call))) !== undefined)",
-    broken: "if ((yield* deniedBefore(run, entry.definition, shownOf(call))) === null)",
+    file: "run/calls/factsStanding.ts",
+    line: "if ((yield* deniedBefore(run, definition, shownOf(call), facts)) !== undefined)",
+    broken: "if ((yield* deniedBefore(run, definition, shownOf(call), facts)) === null)",
     finder: { tests: ["sdk/test/scenario/denials.test.ts"] }
   },
   {
@@ -471,6 +471,41 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     line: "...(reopens === null ? {} : { reopens })",
     broken: "...(reopens === null || reopens.at >= 0 ? {} : { reopens })",
     finder: { tests: ["node/test/denials.test.ts"] }
+  },
+  {
+    name: "runs a call under an approval of other facts",
+    file: "run/calls/factsStanding.ts",
+    line: "if (sameJson(shown, facts) ||",
+    broken: "if (sameJson(facts, facts) ||",
+    finder: { tests: ["sdk/test/scenario/facts.test.ts"] }
+  },
+  {
+    name: "records a decision on a request with other facts",
+    file: "run/calls/digest.ts",
+    line: "facts === undefined ? shown : [...shown, facts]",
+    broken: "facts === facts ? shown : [...shown, facts]",
+    finder: { tests: ["sdk/test/run/digest.test.ts"] }
+  },
+  {
+    name: "opens a request without its facts",
+    file: "run/calls/facts.ts",
+    line: 'if (json === undefined) return Effect.fail("they are not JSON")',
+    broken: "if (json === undefined) return Effect.succeed(undefined)",
+    finder: { tests: ["sdk/test/scenario/facts.test.ts"] }
+  },
+  {
+    name: "lets a grant cover other facts",
+    file: "domain/Grant.ts",
+    line: 'granted === "any" || sameJson(granted?.equal, facts)',
+    broken: 'granted === "any" || granted === granted || sameJson(granted?.equal, facts)',
+    finder: { tests: ["sdk/test/scenario/facts.test.ts"] }
+  },
+  {
+    name: "tries a body again with other facts",
+    file: "run/steps/settle.ts",
+    line: "onSuccess: (stated) => sameJson(stated, facts),",
+    broken: "onSuccess: (stated) => sameJson(stated, stated),",
+    finder: { tests: ["sdk/test/run/facts.test.ts"] }
   }
 ]
 

@@ -80,6 +80,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     timeout: true,
     retry: true,
     approval: true,
+    facts: true,
     risk: true,
     preview: true,
     success: true,

@@ -17,7 +17,7 @@ import { sentence } from "./Display.ts"
 import { GrantId, grantId, Timestamp } from "./Id.ts"
 import { defined } from "./internal/defined.ts"
 import { matchesGlob } from "./internal/glob.ts"
-import { canonicalJson } from "./internal/json.ts"
+import { canonicalJson, sameJson } from "./internal/json.ts"
 import { Safety, type ToolApprovalItem } from "./Interruption.ts"
 import { type Attributed, Principal } from "./Principal.ts"
 import { TaggedError } from "./TaggedError.ts"
@@ -42,6 +42,11 @@ export const GrantRequest = Schema.Struct({
    */
   arguments: Schema.optionalKey(Schema.Record(Schema.String, ArgumentPattern)),
   expiresAt: Schema.optionalKey(Timestamp),
+  /**
+   * `any`: the grant covers calls whatever facts their tool states. Default: only calls for which the tool states the facts that the request
+   * showed.
+   */
+  facts: Schema.optionalKey(Schema.Literal("any")),
   /**
    * Whether the grant also covers calls of tools with the same name, schema and safety, in the sub-agents of the grant's agent at any
    * depth. Default: false.
@@ -74,6 +79,8 @@ export const Grant = Schema.Struct({
   agentPeers: Schema.optionalKey(Schema.Array(Schema.String)),
   scope: Schema.Literals(["run", "session"]),
   arguments: Schema.Record(Schema.String, ArgumentPattern),
+  /** The facts for which calls are covered. Absent if the tool stated none: then no call is covered for which it states some. */
+  facts: Schema.optionalKey(Schema.Union([Schema.Literal("any"), Schema.Struct({ equal: Schema.Json })])),
   /** The only arguments that are covered. If set, `arguments` is empty. */
   exact: Schema.optionalKey(Schema.Json),
   by: Schema.String,
@@ -97,12 +104,14 @@ export const make = (options: {
   }
   readonly peers?: Peers
   readonly approved: Schema.Json
+  /** The facts that the request showed. */
+  readonly facts?: Schema.Json | undefined
   readonly request: GrantRequest
   readonly by: Attributed
   readonly at: Timestamp
 }): Grant => {
   const { agent, safety, schema, tool } = options.definition
-  const { arguments: args, expiresAt, inherit = false, scope } = options.request
+  const { arguments: args, expiresAt, facts, inherit = false, scope } = options.request
   const peers = options.peers?.tools?.filter((name) => name !== tool) ?? []
   return {
     id: options.id,
@@ -115,6 +124,7 @@ export const make = (options: {
     at: options.at,
     inherit,
     ...(args === undefined ? { exact: options.approved } : {}),
+    ...(facts === "any" ? { facts } : options.facts === undefined ? {} : { facts: { equal: options.facts } }),
     ...(peers.length === 0 ? {} : { peers }),
     ...defined({ schema, agentPeers: options.peers?.agents, principal: options.by.principal, expiresAt })
   }
@@ -143,6 +153,7 @@ export const fromApproval = (
     },
     peers: { tools: Object.keys(tools), agents: peers },
     approved: decision.arguments ?? request.arguments,
+    facts: request.facts,
     request: decision.grant,
     by: decision,
     at: decision.at
@@ -177,6 +188,10 @@ export const covers = (
     return false
   return matches(grant, args)
 }
+
+/** Whether the grant covers calls for which the tool states these facts; `undefined` if it states none. */
+export const coversFacts = ({ facts: granted }: Grant, facts: Schema.Json | undefined): boolean =>
+  granted === "any" || sameJson(granted?.equal, facts)
 
 const matches = (grant: Grant, args: Schema.Json): boolean => {
   if (grant.exact !== undefined) return canonicalJson(grant.exact) === canonicalJson(args)

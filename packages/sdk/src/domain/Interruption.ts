@@ -48,13 +48,15 @@ export const ToolApprovalItem = Schema.TaggedStruct("approval", {
   ...fields,
   ...callFields,
   /**
-   * SHA-256 (hex) of the tool's identity and the arguments; a decision that carries another digest is refused. For a request without
+   * SHA-256 (hex) of the tool's identity, the arguments and the facts; a decision that carries another digest is refused. For a request without
    * `schema`, which an earlier version opened: of the tool's name and the arguments.
    */
   digest: Schema.String,
   /** Fingerprint of the argument schema under which the arguments were decoded. */
   schema: Schema.optionalKey(Schema.String),
   safety: Safety,
+  /** What the tool stated when the request opened, such as a price. The digest covers it, and it is compared again right before the body. */
+  facts: Schema.optionalKey(Schema.Json),
   /** The tool's text about what could go wrong. */
   risk: Schema.optionalKey(Schema.String),
   /** The tool's text about what would happen, such as a diff. */
@@ -86,6 +88,8 @@ export const InDoubtRequest = Schema.TaggedStruct("inDoubt", {
   safety: Schema.optionalKey(Safety),
   startedAt: Timestamp,
   attempt: Schema.Natural,
+  /** The facts that the tool states now, if the call is in doubt because they have changed. A retry is about these. */
+  facts: Schema.optionalKey(Schema.Json),
   /** Why the call is in doubt, unless its process died: such as a lost journal, a tool that has changed, or a policy that denies it now. */
   reason: Schema.optionalKey(Schema.String)
 })

@@ -160,6 +160,7 @@ export const make = <
   Reconcile = never,
   Risk = never,
   Preview = never,
+  Facts = never,
   Context = RunContext,
   Success = unknown
 >(
@@ -167,13 +168,16 @@ export const make = <
   // One type parameter a callback: TypeScript infers the services of each independently.
   options: Omit<
     ToolOptions<A, Out, never, Context, Success>,
-    "needsApproval" | "reconcile" | "risk" | "preview"
+    "needsApproval" | "reconcile" | "risk" | "preview" | "facts"
   > &
     Pick<ToolOptions<A, Out, NeedsApproval, Context>, "needsApproval"> &
     Pick<ToolOptions<A, Out, Reconcile, Context>, "reconcile"> &
     Pick<ToolOptions<A, Out, Risk, Context>, "risk"> &
-    Pick<ToolOptions<A, Out, Preview, Context>, "preview">
-): Tool<Services<Out> | Unfit<Out, Success> | Inferred<NeedsApproval | Reconcile | Risk | Preview>> => {
+    Pick<ToolOptions<A, Out, Preview, Context>, "preview"> &
+    Pick<ToolOptions<A, Out, Facts, Context>, "facts">
+): Tool<
+  Services<Out> | Unfit<Out, Success> | Inferred<NeedsApproval | Reconcile | Risk | Preview | Facts>
+> => {
   if (typeof name !== "string" || name === "") {
     const given = name === "" ? "an empty one" : kindOf(name)
     throw new ToolDefinitionError({

@@ -125,7 +125,7 @@ export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
   /**
    * Whether a call needs approval; the approval policy determines what happens then. Default: only if the tool is not `readOnly`. A
    * function that fails or does not return `false` counts as `true`. This callback has the same timeout as the body, and so has each of
-   * `risk`, `preview` and `reconcile`.
+   * `facts`, `risk`, `preview` and `reconcile`.
    */
   readonly needsApproval?: boolean | ((args: A, context: ApprovalContext<Context>) => Awaitable<boolean, R>)
   /** Whether the tool has the same effect once or repeatedly under one idempotency key. Default: `false`. */
@@ -145,6 +145,12 @@ export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
   /** The schedule for repeating a failed body. Only for tools that are `readOnly` or `idempotent`. Default: no repetition. */
   readonly retry?: Schedule.Schedule<unknown, unknown>
   readonly approval?: ApprovalOptions
+  /**
+   * What an approval depends on besides the arguments, as JSON: a price, a revision. It is read when an approval request opens, which shows
+   * it, and again right before the body starts. If it is another one then, the approval is not used: a new request opens with the new facts.
+   * A call whose facts cannot be read fails without running. Leave out what changes by itself, such as the time. Default: none.
+   */
+  readonly facts?: (args: A, context: ApprovalContext<Context>) => Awaitable<Schema.Json, R>
   /** What could go wrong, for the person who decides. A function that fails or returns no string is ignored. */
   readonly risk?: string | ((args: A, context: ApprovalContext<Context>) => Awaitable<string, R>)
   /** What would happen, for the person who decides: a diff, an amount. A function that fails or returns no string is ignored. */

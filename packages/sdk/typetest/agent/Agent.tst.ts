@@ -71,6 +71,7 @@ describe("Tool.make", () => {
       needsApproval: (_, { context }) => context.tenant === "acme",
       reconcile: (_key, _args, { context }) => ({ _tag: "failed", message: context.tenant }),
       risk: (_, { context }) => context.tenant,
+      facts: (_, { context }) => ({ tenant: context.tenant }),
       preview: (_, { context }) => context.tenant
     })
     Tool.make("t", {
@@ -121,6 +122,9 @@ describe("Tool.make", () => {
     >()
     const reconcile = () => Effect.as(mailing(), { _tag: "notHappened" } as const)
     expect(Tool.make("t", { handler, reconcile })).type.toBe<Tool.Tool<Mail>>()
+    const facts = () => Effect.as(mailing(), { price: 100 })
+    expect(Tool.make("t", { handler, facts })).type.toBe<Tool.Tool<Mail>>()
+    expect(Tool.make).type.not.toBeCallableWith("t", { handler, facts: () => new Date(0) })
   })
   it("infers the services of a handler that streams", () => {
     const paying = Payments.use((payments) => Effect.map(payments.charge(1), (result) => ({ result })))

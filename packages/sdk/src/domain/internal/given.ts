@@ -61,6 +61,7 @@ export const grantShape: Shape = demanded(
     scope: required(oneOf(...GrantRequest.fields.scope.literals)),
     arguments: { values: casesOf(ArgumentPattern, { pattern: required(string) }), filled: true },
     expiresAt: time,
+    facts: oneOf("any"),
     inherit: flag
   })
 )

@@ -19,7 +19,6 @@ import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.
 import { type Difference, difference, identityIn, type ToolIdentity } from "../../domain/ToolIdentity.ts"
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
-import { deniedBefore } from "./deniedBefore.ts"
 import { approvalDigest } from "./digest.ts"
 import { findGrant } from "./findGrant.ts"
 import { askRule, strictest } from "./judgeCall.ts"
@@ -37,22 +36,25 @@ export interface Judging {
 
 /** The authorization of a call right before its body. */
 export type Standing =
-  | { readonly _tag: "holds" }
+  /** With the facts, if those of the call have to stay the same through its tries. */
+  | { readonly _tag: "holds"; readonly facts?: Schema.Json | undefined }
   /** The tool or the arguments have changed: the call is classified again. */
   | { readonly _tag: "changed"; readonly reason: string }
   /** The authorization is no longer in force: the call is judged again. */
   | { readonly _tag: "lapsed"; readonly reason: string }
+  /** The tool states other facts than those that were approved: the call is asked about again. */
+  | { readonly _tag: "restated"; readonly reason: string; readonly facts: Schema.Json | undefined }
   /** A policy denies the call. */
   | { readonly _tag: "denied"; readonly message: string }
 
-const holds: Standing = { _tag: "holds" }
+export const holds: Standing & { readonly _tag: "holds" } = { _tag: "holds" }
 
-const lapsed = (reason: string): Standing => ({ _tag: "lapsed", reason })
+export const lapsed = (reason: string) => ({ _tag: "lapsed", reason }) as const satisfies Standing
 
 const changed = (reason: string): Standing => ({ _tag: "changed", reason })
 
 /** The request whose decision released a call, and the decision. */
-const releaseOf = (
+export const releaseOf = (
   run: AgentRun,
   call: ToolCall
 ): { readonly request: Interruption; readonly decision: Decision } | undefined => {
@@ -89,9 +91,6 @@ export function* authorize(
   }
   if (release?.decision._tag === "approve") return yield* authorizeApproved(judging, release)
   if (release !== undefined) return authorizeRetried(judging, release.request)
-  // An equal call may have been denied since.
-  if ((yield* deniedBefore(run, entry.definition, shownOf(call))) !== undefined)
-    return lapsed(sentence`${entry.tool.name} was denied with the same arguments since.`)
   if (call.grantId !== undefined) return authorizeGranted(judging)
   const { tool } = entry
   // No decision and no grant: the tool, its rule or a policy allowed the call.

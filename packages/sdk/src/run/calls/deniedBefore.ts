@@ -4,6 +4,7 @@
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import { name, text as shown } from "../../domain/Display.ts"
+import { defined } from "../../domain/internal/defined.ts"
 import { type Denial, hasDenial, recordsOf, standingDenial } from "../../domain/internal/denials.ts"
 import { noteText } from "../../domain/internal/editText.ts"
 import { text } from "../../domain/Message.ts"
@@ -14,16 +15,17 @@ import { now } from "../internal/Drive.ts"
 import { approvalDigest } from "./digest.ts"
 import { emitIfOpen } from "./recordClassification.ts"
 
-/** The denial that stands for a call of this tool with these arguments. */
+/** The denial that stands for a call of this tool with these arguments and these facts. */
 export function* deniedBefore(
   run: AgentRun,
   { safety, schema, tool }: Omit<ToolIdentity, "agent">,
-  args: Schema.Json
+  args: Schema.Json,
+  facts?: Schema.Json
 ): Effect.fn.Return<Denial | undefined> {
   const { state } = run.drive
   if (!hasDenial(state, tool)) return undefined
   const { agentPath } = stateOf(run)
-  const digest = yield* approvalDigest({ agentPath, tool, schema, safety }, args)
+  const digest = yield* approvalDigest({ agentPath, tool, schema, safety, ...defined({ facts }) }, args)
   return standingDenial(recordsOf(state, tool), digest)
 }
 

@@ -11,16 +11,23 @@ export const argumentsDigest = (tool: string, args: Schema.Json): Effect.Effect<
   sha256([tool, args])
 
 /**
- * The digest of an approval request over these arguments. It covers the tool's identity and the arguments; for requests of earlier
- * versions, which record no schema, the tool's name and the arguments.
+ * The digest of an approval request over these arguments. It covers the tool's identity, the arguments, and the facts if there are any; for
+ * requests of earlier versions, which record no schema, the tool's name and the arguments.
  */
 export const approvalDigest = (
-  { agentPath, safety, schema, tool }: Pick<ToolApprovalItem, "agentPath" | "tool" | "schema" | "safety">,
+  {
+    agentPath,
+    facts,
+    safety,
+    schema,
+    tool
+  }: Pick<ToolApprovalItem, "agentPath" | "tool" | "schema" | "safety" | "facts">,
   args: Schema.Json
-): Effect.Effect<string> =>
-  schema === undefined
-    ? argumentsDigest(tool, args)
-    : sha256([agentPath.at(-1) ?? "", tool, schema, safety, args])
+): Effect.Effect<string> => {
+  if (schema === undefined) return argumentsDigest(tool, args)
+  const shown = [agentPath.at(-1) ?? "", tool, schema, safety, args]
+  return sha256(facts === undefined ? shown : [...shown, facts])
+}
 
 const sha256 = (value: Schema.Json): Effect.Effect<string> =>
   Effect.suspend(() => {

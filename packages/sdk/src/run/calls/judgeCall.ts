@@ -8,6 +8,7 @@ import { describe } from "../../agent/internal/userCode.ts"
 import * as ApprovalPolicy from "../../domain/ApprovalPolicy.ts"
 import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
+import { hasDenial } from "../../domain/internal/denials.ts"
 import { type ToolCall, policiesAbove, policiesOf } from "../../domain/RunState.ts"
 import type { DecodedArguments } from "../../tool/internal/decodedArguments.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
@@ -15,6 +16,7 @@ import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
 import { callbackContext } from "../internal/runContext.ts"
 import { deniedBefore, denyAgain } from "./deniedBefore.ts"
+import { failUnread, noFacts, readFacts } from "./facts.ts"
 import { findGrant } from "./findGrant.ts"
 import { openApproval, openInDoubt } from "./openRequest.ts"
 import { classifyTool, deny } from "./recordClassification.ts"
@@ -47,7 +49,13 @@ export function* judgeCall(
   if (need === undefined) return
   const verdict = strictest(run, tool.name, need.needed)
   if (verdict._tag === "deny") return deny(run, call, verdict.message)
-  const denial = yield* deniedBefore(run, entry.definition, args.shown)
+  // An allowed call shows no one its facts; they only tell whether an equal call was denied.
+  const isShown = verdict._tag !== "run" || hasDenial(drive.state, tool.name)
+  const read = isShown ? yield* readFacts(run, call, tool, value) : noFacts
+  if (read === undefined) return
+  if (Exit.isFailure(read)) return failUnread(run, call, tool, read.cause)
+  const facts = read.value
+  const denial = yield* deniedBefore(run, entry.definition, args.shown, facts)
   if (denial !== undefined) return denyAgain(run, call, denial)
   if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })
 
@@ -57,7 +65,10 @@ export function* judgeCall(
       ? undefined
       : findGrant(
           run,
-          (one, reach) => Grant.isActive(one, at) && Grant.covers(one, entry.definition, args.shown, reach)
+          (one, reach) =>
+            Grant.isActive(one, at) &&
+            Grant.covers(one, entry.definition, args.shown, reach) &&
+            Grant.coversFacts(one, facts)
         )
   if (found !== undefined) {
     const { by, id } = found.grant
@@ -68,7 +79,7 @@ export function* judgeCall(
     return deny(run, call, message)
   }
   classifyTool(run, call, entry, args, {})
-  yield* openApproval(run, call, entry, args.shown, Exit.succeed(value), reason ?? need.reason)
+  yield* openApproval(run, call, entry, args.shown, Exit.succeed(value), reason ?? need.reason, read)
 }
 
 /** Whether a call needs approval by the tool's rule, and why if the rule failed. */

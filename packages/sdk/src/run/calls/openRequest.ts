@@ -6,6 +6,7 @@ import type * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
 import type { BoundAgent } from "../../agent/Entry.ts"
+import { defined } from "../../domain/internal/defined.ts"
 import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
 import type { ToolIdentity } from "../../domain/ToolIdentity.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
@@ -14,6 +15,7 @@ import { now, emit } from "../internal/Drive.ts"
 import { callbackContext } from "../internal/runContext.ts"
 import { deniedBefore, denyAgain } from "./deniedBefore.ts"
 import { approvalDigest } from "./digest.ts"
+import { type Facts, failUnread, noFacts, readFacts } from "./facts.ts"
 import { idempotencyKey } from "./toolBody.ts"
 import { askTool, type ToolEntry } from "./userCalls.ts"
 
@@ -36,8 +38,8 @@ const warningOf = (
     : { warnAt: expiresAt - Math.ceil(Duration.toMillis(Duration.fromInputUnsafe(warnBefore))) }
 
 /**
- * Opens an `approval` request, with the tool's risk and preview; without what they compute if the arguments did not decode. `reason`
- * states an unusual cause of the request.
+ * Opens an `approval` request, with the tool's facts, risk and preview; without what they compute if the arguments did not decode. `reason`
+ * states an unusual cause of the request. `known` are the facts, if they have been read.
  */
 export function* openApproval(
   run: AgentRun,
@@ -45,9 +47,13 @@ export function* openApproval(
   { definition, tool }: ToolEntry,
   args: Schema.Json,
   decoded: Exit.Exit<unknown, unknown>,
-  reason: string | undefined
+  reason: string | undefined,
+  known?: Facts
 ): Effect.fn.Return<void> {
   const { drive } = run
+  const read = known ?? (Exit.isFailure(decoded) ? noFacts : yield* readFacts(run, call, tool, decoded.value))
+  if (read === undefined) return
+  if (Exit.isFailure(read)) return failUnread(run, call, tool, read.cause)
   const { approval, preview, risk } = tool.options
   const shown =
     preview === undefined || Exit.isFailure(decoded)
@@ -63,6 +69,7 @@ export function* openApproval(
   const previewText = textOf(shown)
   yield* requestApproval(run, call, definition, args, {
     approval,
+    facts: read.value,
     risk: textOf(said),
     preview: previewText === undefined ? undefined : drive.runtime.scrubber.scrub(previewText),
     reason
@@ -72,6 +79,7 @@ export function* openApproval(
 /** What an `approval` request says besides the call. */
 interface Described {
   readonly approval?: AnyTool["options"]["approval"]
+  readonly facts?: Schema.Json | undefined
   readonly risk?: string | undefined
   readonly preview?: string | undefined
   readonly reason?: string | undefined
@@ -83,13 +91,13 @@ export function* requestApproval(
   call: ToolCall,
   { safety, schema, tool }: ToolIdentity,
   args: Schema.Json,
-  { approval, preview, reason, risk }: Described
+  { approval, facts, preview, reason, risk }: Described
 ): Effect.fn.Return<void> {
   const state = stateOf(run)
-  const identity = { agentPath: state.agentPath, tool, schema, safety }
+  const identity = { agentPath: state.agentPath, tool, schema, safety, ...defined({ facts }) }
   const digest = yield* approvalDigest(identity, args)
   if (!isCallOpen(run, call.id)) return
-  const denial = yield* deniedBefore(run, { tool, schema, safety }, args)
+  const denial = yield* deniedBefore(run, { tool, schema, safety }, args, facts)
   if (denial !== undefined) return denyAgain(run, call, denial)
   const at = now(run.drive)
   const expiresAt = expiryOf(at, approval?.expiresIn)
@@ -119,7 +127,12 @@ const textOf = (said: Exit.Exit<unknown, unknown>): string | undefined =>
   Exit.isSuccess(said) && typeof said.value === "string" ? said.value : undefined
 
 /** Opens an `inDoubt` request about a call that started, or may have started under a journal that was lost. */
-export const openInDoubt = (run: AgentRun, call: ToolCall, reason?: string): undefined => {
+export const openInDoubt = (
+  run: AgentRun,
+  call: ToolCall,
+  reason?: string,
+  facts?: Schema.Json
+): undefined => {
   if (!isCallOpen(run, call.id)) return undefined
   const state = stateOf(run)
   const at = now(run.drive)
@@ -141,6 +154,7 @@ export const openInDoubt = (run: AgentRun, call: ToolCall, reason?: string): und
       ...(definition === undefined ? {} : { schema: definition.schema, safety: definition.safety }),
       startedAt: call.startedAt ?? at,
       attempt: call.attempt,
+      ...defined({ facts }),
       ...(why === undefined ? {} : { reason: why })
     }
   })

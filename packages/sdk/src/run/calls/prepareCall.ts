@@ -26,6 +26,7 @@ import { now } from "../internal/Drive.ts"
 import { contextFor } from "../internal/runContext.ts"
 import { outOfTime } from "../steps/limits.ts"
 import { authorize, editOf, type Judging } from "./authorize.ts"
+import { factsStanding } from "./factsStanding.ts"
 import { guarded, judgeCall } from "./judgeCall.ts"
 import { shownOf, toolEntryOf, openApproval, openInDoubt } from "./openRequest.ts"
 import { classifyTool, deny, describeArguments, emitIfOpen, parse } from "./recordClassification.ts"
@@ -36,6 +37,8 @@ export interface Prepared {
   readonly call: ToolCall
   readonly entry: ToolEntry
   readonly value: unknown
+  /** The facts that have to stay the same through the tries of the body, if its tool stated any. */
+  readonly facts?: Schema.Json | undefined
 }
 
 /** The failure of arguments that no longer decode to the value that was shown. */
@@ -70,10 +73,15 @@ function* judgeAgain(judging: Judging): Effect.fn.Return<Prepared | undefined> {
   const decoded = yield* run.supervisor.run<unknown, unknown>(checkedValueOf(run, call, entry))
   if (Exit.isFailure(decoded)) return yield* withoutValue(judging, decoded.cause)
   const { value } = decoded
-  if (standing._tag === "holds") return { call, entry, value }
+  const again = standing._tag === "holds" ? yield* factsStanding(judging, value) : standing
+  if (again === undefined) return undefined
+  if (again._tag === "holds") return { call, entry, value, facts: again.facts }
+  if (again._tag === "restated")
+    return yield* askAgain(judging, editOf(run, call) ?? call.arguments ?? {}, again.reason, again.facts)
+  if (mayHaveRun) return openInDoubt(run, call, again.reason)
   const shown = shownOf(call)
   const args = { arguments: call.arguments ?? shown, shown, rendering: call.rendering }
-  yield* judgeCall(run, call, entry, { args, value }, standing.reason)
+  yield* judgeCall(run, call, entry, { args, value }, again.reason)
   return undefined
 }
 
@@ -183,9 +191,14 @@ function* understandAgain(judging: Judging, reason: string): Effect.fn.Return<un
 const askedFor = (call: ToolCall): Schema.Json => parse(call.argumentsText) ?? call.arguments ?? {}
 
 /** Classifies a call that may have run with the arguments that a retry would run, and opens an `inDoubt` request about them. */
-const doubtAs = ({ call, entry, run }: Judging, args: DecodedArguments, reason: string): undefined => {
+const doubtAs = (
+  { call, entry, run }: Judging,
+  args: DecodedArguments,
+  reason: string,
+  facts?: Schema.Json
+): undefined => {
   classifyTool(run, call, entry, args, {})
-  return openInDoubt(run, findCall(stateOf(run), call.id) ?? call, reason)
+  return openInDoubt(run, findCall(stateOf(run), call.id) ?? call, reason, facts)
 }
 
 /**
@@ -205,7 +218,8 @@ const mostRequests = 10
 function* askAgain(
   judging: Judging,
   json: Schema.Json | undefined,
-  reason: string
+  reason: string,
+  facts?: Schema.Json
 ): Effect.fn.Return<undefined> {
   const { call, entry, mayHaveRun, run } = judging
   const { limits, requests } = stateOf(run)
@@ -215,7 +229,7 @@ function* askAgain(
   const decoded = yield* run.supervisor.run<unknown, unknown>(decodeArguments(entry, limits, json))
   if (Exit.isFailure(decoded) && isStopped(run, decoded.cause)) return undefined
   const args = describeArguments(run, entry, json, Exit.isSuccess(decoded) ? decoded.value : json)
-  if (mayHaveRun) return doubtAs(judging, args, reason)
+  if (mayHaveRun) return doubtAs(judging, args, reason, facts)
   // Arguments that the schema does not take are shown as the model wrote them: only an edited approval can run the call.
   classifyTool(run, call, entry, args, { isUnfit: Exit.isFailure(decoded) })
   yield* openApproval(run, call, entry, args.shown, decoded, reason)

@@ -47,7 +47,7 @@ export const calledOf = (
 export const failCall = (
   run: AgentRun,
   call: ToolCall,
-  code: "handler" | "definition",
+  code: "handler" | "definition" | "facts",
   cause: Cause.Cause<unknown>,
   why: string
 ): void => {

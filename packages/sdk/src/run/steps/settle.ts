@@ -8,12 +8,14 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type { ToolCallId } from "../../domain/Id.ts"
+import { sameJson } from "../../domain/internal/json.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { findCall, isRepeatable } from "../../domain/RunState.ts"
 import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import { isTimed } from "../calls/authorize.ts"
+import { statedFacts } from "../calls/facts.ts"
 import { commitHolds } from "../calls/openHold.ts"
 import { toolEntryOf } from "../calls/openRequest.ts"
 import type { Prepared } from "../calls/prepareCall.ts"
@@ -91,13 +93,14 @@ const runBodies = (run: AgentRun, started: ReadonlyArray<Prepared>): Effect.Effe
     () => mayGoOn(run)
   )
 
-/** Whether the authorization of a call may lapse while others run: it has a grant, a timed policy, or an approval rule. */
+/** Whether the authorization of a call may lapse while others run: it has a grant, facts, a timed policy, or an approval rule. */
 const mayLapse = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): boolean =>
   isTimed(run) ||
   callIds.some((callId) => {
     const call = findCall(stateOf(run), callId)
     if (call === undefined || call.grantId !== undefined) return call !== undefined
-    return typeof toolEntryOf(run.bound, call)?.tool.options.needsApproval === "function"
+    const { facts, needsApproval } = toolEntryOf(run.bound, call)?.tool.options ?? {}
+    return facts !== undefined || typeof needsApproval === "function"
   })
 
 /** The supervised work of a call: its body, its deadline, and the recording of its outcome. */
@@ -167,7 +170,11 @@ const retried = (
   const timed = Effect.suspend(() => {
     if (failed === undefined) return tried
     const { error } = failed
-    return Effect.flatMap(mayGoOn(run), (may) => (may ? tried : Effect.fail(error)))
+    return Effect.flatMap(mayGoOn(run), (may) =>
+      Effect.flatMap(may ? areFactsSame(run, ready) : Effect.succeed(false), (same) =>
+        same ? tried : Effect.fail(error)
+      )
+    )
   })
   const isTimeLeft = () => (timeLeftOf(run) ?? 1) > 0
   return {
@@ -181,6 +188,15 @@ const retried = (
     onSkip: () => notStarted(run, call)
   }
 }
+
+/** Whether the tool still states the facts with which the body first ran. Facts that cannot be read are others. */
+const areFactsSame = (run: AgentRun, { call, entry, facts, value }: Prepared): Effect.Effect<boolean> =>
+  facts === undefined
+    ? Effect.succeed(true)
+    : Effect.match(statedFacts(run, call, entry.tool, value), {
+        onSuccess: (stated) => sameJson(stated, facts),
+        onFailure: () => false
+      })
 
 /** The deadline of a body: the tool's timeout, or the time left to the run and the runs above it if that is less. */
 const timeOf = (run: AgentRun, call: ToolCall, tool: AnyTool) => {

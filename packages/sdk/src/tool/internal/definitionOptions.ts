@@ -41,6 +41,7 @@ const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
     shapeOf<ApprovalOptions>({ expiresIn: duration, onExpiry: oneOf("deny", "stay"), warnBefore: duration })
   ),
   risk: either(string, callable),
+  facts: callable,
   preview: callable,
   aliases: strings,
   identity: string,

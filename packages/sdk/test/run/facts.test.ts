@@ -1,0 +1,117 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Schedule from "effect/Schedule"
+import * as Agent from "../../src/agent/Agent.ts"
+import { evolveAll } from "../../src/domain/evolve.ts"
+import type { Interruption } from "../../src/domain/Interruption.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import {
+  approve,
+  bind,
+  call,
+  events,
+  expect,
+  only,
+  probe,
+  rebind,
+  results,
+  throughJson,
+  watch
+} from "../helpers/Fixture.ts"
+
+const retry = ({ requestId }: Interruption) => ({ _tag: "retry", requestId, by: "ann" }) as const
+
+/** The state left by a process that was killed in the body of an approved call whose tool stated a price of 100, and its successor. */
+const killed = Effect.fnUntraced(function* (options: Partial<Parameters<typeof probe>[1]> = {}) {
+  const store = { price: 100 }
+  const facts = () => ({ price: store.price })
+  const started = yield* Deferred.make<void>()
+  const handler = () => Effect.andThen(Deferred.succeed(started, undefined), Effect.never)
+  const agentOf = (buy: ReturnType<typeof probe>) => Agent.make("buyer", { tools: [buy.tool] })
+  const dying = probe("buy", { ...options, facts, handler: handler as never })
+  const { model, runtime } = yield* bind(agentOf(dying), [{ calls: [call("buy", "cello")] }, "done"])
+  const held = yield* runPrompt(runtime, { prompt: "go" })
+  const decisions = [approve(only(held, "approval"))]
+  const { onUpdate, updates } = watch()
+  const fiber = yield* Effect.forkChild(runPrompt(runtime, { state: held.state, decisions }, { onUpdate }))
+  yield* Deferred.await(started)
+  const state = throughJson(evolveAll(held.state, events(updates))!)
+  yield* Fiber.interrupt(fiber)
+  const buy = probe("buy", { ...options, facts })
+  return { state, store, ran: buy.ran, ...(yield* rebind(agentOf(buy), model)) }
+})
+
+describe("a tool that states facts and has a retry schedule", () => {
+  it.effect("is not tried again once its facts are others than those that were approved", () =>
+    Effect.gen(function* () {
+      for (const change of [0, 20]) {
+        let price = 100
+        const buy = probe("buy", {
+          facts: () => ({ price }),
+          idempotent: true,
+          retry: Schedule.recurs(1),
+          handler: () => {
+            price += change
+            throw new Error("busy")
+          }
+        })
+        const { runtime } = yield* bind(Agent.make("buyer", { tools: [buy.tool] }), [
+          { calls: [call("buy", "cello")] },
+          "done"
+        ])
+        const held = yield* runPrompt(runtime, { prompt: "go" })
+        const decisions = [approve(only(held, "approval"))]
+        const done = expect(yield* runPrompt(runtime, { state: held.state, decisions }), "completed")
+        assert.deepStrictEqual(results(done.state), ["buy failed: buy failed: busy"])
+        assert.lengthOf(buy.ran, change === 0 ? 2 : 1)
+      }
+    })
+  )
+})
+
+describe("a call of a tool that states facts, whose body had started when its process died", () => {
+  it.effect("runs again by a retry while the facts are the approved ones", () =>
+    Effect.gen(function* () {
+      const { ran, runtime, state } = yield* killed()
+      const held = yield* runPrompt(runtime, { state })
+      const decisions = [retry(only(held, "inDoubt"))]
+      expect(yield* runPrompt(runtime, { state: throughJson(held.state), decisions }), "completed")
+      assert.deepStrictEqual(ran, ["cello"])
+    })
+  )
+
+  it.effect("is in doubt again, with the new facts, if they have changed before its retry", () =>
+    Effect.gen(function* () {
+      const { ran, runtime, state, store } = yield* killed()
+      const held = yield* runPrompt(runtime, { state })
+      store.price = 120
+      const again = yield* runPrompt(runtime, {
+        state: throughJson(held.state),
+        decisions: [retry(only(held, "inDoubt"))]
+      })
+      const doubt = only(again, "inDoubt")
+      assert.deepStrictEqual(doubt.facts, { price: 120 })
+      assert.strictEqual(doubt.reason, 'The facts of buy have changed since. They were {"price":100}.')
+      assert.deepStrictEqual(ran, [])
+      expect(
+        yield* runPrompt(runtime, { state: throughJson(again.state), decisions: [retry(doubt)] }),
+        "completed"
+      )
+      assert.deepStrictEqual(ran, ["cello"])
+    })
+  )
+
+  it.effect("is in doubt instead of repeated if it is idempotent and its facts have changed", () =>
+    Effect.gen(function* () {
+      const { ran, runtime, state, store } = yield* killed({ idempotent: true })
+      store.price = 120
+      const doubt = only(yield* runPrompt(runtime, { state }), "inDoubt")
+      assert.deepStrictEqual([doubt.facts, ran], [{ price: 120 }, []])
+      store.price = 100
+      expect(yield* runPrompt(runtime, { state }), "completed")
+      assert.deepStrictEqual(ran, ["cello"])
+    })
+  )
+})
