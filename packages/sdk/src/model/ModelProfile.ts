@@ -120,7 +120,8 @@ export interface RetryOptions {
 
 /**
  * Limits on the requests of all runs of a process, and of all profiles with the same `key`: at most so many in any 60 seconds. A request
- * above a limit waits for its turn, in the order of arrival.
+ * above a limit waits for its turn, in the order of arrival. The wait counts against the run's `modelTimeoutMs`, and a suspension of the run
+ * ends it. A request counts from its turn on, which is before it is sent: a login that is renewed, or a slow connection, comes after it.
  */
 export interface RateLimit {
   readonly requestsPerMinute?: number

@@ -57,6 +57,11 @@ export interface ModelRequest {
    * the connection, a timeout or an invalid response failed the attempt before. Without it, the last attempt is a stream, too.
    */
   readonly onFallback?: (reason: string) => void
+  /**
+   * Set by a run: called when the client begins to wait for its turn under a rate limit, with a function that ends the wait. Returns the
+   * function to call when the wait is over, with whether the turn has come.
+   */
+  readonly "~waits"?: (stop: () => void) => (hasTurn: boolean) => void
 }
 
 /** A request that failed and that the client will retry. */

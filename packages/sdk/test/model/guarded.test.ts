@@ -1,5 +1,6 @@
 /** The rate limit and the circuit breaker of a profile, over the clients of a process. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -48,6 +49,21 @@ const provider = (answer: (index: number) => Response | undefined = () => answer
 }
 
 const ask = requestOf([user("hi")])
+
+/** Runs an effect while the clock of the machine is set back by an hour. */
+const setBack = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Clock.Clock, (clock) => {
+    const behind: Clock.Clock = {
+      currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() - 3_600_000,
+      currentTimeMillis: Effect.map(clock.currentTimeMillis, (now) => now - 3_600_000),
+      currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe() - 3_600_000_000_000n,
+      currentTimeNanos: Effect.map(clock.currentTimeNanos, (now) => now - 3_600_000_000_000n),
+      monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+      monotonicTimeNanos: clock.monotonicTimeNanos,
+      sleep: (duration) => clock.sleep(duration)
+    }
+    return Effect.provideService(effect, Clock.Clock, behind)
+  })
 
 /** Runs a test with limits of its own, and counts each text as one token. */
 const alone = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
@@ -138,6 +154,20 @@ describe("a rate limit", () => {
     )
   )
 
+  it.effect("admits the next request after a minute, also if the clock of the machine is set back", () =>
+    alone(
+      Effect.gen(function* () {
+        const { at, client } = provider()
+        const model = yield* client({ rateLimit: { requestsPerMinute: 1 } })
+        yield* model.complete(ask)
+        const next = yield* Effect.forkChild(setBack(model.complete(ask)), { startImmediately: true })
+        yield* TestClock.adjust("1 minute")
+        yield* Fiber.join(next)
+        assert.strictEqual(at.length, 2)
+      })
+    )
+  )
+
   it.effect("is shared by key, not by server, if the profile states one", () =>
     alone(
       Effect.gen(function* () {
@@ -197,6 +227,38 @@ describe("a circuit breaker", () => {
         yield* Effect.yieldNow
         assert.strictEqual(at.length, 5)
         yield* Fiber.interrupt(again)
+      })
+    )
+  )
+
+  it.effect("asks again after its cooldown, also if the clock of the machine is set back", () =>
+    alone(
+      Effect.gen(function* () {
+        const { at, client } = provider((index) => (index < 3 ? failed(503) : answered()))
+        const model = yield* client({ circuitBreaker })
+        for (let call = 0; call < 3; call++) yield* Effect.flip(model.complete(ask))
+        yield* TestClock.adjust("10 seconds")
+        yield* setBack(model.complete(ask))
+        assert.strictEqual(at.length, 4)
+      })
+    )
+  )
+
+  it.effect("stays open after the late success of a request that was sent before", () =>
+    alone(
+      Effect.gen(function* () {
+        const slow = provider(() => answered(), 5000)
+        const down = provider(() => failed(503))
+        const before = yield* slow.client({ circuitBreaker })
+        const model = yield* down.client({ circuitBreaker })
+        const late = yield* Effect.forkChild(before.complete(ask), { startImmediately: true })
+        for (let call = 0; call < 3; call++) yield* Effect.flip(model.complete(ask))
+        yield* TestClock.adjust("5 seconds")
+        yield* Fiber.join(late)
+        assert.strictEqual((yield* Effect.flip(model.complete(ask))).attempts, 0)
+        yield* TestClock.adjust("5 seconds")
+        yield* Effect.flip(model.complete(ask))
+        assert.strictEqual(down.at.length, 4)
       })
     )
   )

@@ -34,7 +34,14 @@ describe("the options of a model", () => {
       [{ rateLimit: 60 }, "rateLimit"],
       [{ circuitBreaker: { failure: 1 } }, 'did you mean "failures"?'],
       [{ circuitBreaker: { cooldown: "soon" } }, "takes a duration"],
-      [{ circuitBreaker: true }, "circuitBreaker"]
+      [{ circuitBreaker: true }, "circuitBreaker"],
+      [{ rateLimit: {} }, "has neither requestsPerMinute nor tokensPerMinute"],
+      [{ rateLimit: { key: "shared" } }, "has neither requestsPerMinute nor tokensPerMinute"],
+      [{ rateLimit: { requestsPerMinute: Infinity } }, "a whole number of 1 or more"],
+      [{ rateLimit: { requestsPerMinute: 1, key: "" } }, "a string that is not empty"],
+      [{ circuitBreaker: { cooldown: 0 } }, "takes a duration above 0 that ends"],
+      [{ circuitBreaker: { cooldown: Infinity } }, "takes a duration above 0 that ends"],
+      [{ circuitBreaker: { failures: 0 } }, "a whole number of 1 or more"]
     ] as const) {
       const error = thrown(() => OpenAiChat.make({ model: "m", ...wrong } as never))
       assert.deepInclude({ ...error }, { _tag: "OptionsInvalid", of: "OpenAiChat" })

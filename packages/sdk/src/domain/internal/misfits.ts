@@ -11,8 +11,11 @@ import { isPlain, kindOf, millisOf } from "./untyped.ts"
 
 /** The allowed form of a value. A value that is not an object has no keys; its decoder checks it, unless the shape is a `Kind`. */
 export type Shape =
-  /** An object with no other keys than these. With `demanded`, for a value without a decoder, any other value is a misfit, too. */
-  | { readonly keys: Keys; readonly demanded?: true }
+  /**
+   * An object with no other keys than these. With `demanded`, for a value without a decoder, any other value is a misfit, too. With `anyOf`,
+   * an object without a value for any of those keys is a misfit.
+   */
+  | { readonly keys: Keys; readonly demanded?: true; readonly anyOf?: ReadonlyArray<string> }
   /** A list whose items have this shape. */
   | { readonly each: Shape; readonly required?: true }
   /** An object with any keys and these values. With `filled`, `undefined` is a misfit at every depth, because JSON would drop it. */
@@ -140,6 +143,10 @@ export const shapeOf = <Options>(keys: {
 /** Makes a shape refuse values that are not objects. */
 export const demanded = (shape: Shape): Shape => ("keys" in shape ? { ...shape, demanded: true } : shape)
 
+/** Makes a shape refuse an object without a value for any of these keys. */
+export const withAnyOf = (shape: Shape, ...keys: ReadonlyArray<string>): Shape =>
+  "keys" in shape ? { ...shape, anyOf: keys } : shape
+
 /** Finds the misfits of a value; none if it is valid. `whole` names the value in sentences, such as `the policy`. */
 export const misfits = (value: unknown, shape: Shape, whole: string): ReadonlyArray<Misfit> => {
   const found: Array<Misfit> = []
@@ -207,7 +214,12 @@ const look = (value: unknown, shape: Shape, location: Location, found: Array<Mis
     else if ("elsewhere" in expected) found.push(misplaced(key, expected.elsewhere, location))
     else look((value as Record<string, unknown>)[key], expected, inside(location, key), found)
   }
-  if ("keys" in shape) lookForMissing(value, shape.keys, location, found)
+  if (!("keys" in shape)) return
+  lookForMissing(value, shape.keys, location, found)
+  const { anyOf } = shape
+  if (anyOf === undefined || found.some(({ place }) => place === named(location))) return
+  if (anyOf.every((key) => (value as Record<string, unknown>)[key] === undefined))
+    found.push(noneOf(anyOf, location))
 }
 
 /** The kind of an object of one of several shapes, for the sentence about a missing one. */
@@ -273,6 +285,12 @@ const missing = (key: string, takes: string, location: Location): Misfit => ({
   place: named(location),
   key,
   problem: `${named(inside(location, key))} is missing: it takes ${takes}`
+})
+
+const noneOf = (keys: ReadonlyArray<string>, location: Location): Misfit => ({
+  place: named(location),
+  key: keys[0]!,
+  problem: `${named(location)} has neither ${keys.join(" nor ")}: give one of them, or leave it out`
 })
 
 const misplaced = (key: string, where: string, location: Location): Misfit => ({

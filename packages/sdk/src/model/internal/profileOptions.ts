@@ -2,17 +2,39 @@
  * Makes and checks a model profile from options. Unknown options are refused, since a misspelt price or limit would have no effect.
  */
 import * as Config from "effect/Config"
-import { demanded, duration, positive, required, shapeOf, string } from "../../domain/internal/misfits.ts"
+import {
+  demanded,
+  type Kind,
+  nonEmpty,
+  positive,
+  required,
+  shapeOf,
+  string,
+  withAnyOf
+} from "../../domain/internal/misfits.ts"
+import { millisOf } from "../../domain/internal/untyped.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
 import * as Auth from "../Auth.ts"
 import type { CircuitBreaker, ModelProfile, ProtocolName, RateLimit } from "../ModelProfile.ts"
 
+/** A time after which a server is asked again. */
+const cooldown: Kind = {
+  takes: 'a duration above 0 that ends, such as "30 seconds"',
+  is: (value) => {
+    const ms = millisOf(value)
+    return ms !== undefined && ms > 0 && ms < Infinity
+  },
+  among: ["string", "number"]
+}
+
 /** The shapes of the options that limit requests. */
 export const limitShapes = {
-  rateLimit: demanded(
-    shapeOf<RateLimit>({ requestsPerMinute: positive, tokensPerMinute: positive, key: string })
+  rateLimit: withAnyOf(
+    demanded(shapeOf<RateLimit>({ requestsPerMinute: positive, tokensPerMinute: positive, key: nonEmpty })),
+    "requestsPerMinute",
+    "tokensPerMinute"
   ),
-  circuitBreaker: demanded(shapeOf<CircuitBreaker>({ failures: positive, cooldown: duration, key: string }))
+  circuitBreaker: demanded(shapeOf<CircuitBreaker>({ failures: positive, cooldown, key: nonEmpty }))
 }
 
 const shape = shapeOf<ModelProfile & { readonly apiKey?: Auth.Secret }>({

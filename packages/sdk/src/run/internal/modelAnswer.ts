@@ -15,9 +15,10 @@ import type { Ending, ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { remember } from "../../model/Tokenizer.ts"
 import { calledOf } from "../calls/userCalls.ts"
-import { type AgentRun, stateOf, nextRequestId, isStopped, timeLeftOf } from "./AgentRun.ts"
+import { type AgentRun, stateOf, nextRequestId, isEnding, isStopped, timeLeftOf } from "./AgentRun.ts"
 import { now, emit } from "./Drive.ts"
 import { failRun } from "./failRun.ts"
+import { isUnsent } from "./modelRequest.ts"
 
 /** An answer that can be stored, or the error of one that cannot. Both have the usage. */
 type Answer = Sound | { readonly fault: ModelError; readonly usage: ModelUsage }
@@ -155,7 +156,11 @@ export const takeAnswer = (
  * Handles a model call without an answer: charges its usage, and then opens a `login` request or fails the run. A run that was stopped or
  * is out of time does not fail here.
  */
-export const notAnswered = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
+export const notAnswered = (
+  run: AgentRun,
+  request: ModelRequest,
+  cause: Cause.Cause<unknown>
+): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { drive } = run
     const { runtime } = drive
@@ -163,7 +168,7 @@ export const notAnswered = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.
     const error: unknown = Cause.squash(cause)
     const isOfModel = isModelError(error)
     if (isOfModel) charge(run, error)
-    if (isStopped(run, cause)) return Effect.void
+    if (isStopped(run, cause) || isSuspendedUnsent(run, request, cause)) return Effect.void
     // The run's time budget ended before the model's timeout. The loop handles that.
     if (isOutOfTime(run)) return Effect.void
     if (!isOfModel) return failDefect(run, "model client", cause)
@@ -193,6 +198,10 @@ export const notAnswered = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.
     })
     return Effect.void
   })
+
+/** Whether the wait of a request for its turn was interrupted because the run is being suspended. */
+const isSuspendedUnsent = (run: AgentRun, request: ModelRequest, cause: Cause.Cause<unknown>): boolean =>
+  Cause.hasInterruptsOnly(cause) && isUnsent(request) && isEnding(run)
 
 /** Charges the usage of a model call without an answer, if the provider reported it. */
 export const charge = (run: AgentRun, { usage }: ModelError): void => {

@@ -54,8 +54,22 @@ export const requestOf = (
   else if (settings !== undefined) request.settings = settings
   request.onFallback = fallbackOf(drive, request)
   if (onUpdate !== undefined) request.onRetry = retryOf(drive, request)
+  request["~waits"] = (stop) => {
+    waiting.add(request)
+    const unlink = drive.suspension?.soon.onCancel(stop)
+    return (hasTurn) => {
+      unlink?.()
+      if (hasTurn) waiting.delete(request)
+    }
+  }
   return request
 }
+
+/** The requests that wait for their turn under a rate limit, or were stopped while they did. */
+const waiting = new WeakSet<ModelRequest>()
+
+/** Whether a request was not sent, because its turn under a rate limit has not come. */
+export const isUnsent = (request: ModelRequest): boolean => waiting.has(request)
 
 type Mutable<A> = {
   -readonly [Key in keyof A]: A[Key]

@@ -28,7 +28,7 @@ import {
   notAnswered,
   takeAnswer
 } from "../internal/modelAnswer.ts"
-import { contextInput, requestOf } from "../internal/modelRequest.ts"
+import { contextInput, isUnsent, requestOf } from "../internal/modelRequest.ts"
 import { instructionsContext } from "../internal/runContext.ts"
 import { isHalted } from "../internal/stops.ts"
 import type { Deadline } from "../internal/Supervisor.ts"
@@ -71,18 +71,18 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   const collector = makeCollector()
   const publishing = drive.onUpdate === undefined ? undefined : publisher(run, request, collector)
   const begun = begin(run, request, publishing ?? collector)
-  const streamed = yield* supervisor.run(begun, deadlineOf(run))
+  const streamed = yield* supervisor.run(begun, deadlineOf(run, request))
   publishing?.close()
   const response = Exit.isSuccess(streamed) ? collector.response() : undefined
   if (response !== undefined) {
     const fault = takeAnswer(run, request, response)
-    return fault === undefined ? undefined : yield* notAnswered(run, Cause.fail(fault))
+    return fault === undefined ? undefined : yield* notAnswered(run, request, Cause.fail(fault))
   }
   const cause = Exit.isSuccess(streamed) ? Cause.fail(streamCut()) : streamed.cause
   if (isStopped(run, cause)) keepSaid(run, collector)
   const error: unknown = Cause.squash(cause)
-  const mayFallBack = isModelError(error) && !collector.hasContent() && mayRepeat(error)
-  if (!mayFallBack || isOutOfTime(run) || isHalted(run)) return yield* notAnswered(run, cause)
+  const mayFallBack = isModelError(error) && !collector.hasContent() && mayRepeat(error) && !isUnsent(request)
+  if (!mayFallBack || isOutOfTime(run) || isHalted(run)) return yield* notAnswered(run, request, cause)
   return yield* callComplete(run, request, error)
 }
 
@@ -153,11 +153,11 @@ const callComplete = Effect.fnUntraced(function* (run: AgentRun, request: ModelR
   request.onFallback?.(error.reason._tag)
   const whole = yield* supervisor.run(
     attemptEffect(() => drive.runtime.model.complete(request)),
-    deadlineOf(run)
+    deadlineOf(run, request)
   )
   const fault = Exit.isSuccess(whole) ? takeAnswer(run, request, whole.value) : undefined
-  if (Exit.isFailure(whole)) yield* notAnswered(run, whole.cause)
-  else if (fault !== undefined) yield* notAnswered(run, Cause.fail(fault))
+  if (Exit.isFailure(whole)) yield* notAnswered(run, request, whole.cause)
+  else if (fault !== undefined) yield* notAnswered(run, request, Cause.fail(fault))
 })
 
 /** Checks the return value of a client, which may be written without types. */
@@ -186,15 +186,19 @@ const publisher = ({ drive }: AgentRun, request: ModelRequest, collector: Collec
 }
 
 /** The timeout of a model call: the run's `modelTimeoutMs`, or the time left to the run and the runs above it if that is less. */
-const deadlineOf = (run: AgentRun): Deadline<ModelError> => {
+const deadlineOf = (run: AgentRun, request: ModelRequest): Deadline<ModelError> => {
   const { modelTimeoutMs } = stateOf(run).limits
-  return { ms: Math.max(1, Math.min(modelTimeoutMs, timeLeftOf(run) ?? modelTimeoutMs)), late: timedOut }
+  return {
+    ms: Math.max(1, Math.min(modelTimeoutMs, timeLeftOf(run) ?? modelTimeoutMs)),
+    late: (timeoutMs) =>
+      new ModelError({ reason: new TimedOut({ description: lateText(request, timeoutMs), timeoutMs }) })
+  }
 }
 
-const timedOut = (ms: number): ModelError =>
-  new ModelError({
-    reason: new TimedOut({ description: `The answer was not complete within ${ms} ms.`, timeoutMs: ms })
-  })
+const lateText = (request: ModelRequest, ms: number): string =>
+  isUnsent(request)
+    ? `The request waited for its turn under the rate limit of its model and was not sent within ${ms} ms. Raise modelTimeoutMs or the rate limit, or run less at once.`
+    : `The answer was not complete within ${ms} ms.`
 
 const isContextTooLarge = (error: unknown): error is ContextTooLarge =>
   attempt(() => {

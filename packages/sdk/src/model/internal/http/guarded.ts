@@ -3,7 +3,7 @@
  * same key.
  *
  * The rate limit is a sliding window: unlike a token bucket, it never admits more than the limit within a minute. A waiting request
- * reserves nothing, so that its interruption costs nothing.
+ * reserves nothing, so that its interruption costs nothing. Both measure with the monotonic clock, which is never set back.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -58,38 +58,43 @@ export const guarded = (client: Client, { circuitBreaker, rateLimit, server }: L
       const breaker =
         circuitBreaker === undefined
           ? undefined
-          : found(breakers, key, (): Breaker => ({ failures: 0, until: undefined }))
+          : found(breakers, key, (): Breaker => ({ failures: 0, until: undefined, trial: undefined }))
       // A request to a server that is down does not wait for its turn. While another one waits, the server may fail.
       if (breaker !== undefined) yield* checkOpen(breaker, server)
       let entry: Entry | undefined
       if (rateLimit !== undefined) {
         const window = found(windows, rateLimit.key ?? server, makeWindow)
         const tokens = rateLimit.tokensPerMinute === undefined ? 0 : countRequest(yield* Tokenizer, request)
-        entry = yield* take(window, rateLimit, tokens)
+        entry = yield* whileGoing(request, take(window, rateLimit, tokens))
         if (breaker !== undefined) yield* checkOpen(breaker, server)
       }
-      const now = yield* Clock.currentTimeMillis
-      const isTrial = breaker?.until !== undefined
-      // The others fail until the trial has ended, or, if it never ends, for another cooldown.
-      if (isTrial) breaker!.until = now + cooldownMs
+      const sent = {}
+      if (breaker?.until !== undefined) {
+        // The others fail until the trial has ended, or, if it never ends, for another cooldown.
+        breaker.until = (yield* nowMs) + cooldownMs
+        breaker.trial = sent
+      }
       return {
         use: ({ inputTokens, outputTokens }) => {
           if (entry !== undefined) entry.tokens = inputTokens + outputTokens
         },
         end: (exit) =>
-          Effect.map(Clock.currentTimeMillis, (now) => {
-            if (breaker !== undefined) record(breaker, exit, isTrial, now)
+          Effect.map(nowMs, (now) => {
+            if (breaker !== undefined) record(breaker, exit, sent, now)
           })
       }
     })
 
-  /** Records how a request ended. */
+  /** Records how a request ended. Once no request is sent, only the outcome of the trial counts: the others were sent before. */
   const record = (
     breaker: Breaker,
     exit: Exit.Exit<unknown, ModelError>,
-    isTrial: boolean,
+    sent: object,
     now: number
   ): void => {
+    const isTrial = breaker.trial === sent
+    if (breaker.until !== undefined && !isTrial) return
+    breaker.trial = undefined
     const error = Exit.findErrorOption(exit)
     if (Exit.isFailure(exit) && error._tag === "None") {
       // An interrupted request shows nothing, so that the next one tries.
@@ -102,10 +107,7 @@ export const guarded = (client: Client, { circuitBreaker, rateLimit, server }: L
       return
     }
     breaker.failures++
-    // A request that was sent before the others failed does not prolong the cooldown.
-    if (isTrial || (breaker.until === undefined && breaker.failures >= mostFailures)) {
-      breaker.until = now + cooldownMs
-    }
+    if (isTrial || breaker.failures >= mostFailures) breaker.until = now + cooldownMs
   }
 
   return {
@@ -161,7 +163,7 @@ const take = (
   tokens: number
 ): Effect.Effect<Entry> => {
   const attempt: Effect.Effect<Entry> = Effect.suspend(() =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    Effect.flatMap(nowMs, (now) => {
       while (entries.length > 0 && entries[0]!.at + minute <= now) entries.shift()
       const used = entries.reduce((sum, entry) => sum + entry.tokens, 0)
       const fits = entries.length < requestsPerMinute && used + tokens <= tokensPerMinute
@@ -181,15 +183,41 @@ interface Breaker {
   failures: number
   /** Until when no request is sent; the first one after that tries. `undefined` while requests are sent. */
   until: number | undefined
+  /** The request that tries; see `sent`. */
+  trial: object | undefined
+}
+
+const nowMs: Effect.Effect<number> = Effect.map(
+  Clock.monotonicTimeNanos,
+  (nanos) => Number(nanos) / 1_000_000
+)
+
+/** Waits for the turn of a request. If its run is suspended meanwhile, the wait is interrupted, since nothing was sent. */
+const whileGoing = <A>({ "~waits": waits }: ModelRequest, turn: Effect.Effect<A>): Effect.Effect<A> => {
+  if (waits === undefined) return turn
+  return Effect.suspend(() => {
+    let isOver = false
+    const suspended = Effect.callback<never>((resume) => {
+      const over = waits(() => resume(Effect.interrupt))
+      return Effect.sync(() => over(isOver))
+    })
+    return Effect.raceFirst(
+      Effect.map(turn, (entry) => {
+        isOver = true
+        return entry
+      }),
+      suspended
+    )
+  })
 }
 
 /** Fails while no request is sent. */
 const checkOpen = ({ failures, until }: Breaker, server: string): Effect.Effect<void, ModelError> =>
-  Effect.flatMap(Clock.currentTimeMillis, (now) => {
+  Effect.flatMap(nowMs, (now) => {
     if (until === undefined || until <= now) return Effect.void
     const description = `${server} is not asked at the moment, since ${failures} attempts in a row have failed.`
     return Effect.fail(
-      modelError(new ProviderFault({ description, retryAfterMs: until - now }), { attempts: 0 })
+      modelError(new ProviderFault({ description, retryAfterMs: Math.ceil(until - now) }), { attempts: 0 })
     )
   })
 
