@@ -86,7 +86,7 @@ export class DecisionNotApplicable extends TaggedError<DecisionNotApplicable>()(
 }) {
   override get message() {
     if (this.spent !== undefined)
-      return sentence`A top-up of ${this.requestId} takes a "limit" that is ${this.allowed.join(", ")} above ${this.spent}, which has been used already.`
+      return sentence`A top-up of ${this.requestId} takes a "limit" above ${this.spent}, which has been used already: a whole number, except for money.`
     return sentence`"${this.decision}" does not answer the ${this.kind} request ${this.requestId}: use ${this.allowed.join(", ")}.`
   }
 }

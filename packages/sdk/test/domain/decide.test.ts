@@ -120,7 +120,7 @@ describe("decide", () => {
     const topUp = (state: RunState, limit: number) => outcome(state, { _tag: "topUp", ...by, limit })
     assert.strictEqual(
       topUp(turns, 9),
-      `DecisionNotApplicable: A top-up of run-1.r1 takes a "limit" that is a whole number above 9, which has been used already.`
+      `DecisionNotApplicable: A top-up of run-1.r1 takes a "limit" above 9, which has been used already: a whole number, except for money.`
     )
     assert.isTrue(topUp(turns, 9.5).startsWith("DecisionNotApplicable"))
     assert.isTrue(topUp(turns, Number.NaN).startsWith("DecisionNotApplicable"))

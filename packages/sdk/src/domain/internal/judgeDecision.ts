@@ -123,8 +123,7 @@ export const check = (
     }
   }
   if (request._tag === "limit" && decision._tag === "topUp" && !isRoom(request, decision.limit)) {
-    const { budget, spent } = request
-    const allowed = [budget === "cost" ? "a number" : "a whole number"]
+    const { spent } = request
     return Result.fail(
       new DecisionNotApplicable({ requestId, kind: "limit", decision: "topUp", allowed, spent })
     )
