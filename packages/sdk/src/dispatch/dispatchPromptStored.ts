@@ -87,7 +87,7 @@ export const dispatchPromptStored: <Output>(
  */
 export const attach: <Output = unknown>(
   runtimes: ReadonlyArray<Runtime>,
-  runId: RunId,
+  runId: string,
   options?: AttachOptions<Output>
 ) => Effect.Effect<
   AgentHandle<Output, StoredFault>,
@@ -95,9 +95,10 @@ export const attach: <Output = unknown>(
   Scope.Scope | RunStore
 > = Effect.fnUntraced(function* <Output>(
   runtimes: ReadonlyArray<Runtime>,
-  runId: RunId,
+  id: string,
   options: AttachOptions<Output> = {}
 ) {
+  const runId = id as RunId
   yield* requireOptions("attach", options, attachShape)
   if (typeof runId !== "string") return yield* notARun(runId)
   const { agent, ...others } = options

@@ -107,7 +107,8 @@ export type Decision = typeof Decision.Type
 type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
 
 /** A decision as a caller writes it; `by` may be a whole principal. Its time is added when it is recorded. */
-export type DecisionInput = Without<Decision, "at" | "by" | "schema"> & {
+export type DecisionInput = Without<Decision, "at" | "by" | "schema" | "requestId"> & {
+  readonly requestId: string
   readonly by: string | Principal
 }
 

@@ -54,8 +54,9 @@ export { ArchiveInvalid, RunArchive } from "./internal/checkArchive.ts"
  * @category running
  * @since 0.1.0
  */
-export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound | RunStoreError, RunStore> =
-  Effect.fn("fermata.exportRun")(function* (runId: RunId) {
+export const exportRun: (runId: string) => Effect.Effect<RunArchive, RunNotFound | RunStoreError, RunStore> =
+  Effect.fn("fermata.exportRun")(function* (given: string) {
+    const runId = given as RunId
     const store = yield* RunStore
     const stored = yield* store.load(runId)
     yield* foldStored(stored)

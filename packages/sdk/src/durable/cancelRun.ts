@@ -31,12 +31,13 @@ import { requestEnd } from "./internal/requestEnd.ts"
  * @since 0.1.0
  */
 export const cancelRun: (
-  runId: RunId,
+  runId: string,
   reason: string
 ) => Effect.Effect<void, RunNotFound | RunStoreError, RunStore> = Effect.fn("fermata.cancelRun")(function* (
-  runId: RunId,
+  id: string,
   reason: string
 ) {
+  const runId = id as RunId
   const end = yield* requestEnd(runId, reason)
   yield* bestEffort(end, `The cancellation of the run ${runId} is stored, and has not ended it yet`)
 })

@@ -13,7 +13,6 @@ import { turnOnFailure } from "../agent/internal/eventLoop.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { check } from "../domain/decide.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
-import type { RunId } from "../domain/Id.ts"
 import { kindOf } from "../domain/internal/untyped.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import { ArgumentsChanged, DecisionMalformed, RequestNotFound, type Rejection } from "../domain/Rejection.ts"
@@ -44,11 +43,11 @@ import { loadRun } from "./internal/loadRun.ts"
 export const decideStored: (
   runtimes: ReadonlyArray<Runtime>,
   given: DecisionInput,
-  runId?: RunId
+  runId?: string
 ) => Effect.Effect<Decision, Rejection | RunStoreError, RunStore> = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime>,
   given: DecisionInput,
-  runId?: RunId
+  runId?: string
 ) {
   const decision = yield* checkStored(runtimes, given, runId)
   return (yield* (yield* RunStore).decide(decision)).decision
@@ -69,9 +68,9 @@ export const decideStored: (
 export const decideAllStored: (
   runtimes: ReadonlyArray<Runtime>,
   given: ReadonlyArray<DecisionInput>,
-  runId?: RunId
+  runId?: string
 ) => Effect.Effect<ReadonlyArray<Decision>, Rejection | RunStoreError, RunStore> = Effect.fnUntraced(
-  function* (runtimes: ReadonlyArray<Runtime>, given: ReadonlyArray<DecisionInput>, runId?: RunId) {
+  function* (runtimes: ReadonlyArray<Runtime>, given: ReadonlyArray<DecisionInput>, runId?: string) {
     if (!Array.isArray(given)) {
       return yield* new DecisionMalformed({ issues: `the decisions are ${kindOf(given)}, and not a list` })
     }
@@ -90,7 +89,7 @@ export const decideAllStored: (
 export const checkStored = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime>,
   given: DecisionInput,
-  runId?: RunId
+  runId?: string
 ) {
   const store = yield* RunStore
   const scrubber = runtimes[0]?.scrubber ?? contained(yield* Scrubber)

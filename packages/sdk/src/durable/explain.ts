@@ -95,11 +95,12 @@ const explainShape = shapeOf<ExplainOptions>({ runtimes: list })
  * @since 0.1.0
  */
 export const explain: (
-  runId: RunId,
+  runId: string,
   options?: ExplainOptions
 ) => Effect.Effect<Explanation, OptionsInvalid | RunNotFound | RunStoreError, RunStore> = Effect.fn(
   "fermata.explain"
-)(function* (runId: RunId, options: ExplainOptions = {}) {
+)(function* (id: string, options: ExplainOptions = {}) {
+  const runId = id as RunId
   const { runtimes = [] } = yield* requireOptions("explain", options, explainShape)
   const store = yield* RunStore
   const now = yield* Clock.currentTimeMillis

@@ -13,7 +13,7 @@ import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { evolve, evolveAll } from "../domain/evolve.ts"
 import * as History from "../domain/History.ts"
-import type { Revision, RunId, Timestamp } from "../domain/Id.ts"
+import type { Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
 import { withoutUndefined } from "../domain/internal/untyped.ts"
 import { type Message, textOf } from "../domain/Message.ts"
 import { RevisionNotFound, RunSuspended, SessionTaken } from "../domain/RunError.ts"
@@ -71,7 +71,7 @@ export const forkRun: <Output>(
   ) {
     const input = yield* Effect.flatMap(requireOptions("forkRun", given, forkShape), checkCallerOptions)
     yield* requireOptions("forkRun", options, storedRunShape)
-    const { answeredBy, newRunId, runId, sessionId: chosenId, ...chosen } = input
+    const { answeredBy, newRunId, runId, sessionId: chosenId, ...chosen } = input as Checked
     const ids = withoutUndefined({ runId: newRunId, sessionId: chosenId })
     const store = yield* RunStore
     const clock = yield* Clock.Clock
@@ -110,6 +110,13 @@ export const forkRun: <Output>(
     return yield* toResult<Output>(runtime, state)
   }, turnOnFailure)
 
+/** An input with the brands of its ids. */
+interface Checked extends ForkInput {
+  readonly runId: RunId
+  readonly newRunId?: RunId
+  readonly sessionId?: SessionId
+}
+
 /** A revision of a run at which a turn ended: a good start for a fork, which can start at any revision of the run. */
 export interface RewindPoint {
   readonly revision: Revision
@@ -135,11 +142,11 @@ export interface RewindPoint {
  * @since 0.1.0
  */
 export const rewindPoints: (
-  runId: RunId
+  runId: string
 ) => Effect.Effect<ReadonlyArray<RewindPoint>, RunNotFound | RunStoreError, RunStore> = Effect.fn(
   "fermata.rewindPoints"
-)(function* (runId: RunId) {
-  const stored = yield* (yield* RunStore).load(runId)
+)(function* (runId: string) {
+  const stored = yield* (yield* RunStore).load(runId as RunId)
   const { history } = yield* foldStored(stored)
   const messages = History.toArray(history)
   const points: Array<RewindPoint> = []

@@ -21,11 +21,11 @@ import { findSubRun } from "./internal/subRun.ts"
  * - `RunNotFound` — check the id.
  * - `RunStoreError` — the store failed, or the journal is damaged; see its `reason`.
  */
-export const loadState = (runId: RunId): Effect.Effect<RunState, RunNotFound | RunStoreError, RunStore> =>
+export const loadState = (runId: string): Effect.Effect<RunState, RunNotFound | RunStoreError, RunStore> =>
   Effect.flatMap(RunStore, (store) =>
-    Effect.flatMap(findSubRun(store, runId), (found) =>
+    Effect.flatMap(findSubRun(store, runId as RunId), (found) =>
       found === undefined
-        ? Effect.flatMap(loadRun(store, runId), ({ state }) => withRevocations(store, state))
+        ? Effect.flatMap(loadRun(store, runId as RunId), ({ state }) => withRevocations(store, state))
         : withRevocations(store, found.state)
     )
   )

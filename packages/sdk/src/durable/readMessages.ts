@@ -48,13 +48,13 @@ const pageShape = shapeOf<MessagesPage>({ before: natural, after: natural, limit
  * @since 0.1.0
  */
 export const readMessages: (
-  sessionId: SessionId,
+  sessionId: string,
   page?: MessagesPage
 ) => Effect.Effect<ReadonlyArray<Message>, OptionsInvalid | RunStoreError, RunStore> = Effect.fn(
   "fermata.readMessages"
-)(function* (sessionId: SessionId, given: MessagesPage = {}) {
+)(function* (sessionId: string, given: MessagesPage = {}) {
   const page = yield* requireOptions("messages", given, pageShape)
-  const state = yield* lastState(yield* RunStore, sessionId)
+  const state = yield* lastState(yield* RunStore, sessionId as SessionId)
   return state === undefined ? [] : select(conversationOf(state), page)
 })
 

@@ -76,20 +76,21 @@ const readResultShape = shapeOf<ReadResultOptions>({ runtimes: list, agent: "any
  * @since 0.1.0
  */
 export const readResult: <Output = unknown>(
-  runId: RunId,
+  runId: string,
   options?: ReadResultOptions<Output>
 ) => Effect.Effect<
   StoredResult<Output>,
   AgentNotFound | OptionsInvalid | RunNotFound | RunStoreError,
   RunStore
 > = Effect.fn("fermata.readResult")(function* <Output>(
-  runId: RunId,
+  id: string,
   given: ReadResultOptions<Output> = {}
 ): Effect.fn.Return<
   StoredResult<Output>,
   AgentNotFound | OptionsInvalid | RunNotFound | RunStoreError,
   RunStore
 > {
+  const runId = id as RunId
   const { agent, runtimes = [] } = yield* requireOptions("readResult", given, readResultShape)
   const store = yield* RunStore
   const sub = yield* findSubRun(store, runId)

@@ -44,11 +44,13 @@ import { loadRun } from "./internal/loadRun.ts"
  * @since 0.1.0
  */
 export const revokeGrant: (
-  runId: RunId,
-  grantId: GrantId,
+  runId: string,
+  grantId: string,
   by: string | Principal
 ) => Effect.Effect<StoredGrant, RunNotFound | GrantNotFound | PrincipalInvalid | RunStoreError, RunStore> =
-  Effect.fn("fermata.revokeGrant")(function* (runId: RunId, grantId: GrantId, who: string | Principal) {
+  Effect.fn("fermata.revokeGrant")(function* (ofRun: string, id: string, who: string | Principal) {
+    const runId = ofRun as RunId
+    const grantId = id as GrantId
     const store = yield* RunStore
     const scrubber = contained(yield* Scrubber)
     const at = yield* Clock.currentTimeMillis

@@ -82,7 +82,7 @@ const running = Effect.fnUntraced(function* <Output>(
   yield* requireOptions("runPromptStored", options, storedRunShape)
   if (isStart) yield* checkIds(read)
   const input = yield* checkCallerOptions(read)
-  const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
+  const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId as RunId)
   if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
     return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })
   }
@@ -91,7 +91,10 @@ const running = Effect.fnUntraced(function* <Output>(
   }
   const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
   const work = { ...options, runtime, store, token, suspension: suspensionOf(options) }
-  const driving = "prompt" in input ? startStored(work, input) : continueStored(work, input)
+  const driving =
+    "prompt" in input
+      ? startStored(work, input)
+      : continueStored(work, { ...input, runId: input.runId as RunId })
   const state = yield* Effect.ensuring(
     driving,
     Effect.sync(() => token.release())

@@ -61,14 +61,15 @@ const shape = shapeOf<SendOptions>({ messageId: "anything" })
  * @since 0.1.0
  */
 export const sendMessage: (
-  runId: RunId,
+  runId: string,
   prompt: Prompt,
   options?: SendOptions
 ) => Effect.Effect<
   Receipt,
   EmptyPrompt | OptionsInvalid | RunNotFound | RunEnded | MessageInvalid | RunStoreError,
   RunStore
-> = Effect.fn("fermata.sendMessage")(function* (runId: RunId, prompt: Prompt, options: SendOptions = {}) {
+> = Effect.fn("fermata.sendMessage")(function* (id: string, prompt: Prompt, options: SendOptions = {}) {
+  const runId = id as RunId
   yield* requireOptions("sendMessage", options, shape)
   const scrubber = contained(yield* Scrubber)
   const store = yield* RunStore

@@ -6,7 +6,6 @@
 import type { Suspension } from "../agent/Cancellation.ts"
 import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
-import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { RunContext } from "../domain/RunContext.ts"
 import type { Allotted, Dequeued, Dispatched } from "../run/internal/startOptions.ts"
@@ -19,7 +18,7 @@ import type { ContinueInput, RunOptions, StartInput } from "../run/runInput.ts"
  */
 export interface StoredStartInput extends StartInput, Dispatched {
   /** The run's id, so that a repeated start fails with `RunExists` instead of starting it twice. Default: a new id. */
-  readonly runId?: RunId
+  readonly runId?: string
   /**
    * The name of the agent that answers: the runtime's agent, or one that it hands over to, directly or through others. Default: the
    * agent that has the conversation, if it is one of these. If it is not, the runtime's agent answers in a new session and in a session of
@@ -36,7 +35,7 @@ export interface StoredStartInput extends StartInput, Dispatched {
 
 /** Input that continues a stored run. */
 export interface StoredContinueInput extends Omit<ContinueInput, "state" | "prompt">, Dequeued {
-  readonly runId: RunId
+  readonly runId: string
   /** Decisions to record first; if one is refused, none is recorded. Decisions that are already recorded are read from the store. */
   readonly decisions?: ReadonlyArray<DecisionInput>
   /**
@@ -62,7 +61,7 @@ export interface StoredRunOptions extends RunOptions, SuspensionOptions {}
 
 /** Input of `forkRun`: the original, the revision, and how the fork continues. */
 export interface ForkInput extends Allotted, Dispatched {
-  readonly runId: RunId
+  readonly runId: string
   /**
    * The number of events of the original's own journal that the fork builds on, from 1; see `rewindPoints`. Default: the last revision
    * at which no call was open.
@@ -71,9 +70,9 @@ export interface ForkInput extends Allotted, Dispatched {
   /** The message of the user that replaces what followed in the original. */
   readonly prompt: Prompt
   /** The fork's id, so that a repeated call fails with `RunExists` instead of forking twice. Default: a new id. */
-  readonly newRunId?: RunId
+  readonly newRunId?: string
   /** The fork's session, which must have no runs. Default: a new session. */
-  readonly sessionId?: SessionId
+  readonly sessionId?: string
   /**
    * Changes to the agent's limits, field by field. Each replaces the change that the original's caller gave for that field; the caller's
    * other changes apply, too. The original's usage does not count against the fork's limits.

@@ -7,7 +7,6 @@ import type * as Cancellation from "../agent/Cancellation.ts"
 import type { RunUpdate } from "../agent/RunUpdate.ts"
 import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
-import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { RunContext } from "../domain/RunContext.ts"
 import type { RunState } from "../domain/RunState.ts"
@@ -22,9 +21,9 @@ export interface StartInput extends Allotted {
    * The run's id: 1 to 128 letters, digits, `_`, `.`, `:` or `-`, and of no form that Fermata derives (`.t1.1` inside, `.r1` at the end).
    * Default: a new id.
    */
-  readonly runId?: RunId
+  readonly runId?: string
   /** The id of the run's session, of the same form. Default: a new session. */
-  readonly sessionId?: SessionId
+  readonly sessionId?: string
   /** Changes to the limits that the agent and the capability profile set, field by field. */
   readonly limits?: Partial<Limits>
   /**

@@ -10,9 +10,10 @@
  */
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
+import { derived } from "./internal/derived.ts"
 import { makeMemory } from "./internal/memory/memory.ts"
 import { withSoundInput } from "./internal/soundInput.ts"
-import type { RunStorePort } from "./RunStorePort.ts"
+import type { RunStoreCore, RunStorePort } from "./RunStorePort.ts"
 
 export type {
   Appended,
@@ -30,6 +31,8 @@ export type {
   RunHead,
   RunPublisher,
   RunSignal,
+  Derived,
+  RunStoreCore,
   RunStorePort,
   SessionFilter,
   SessionHead,
@@ -48,6 +51,40 @@ export type {
  * @since 0.1.0
  */
 export class RunStore extends Context.Service<RunStore, RunStorePort>()("@fermata/sdk/store/RunStore") {}
+
+/**
+ * Makes a store of its core operations, and derives the others. Checks the arguments of all of them.
+ *
+ * **When to use**
+ *
+ * For a store of your own, on a database that Fermata does not have. Prove it with `RunStoreContract.suite`.
+ *
+ * **Details**
+ *
+ * Derived are `head`, `events`, `decisions` and `messages` from `load`, and `latest`, `sessions` and `prune` from `list` (and `remove`), which
+ * read all heads. `damaged` is empty, and `changes` emits for operations of this store alone, so that workers in other processes poll. Give
+ * those that your database does better.
+ *
+ * **Example** (Deriving what a store leaves out)
+ *
+ * ```ts run
+ * import { RunStore } from "@fermata/sdk/store"
+ * import { Effect, Layer, Struct } from "effect"
+ *
+ * const layer = Layer.effect(
+ *   RunStore.RunStore,
+ *   // The core of your store; here that of the store in memory.
+ *   Effect.map(RunStore.RunStore, (store) => RunStore.fromCore(Struct.omit(store, ["head", "latest", "sessions"])))
+ * ).pipe(Layer.provide(RunStore.layerMemory))
+ * const sessions = Effect.flatMap(RunStore.RunStore, (store) => store.sessions())
+ * console.log(await Effect.runPromise(Effect.provide(sessions, layer))) // []
+ * ```
+ *
+ * @category constructors
+ * @since 0.2.0
+ */
+export const fromCore = (core: RunStoreCore): RunStore["Service"] =>
+  RunStore.of(withSoundInput(derived(core)))
 
 /**
  * Stores runs in memory. Everything is lost when the process ends.

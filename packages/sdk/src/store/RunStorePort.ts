@@ -639,3 +639,18 @@ export interface RunStorePort {
    */
   readonly prune: (options: { readonly endedBefore: Timestamp }) => Effect.Effect<number, RunStoreError>
 }
+
+/** The operations that `RunStore.fromCore` derives from the others. */
+export type Derived =
+  | "head"
+  | "events"
+  | "decisions"
+  | "messages"
+  | "latest"
+  | "sessions"
+  | "damaged"
+  | "changes"
+  | "prune"
+
+/** What a store of your own has to do. An operation that it does not have is derived; it may have any of them, to do it better. */
+export type RunStoreCore = Omit<RunStorePort, Derived> & Partial<Pick<RunStorePort, Derived>>

@@ -141,7 +141,7 @@ describe("a call started by a process that has died", () => {
         const { runtime, state, pay, dying } = yield* killed({})
         const held = yield* runPrompt(runtime, { state })
         const request = only(held, "inDoubt")
-        const decision = { ...body, requestId: request.requestId, by: "ann" } as DecisionInput
+        const decision = { ...body, requestId: request.requestId, by: "ann" } as unknown as DecisionInput
         const done = expect(
           yield* runPrompt(runtime, { state: held.state, decisions: [decision] }),
           "completed"

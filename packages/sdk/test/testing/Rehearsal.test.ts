@@ -4,6 +4,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Agent from "../../src/agent/Agent.ts"
 import type { Decision } from "../../src/domain/Decision.ts"
+import type { RequestId } from "../../src/domain/Id.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
 import { ConnectionLost, ProviderFault } from "../../src/model/ModelError.ts"
 import type { RunResult } from "../../src/run/RunResult.ts"
@@ -612,7 +613,7 @@ describe("Rehearsal", () => {
         Effect.map(RunStore, (store) => ({
           ...store,
           decide: (input) =>
-            Effect.map(store.request(input.requestId), ({ runId }) => ({
+            Effect.map(store.request(input.requestId as RequestId), ({ runId }) => ({
               runId,
               decision: { ...input, at: 0 } as Decision
             }))

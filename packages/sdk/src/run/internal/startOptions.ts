@@ -6,7 +6,7 @@ import { isAgent, answersTo, memberOf } from "../../agent/BoundAgent.ts"
 import type { BoundAgent } from "../../agent/Entry.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
-import type { SessionId } from "../../domain/Id.ts"
+import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { LimitChanges } from "../../domain/Limits.ts"
 import { waitName } from "../../domain/next.ts"
 import type { RunContext } from "../../domain/RunContext.ts"
@@ -47,11 +47,19 @@ export interface Dequeued {
   readonly "~queued"?: "start" | "keep"
 }
 
+/** The ids of a new run. Callers give them as plain strings, which `checkIds` checks. */
+interface NewIds {
+  readonly runId?: RunId
+  readonly sessionId?: SessionId
+}
+
 /** The input, with the session that the runtime is bound to unless it names one. */
-export const inSession = <Input extends { readonly sessionId?: SessionId }>(
+export const inSession = <Input extends { readonly runId?: string; readonly sessionId?: string }>(
   { sessionId }: Runtime,
   input: Input
-): Input => (sessionId === undefined || input.sessionId !== undefined ? input : { ...input, sessionId })
+): Input & NewIds =>
+  (sessionId === undefined || input.sessionId !== undefined ? input : { ...input, sessionId }) as Input &
+    NewIds
 
 /** The start options of a run that continues no other run. */
 export const startOptions = (runtime: Runtime, { context, limits, policy }: CallerOptions): StartOptions => ({
