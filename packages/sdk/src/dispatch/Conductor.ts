@@ -103,14 +103,16 @@ export interface Conductor {
   /**
    * Takes over the stored runs of conductors of this name that have not ended, for example after a restart: queued runs start when they get
    * a slot, in the order in which they were dispatched, and before that runs that had started continue. Returns their handles, with the names
-   * under which they were dispatched. Each run counts as with `attach`, and none is refused for `maxQueued`. Runs of agents that are not in `runtimes` are left out.
+   * under which they were dispatched. Each run counts as with `attach`, and none is refused for `maxQueued`. Runs above `maxRuns` are left as they are, with a
+   * warning in the log that lists them; the order is: runs that are running, then held and queued ones, each oldest first. Runs of agents that are not
+   * in `runtimes` are left out.
    */
   readonly adopt: (
     runtimes: ReadonlyArray<Runtime>,
     options?: Omit<ConductOptions, "keepEvents" | "name">
   ) => Effect.Effect<
     ReadonlyArray<AgentHandle<unknown, StoredFault>>,
-    ConductorBudgetExceeded | ConductorClosed | OptionsInvalid | RunStoreError,
+    ConductorClosed | OptionsInvalid | RunStoreError,
     RunStore
   >
   /** Returns the handles of the runs that have not ended, in the order in which the runs were dispatched, attached to or forked. */

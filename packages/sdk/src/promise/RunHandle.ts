@@ -119,7 +119,8 @@ export interface RunConductor extends AsyncDisposable {
   ) => Promise<RunHandle<Output>>
   /**
    * Takes over the stored runs of conductors of this name that have not ended, for example after a restart: queued runs start when they get
-   * a slot, and before that runs that had started continue. Resolves to their handles; without a store, to none.
+   * a slot, and before that runs that had started continue. Runs above `maxRuns` are left as they are, with a warning in the log. Resolves to
+   * the handles; without a store, to none.
    */
   readonly adopt: () => Promise<ReadonlyArray<RunHandle>>
   /** Returns the handles of the runs that have not ended, in the order in which the runs were dispatched; forks count as dispatched. */

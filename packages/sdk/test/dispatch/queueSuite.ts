@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -151,6 +152,34 @@ export const queueSuite = (name: string, layer: Layer.Layer<RunStore, RunStoreEr
         assert.deepStrictEqual([adopted!.runId, state.limits.maxTokens], [runId, 1000])
         assert.strictEqual(next.spending().reserved.tokens, 0)
         assert.isAbove(next.spending().spent.tokens, 0)
+      }))
+
+    test("is left as it is by a conductor whose maxRuns is reached, which warns, and adopted by another one", () =>
+      Effect.gen(function* () {
+        const { other, runtime } = yield* team
+        const { conductor, first, runId } = yield* queueing(runtime)
+        yield* conductor.drain
+        const store = yield* RunStore
+        const before = yield* store.events(runId)
+        const warned: Array<string> = []
+        const logger = Logger.make(({ message }) => void warned.push(String(message)))
+        const next = yield* conducting({ limits: { maxRuns: 1 } })
+        const adopting = Effect.provide(next.adopt([other]), Logger.layer([logger]))
+        const adopted = yield* adopting
+        assert.deepStrictEqual(
+          adopted.map(({ runId }) => runId),
+          [first.runId]
+        )
+        assert.lengthOf(warned, 1)
+        assert.include(warned[0], `left 1 of its runs as they are, beginning with ${runId}`)
+        assert.deepStrictEqual(yield* adopting, adopted)
+        assert.deepStrictEqual(yield* store.events(runId), before)
+        const roomy = yield* conducting()
+        const all = yield* roomy.adopt([other])
+        assert.include(
+          all.map(({ runId }) => runId),
+          runId
+        )
       }))
 
     test("is adopted within the bound, after the runs that had started, in the order of dispatch", () =>

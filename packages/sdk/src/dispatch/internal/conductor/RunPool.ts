@@ -8,6 +8,7 @@ import { millisOr } from "../../../agent/internal/soundOptions.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
+import { line, sentence } from "../../../domain/Display.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import { type Rejection, RequestNotFound } from "../../../domain/Rejection.ts"
 import type { AgentNotFound } from "../../../domain/RunError.ts"
@@ -105,24 +106,35 @@ export class RunPool implements ConductorLink {
     })
   }
 
-  /** Attaches to the stored runs that a conductor of this name has dispatched. */
+  /** Attaches to the stored runs that a conductor of this name has dispatched, as far as the budget of runs goes. */
   adopt(
     runtimes: ReadonlyArray<Runtime>,
     given: StoredCallerOptions
-  ): Effect.Effect<
-    ReadonlyArray<AgentHandle<unknown, StoredFault>>,
-    ConductorBudgetExceeded | ConductorClosed | RunStoreError
-  > {
+  ): Effect.Effect<ReadonlyArray<AgentHandle<unknown, StoredFault>>, ConductorClosed | RunStoreError> {
     return Effect.gen({ self: this }, function* () {
       const adopted: Array<AgentHandle<unknown, StoredFault>> = []
+      const left: Array<RunId> = []
+      let refused: ConductorBudgetExceeded | undefined
       for (const runId of yield* runsOf(given.store, this.name, runtimes)) {
-        const live = yield* Effect.catchTag(
-          this.attach(runtimes, runId, given),
-          ["AgentNotFound", "RunNotFound"],
-          // It was removed since.
-          () => Effect.succeed(undefined)
+        const live =
+          refused !== undefined
+            ? this.byId.get(runId)
+            : yield* this.attach(runtimes, runId, given).pipe(
+                // It was removed since.
+                Effect.catchTag(["AgentNotFound", "RunNotFound"], () => Effect.succeed("removed" as const)),
+                Effect.catchTag("ConductorBudgetExceeded", (error) => {
+                  refused = error
+                  return Effect.succeed(undefined)
+                })
+              )
+        if (live === undefined) left.push(runId)
+        else if (live !== "removed") adopted.push(live)
+      }
+      if (refused !== undefined) {
+        yield* Effect.logWarning(
+          sentence`The conductor ${this.name} left ${left.length} of its runs as they are, beginning with ${left[0]!}: ${line(refused.message)} Another conductor of this name can adopt them.`,
+          { left }
         )
-        if (live !== undefined) adopted.push(live)
       }
       return adopted
     })
