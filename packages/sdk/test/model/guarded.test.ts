@@ -329,6 +329,79 @@ describe("a circuit breaker", () => {
     )
   )
 
+  it.effect("lets one request try after the cooldown, also if several wait for the rate limit", () =>
+    alone(
+      Effect.gen(function* () {
+        const { at, client } = provider((index) => (index < 2 ? failed(503) : undefined))
+        const model = yield* client({
+          circuitBreaker: { failures: 2, cooldown: "30 seconds" },
+          rateLimit: { requestsPerMinute: 2 }
+        })
+        for (let call = 0; call < 2; call++) yield* Effect.flip(model.complete(ask))
+        yield* TestClock.adjust("30 seconds")
+        const waiting = yield* Effect.forEach([1, 2], () =>
+          Effect.forkChild(Effect.exit(model.complete(ask)), { startImmediately: true })
+        )
+        yield* TestClock.adjust("30 seconds")
+        assert.strictEqual(at.length, 3)
+        const [trial, other] = waiting
+        assert.isTrue(Exit.isFailure(yield* Fiber.join(other!)))
+        assert.isUndefined(trial!.pollUnsafe())
+        yield* Fiber.interrupt(trial!)
+      })
+    )
+  )
+
+  it.effect(
+    "of a router's first profile also stops a fallback with the same key, and not one with another",
+    () =>
+      alone(
+        Effect.gen(function* () {
+          const down = provider(() => failed(503))
+          const well = provider()
+          const retry = { times: 2, base: "1 millis" } as const
+          const first = yield* down.client({ circuitBreaker, retry })
+          const same = yield* well.client({ circuitBreaker, retry })
+          const other = yield* well.client({ circuitBreaker: { ...circuitBreaker, key: "other" }, retry })
+          const clients = { first, same, other }
+          const route = (...fallbacks: ReadonlyArray<"same" | "other">) =>
+            ModelRouter.make({ clients, fallbacks: { first: fallbacks } }).complete(ask)
+          const failing = yield* Effect.forkChild(Effect.flip(route("same")))
+          yield* TestClock.adjust("1 second")
+          yield* Fiber.join(failing)
+          assert.deepStrictEqual([down.at.length, well.at.length], [3, 0])
+          yield* route("same", "other")
+          assert.deepStrictEqual([down.at.length, well.at.length], [3, 1])
+        })
+      )
+  )
+
+  it.effect(
+    "and a rate limit count each retry, and an interrupted wait is no failure for which a router falls back",
+    () =>
+      alone(
+        Effect.gen(function* () {
+          const down = provider(() => failed(503))
+          const well = provider()
+          const first = yield* down.client({
+            circuitBreaker,
+            rateLimit: { requestsPerMinute: 1 },
+            retry: { times: 9, base: "1 millis" }
+          })
+          const second = yield* well.client({ baseUrl: "https://other.example/v1" })
+          const router = ModelRouter.make({ clients: { first, second }, fallbacks: { first: ["second"] } })
+          const stopped = yield* Effect.forkChild(router.complete(ask), { startImmediately: true })
+          yield* TestClock.adjust("90 seconds")
+          yield* Fiber.interrupt(stopped)
+          assert.deepStrictEqual([minutes(down.at), well.at.length], [[0, 1], 0])
+          const going = yield* Effect.forkChild(router.complete(ask), { startImmediately: true })
+          yield* TestClock.adjust("2 minutes")
+          yield* Fiber.join(going)
+          assert.deepStrictEqual([minutes(down.at), well.at.length], [[0, 1, 2], 1])
+        })
+      )
+  )
+
   it.effect("does not count refused requests and rate limits", () =>
     alone(
       Effect.gen(function* () {
