@@ -4,6 +4,7 @@
  * A list merges one branch for each agent. A branch reads an index of the matching rows of this agent, from its place on, and no more rows
  * than the page needs. So neither the number of ready runs nor the runs of other agents slow a page down.
  */
+import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Fragment } from "effect/sql/Statement"
@@ -35,6 +36,11 @@ interface List {
   readonly agent: string
   readonly hasExpired?: Fragment
 }
+
+/** The number of agents whose branches one statement has. */
+const mostAgents = 50
+
+const byPlace = (a: Found, b: Found): number => a.at - b.at || (a.runId < b.runId ? -1 : 1)
 
 /** The parameters of a composed statement, which stand for the values of a page. */
 const slots = {
@@ -168,7 +174,7 @@ export const makeReady = (access: SqlAccess): RunStorePort["ready"] => {
     return made
   }
 
-  const readLists = Effect.fnUntraced(function* (
+  const readSome = Effect.fnUntraced(function* (
     agents: ReadonlyArray<string>,
     places: Places,
     limit: number
@@ -200,6 +206,21 @@ export const makeReady = (access: SqlAccess): RunStorePort["ready"] => {
       found[Number(index)]!.push({ runId, agent, reason, list, at: Number(at) })
     }
     return found
+  })
+
+  /** Reads the lists of many agents in several statements, because a database limits the branches and the parameters of one. */
+  const readLists = Effect.fnUntraced(function* (
+    agents: ReadonlyArray<string>,
+    places: Places,
+    limit: number
+  ) {
+    const parts = yield* Effect.forEach(Arr.chunksOf(agents, mostAgents), (some) =>
+      readSome(some, places, limit)
+    )
+    return reasons.map((_, index) => {
+      const found = parts.map((lists) => lists[index]!)
+      return found.length === 1 ? found[0]! : found.flat().toSorted(byPlace).slice(0, limit)
+    })
   })
 
   /** The names of the agents of all runs: one search in an index for each. */

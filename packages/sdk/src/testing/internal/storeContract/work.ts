@@ -240,6 +240,9 @@ export const work = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* listed(), ids.toReversed())
     assert.deepStrictEqual(yield* listed(["agent-1", "agent-0", "agent-1"]), ids.toReversed())
     assert.deepStrictEqual(yield* listed(["agent-1"]), [ids[3]!, ids[1]!])
+    const many = Array.from({ length: 1200 }, (_, index) => `agent-${index}`)
+    assert.deepStrictEqual(yield* listed(many), ids.toReversed())
+    assert.deepStrictEqual(yield* listed([...many.slice(1), "agent-0"]), ids.toReversed())
   })
 
   test("returns the last run of a session, even if the clock was set back", function* (store) {
