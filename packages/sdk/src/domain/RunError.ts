@@ -235,15 +235,28 @@ export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound",
 export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavailable", {
   runId: RunId,
   tool: Schema.String,
-  reason: Schema.Literals(["missing", "schemaChanged", "contextRefused"])
+  reason: Schema.Literals(["missing", "schemaChanged", "contextRefused"]),
+  /** Set if the call was allowed, by a decision or without one: no open request is about it, and it can no longer be denied. */
+  isAllowed: Schema.optionalKey(Schema.Boolean)
 }) {
   override get message() {
-    if (this.reason === "contextRefused") {
-      return sentence`The run ${this.runId} waits to call ${this.tool}, whose schema does not accept the context of the run: let the tool accept it. Until then an open request about the call can be decided without running it, and the run can be cancelled.`
+    const call = sentence`The run ${this.runId} waits to call ${this.tool}`
+    switch (this.reason) {
+      case "contextRefused":
+        return `${call}, whose schema does not accept the context of the run: let the tool accept it. ${this.meanwhile}`
+      case "missing":
+        return `${call}, which the agent no longer has: define it again, or add its name to another tool's aliases. ${this.meanwhile}`
+      case "schemaChanged":
+        return this.isAllowed === true
+          ? `${call}, which no longer accepts its arguments and will not run with them. The call was allowed already: when the run is resumed, it is asked about again.`
+          : `${call}, which no longer accepts its arguments and will not run with them. Decide its open request without running it, or approve it with other arguments.`
     }
-    return this.reason === "missing"
-      ? sentence`The run ${this.runId} waits to call ${this.tool}, which the agent no longer has: define it again, or add its name to another tool's aliases. Until then an open request about the call can be decided without running it, and the run can be cancelled.`
-      : sentence`The run ${this.runId} waits to call ${this.tool}, which no longer accepts its arguments and will not run with them. Decide its open request without running it, or approve it with other arguments; when the run is resumed, a call that is decided already is asked about again.`
+  }
+
+  private get meanwhile(): string {
+    return this.isAllowed === true
+      ? "The call was allowed already, and runs then. To prevent that, cancel the run."
+      : "Until then an open request about the call can be decided without running it, and the run can be cancelled."
   }
 }
 

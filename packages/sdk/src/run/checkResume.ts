@@ -9,8 +9,8 @@ import type { Any } from "../agent/AgentDefinition.ts"
 import * as BoundAgent_ from "../agent/BoundAgent.ts"
 import type { BoundAgent } from "../agent/Entry.ts"
 import { decodeArguments } from "../agent/internal/decoding.ts"
-import { contextRefused, refusesContext, walk } from "../agent/internal/definitions.ts"
-import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
+import { contextRefused, refusesContext, walk, unavailableTool } from "../agent/internal/definitions.ts"
+import { AgentNotFound, type ToolUnavailable } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { parse } from "./calls/recordClassification.ts"
 import { type Change, changesOf, safetyChange } from "./internal/definitionChanges.ts"
@@ -83,8 +83,7 @@ export const checkBound: (state: RunState, first: BoundAgent) => Effect.Effect<R
           const json = parse(call.argumentsText) ?? call.arguments ?? {}
           const decoded = yield* Effect.exit(decodeArguments(entry, found.state.limits, json))
           if (Exit.isSuccess(decoded)) break
-          const { runId } = found.state
-          blocking.push(new ToolUnavailable({ runId, tool: call.name, reason: "schemaChanged" }))
+          blocking.push(unavailableTool(found.state, call, "schemaChanged"))
         }
       }
     }

@@ -142,7 +142,10 @@ export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
   ) => Awaitable<Reconciled, R>
   /** The timeout of the body, or of each of its tries with `retry`. Default: the run's `toolTimeoutMs`. */
   readonly timeout?: Duration.Input
-  /** The schedule for repeating a failed body. Only for tools that are `readOnly` or `idempotent`. Default: no repetition. */
+  /**
+   * The schedule for repeating a failed body. Only for tools that are `readOnly` or `idempotent`. Unless the tool is `readOnly`, a try that
+   * has not stopped within the grace period after its timeout is not repeated, so that tries do not overlap. Default: no repetition.
+   */
   readonly retry?: Schedule.Schedule<unknown, unknown>
   readonly approval?: ApprovalOptions
   /**

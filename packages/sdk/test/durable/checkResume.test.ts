@@ -1,9 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Agent from "../../src/agent/Agent.ts"
+import { decide } from "../../src/domain/decide.ts"
+import type { Decision } from "../../src/domain/Decision.ts"
+import { evolve } from "../../src/domain/evolve.ts"
 import type { RunId } from "../../src/domain/Id.ts"
+import { interruptions, type RunState } from "../../src/domain/RunState.ts"
 import { checkStoredRun } from "../../src/durable/checkStoredRun.ts"
 import { decideStored } from "../../src/durable/decideStored.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
@@ -63,6 +68,12 @@ const edited = () =>
     })
     return { first, write, model, result }
   })
+
+/** The state after the approval of its only request. */
+const decided = (state: RunState): RunState => {
+  const decision = { ...approve(interruptions(state)[0]!), at: 1 } as Decision
+  return Result.getOrThrow(decide(state, decision)).reduce((before, event) => evolve(before, event), state)
+}
 
 describe("checkResume", () => {
   it.effect("reports nothing for an unchanged program", () =>
@@ -287,6 +298,35 @@ describe("a run of a changed program", () => {
       assert.strictEqual(model.requests.length, 1)
       expect(yield* runPrompt(runtime, { state, decisions }), "completed")
       assert.deepStrictEqual(write.ran, ["1"])
+    })
+  )
+
+  it.effect("is not said to be deniable when its call was approved", () =>
+    Effect.gen(function* () {
+      const { state, result, model } = yield* held()
+      const waiting = (yield* checkResume(state, [Agent.make("keeper")])).blocking[0]!
+      assert.include(waiting.message, "an open request about the call can be decided without running it")
+      const { runtime: without } = yield* rebind(Agent.make("keeper"), model)
+      const decisions = [approve(approvalOf(result, "1"))]
+      const error = yield* Effect.flip(runPrompt(without, { state, decisions }))
+      assert.deepInclude({ ...error }, { _tag: "ToolUnavailable", isAllowed: true })
+      assert.notMatch(error.message, /den(y|ied)|can be decided|open request/)
+      assert.include(
+        error.message,
+        "The call was allowed already, and runs then. To prevent that, cancel the run."
+      )
+    })
+  )
+
+  it.effect("is said to be asked about again when its approved call no longer fits its tool", () =>
+    Effect.gen(function* () {
+      const { state } = yield* held()
+      const waiting = (yield* checkResume(state, [Agent.make("keeper", { tools: [narrower] })])).blocking[0]!
+      assert.include(waiting.message, "Decide its open request")
+      const ready = decided(state)
+      const { blocking } = yield* checkResume(ready, [Agent.make("keeper", { tools: [narrower] })])
+      assert.notInclude(blocking[0]!.message, "Decide its open request")
+      assert.include(blocking[0]!.message, "it is asked about again")
     })
   )
 

@@ -289,6 +289,57 @@ describe("a retry policy", () => {
     })
   )
 
+  it.effect("does not begin while an earlier attempt with side effects goes on after its timeout", () =>
+    Effect.gen(function* () {
+      const busy = () => Effect.uninterruptible(Effect.sleep("1 hour"))
+      for (const wait of [busy, () => new Promise<string>(() => {})]) {
+        const retry = Schedule.recurs(3)
+        const charge = probe("charge", {
+          needsApproval: false,
+          idempotent: true,
+          timeout: "1 second",
+          retry,
+          handler: (): unknown => wait()
+        })
+        const { fiber } = yield* start(charge.tool)
+        yield* TestClock.adjust("10 seconds")
+        const { state } = expect(yield* Fiber.join(fiber), "completed")
+        assert.strictEqual(charge.ran.length, 1)
+        assert.deepStrictEqual(results(state), [
+          "charge failed: charge failed: charge did not finish within 1000 ms; it may have taken effect all the same."
+        ])
+      }
+    })
+  )
+
+  it.effect("begins after an earlier attempt with side effects has stopped at its timeout", () =>
+    Effect.gen(function* () {
+      let running = 0
+      let most = 0
+      const charge = probe("charge", {
+        needsApproval: false,
+        idempotent: true,
+        timeout: "1 second",
+        retry: Schedule.recurs(2),
+        handler: () => {
+          running += 1
+          most = Math.max(most, running)
+          const stopping = Effect.andThen(
+            Effect.sleep("10 millis"),
+            Effect.sync(() => (running -= 1))
+          )
+          return Effect.ensuring(Effect.never, stopping)
+        }
+      })
+      const { fiber } = yield* start(charge.tool)
+      yield* TestClock.adjust("10 seconds")
+      const { state } = expect(yield* Fiber.join(fiber), "completed")
+      assert.strictEqual(charge.ran.length, 3)
+      assert.strictEqual(most, 1)
+      assert.include(results(state)[0], "may have taken effect")
+    })
+  )
+
   it.effect("gives up at the end of its schedule", () =>
     Effect.gen(function* () {
       const { tool, ran } = safe("fetch", { retry: Schedule.recurs(2), handler: failing(9) })

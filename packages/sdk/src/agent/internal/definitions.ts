@@ -113,12 +113,20 @@ export const missingCalled = (holder: BoundAgent, { arguments: args, name }: Too
 }
 
 /** The error of a call whose tool this program does not have. */
-export const missingTool = ({ runId }: RunState, { name }: ToolCall): ToolUnavailable =>
-  new ToolUnavailable({ runId, tool: name, reason: "missing" })
+export const missingTool = (state: RunState, call: ToolCall): ToolUnavailable =>
+  unavailableTool(state, call, "missing")
 
 /** The error of a call whose tool does not accept the context of the run. */
-export const contextRefused = ({ runId }: RunState, { name }: ToolCall): ToolUnavailable =>
-  new ToolUnavailable({ runId, tool: name, reason: "contextRefused" })
+export const contextRefused = (state: RunState, call: ToolCall): ToolUnavailable =>
+  unavailableTool(state, call, "contextRefused")
+
+/** The error of a call that cannot run with its tool. */
+export const unavailableTool = (
+  { runId }: RunState,
+  { name, status }: ToolCall,
+  reason: ToolUnavailable["reason"]
+): ToolUnavailable =>
+  new ToolUnavailable({ runId, tool: name, reason, ...(status === "ready" ? { isAllowed: true } : {}) })
 
 /** A missing definition: that of a run of the tree, or of the tool or sub-agent that a call needs. */
 export interface Obstacle {

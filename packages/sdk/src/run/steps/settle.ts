@@ -156,8 +156,19 @@ const retried = (
     if (Exit.isSuccess(exit)) succeeded = exit
     else failed = { error: Cause.squash(exit.cause) }
   }
+  // A try that was abandoned may still take effect, beside one after it.
+  let isLeftBehind = false
+  const begin = (value: unknown): ReturnType<typeof invoke> => {
+    const body = invoke(run, call, tool, value)
+    if (Exit.isExit(body) || call.safety === "readOnly") return body
+    const abandon = () => {
+      isLeftBehind = true
+      body.abandon?.()
+    }
+    return { ...body, abandon }
+  }
   const attempt = (value: unknown) =>
-    run.supervisor.runTry(() => invoke(run, call, tool, value), timeOf(run, call, tool), onTried)
+    run.supervisor.runTry(() => begin(value), timeOf(run, call, tool), onTried)
   // Each try gets a copy of the arguments: a body may mutate them.
   const tried = Effect.suspend((): Effect.Effect<unknown, unknown> => {
     const copy = copyDecoded(value)
@@ -181,7 +192,7 @@ const retried = (
     begin: () =>
       Effect.retry(timed, {
         schedule,
-        while: () => (isTimeLeft() ? mayGoOn(run) : Effect.succeed(false))
+        while: () => (isTimeLeft() && !isLeftBehind ? mayGoOn(run) : Effect.succeed(false))
       }),
     // A try may succeed within its grace period after the run was stopped.
     onEnd: (exit) => record(run, ready, succeeded ?? exit),
@@ -211,7 +222,7 @@ const timeOf = (run: AgentRun, call: ToolCall, tool: AnyTool) => {
 }
 
 const timeoutText = (call: ToolCall, time: string): string =>
-  isRepeatable(call)
+  call.safety === "readOnly"
     ? `${call.name} did not finish within ${time}.`
     : `${call.name} did not finish within ${time}; it may have taken effect all the same.`
 
