@@ -12,12 +12,13 @@ import type * as Stream from "effect/Stream"
 import type { RunUpdate } from "../agent/RunUpdate.ts"
 import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
-import type { RunId, SessionId } from "../domain/Id.ts"
+import type { RequestId, RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Principal, PrincipalInvalid } from "../domain/Principal.ts"
 import type { Rejection } from "../domain/Rejection.ts"
+import type { ReopenError, ReopenOptions } from "../domain/reopenInState.ts"
 import type { EmptyPrompt, RunEnded, RunSuspended, SessionBusy } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { Explanation } from "../durable/explain.ts"
@@ -206,6 +207,20 @@ export interface AgentHandle<Output = unknown, out E = never> {
    * - For a stored run, the errors of its store.
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection | E>
+  /**
+   * Reopens a denied request of the run: the run asks about the next equal call, and receives a message that says so. See `reopenRequest`.
+   *
+   * **Errors**
+   *
+   * - `RequestNotFound`, `RequestNotDenied` — no denial of such a request stands.
+   * - `RunEnded` — the run has ended, and its denials with it.
+   * - `PrincipalInvalid`, `OptionsInvalid` — `by` has to be a person; an option is unknown.
+   * - For a stored run, the errors of its store.
+   */
+  readonly reopen: (
+    requestId: RequestId,
+    options: ReopenOptions
+  ) => Effect.Effect<void, ReopenError | OptionsInvalid | E>
   /**
    * Sends a message to the run, which may be queued, running or held. Returns the handle of the run that receives it: this one, or the
    * fork.

@@ -21,7 +21,6 @@ import type * as Conductor from "../dispatch/Conductor.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { messageOf } from "../domain/Display.ts"
 import type { GrantId, RunId } from "../domain/Id.ts"
-import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Message } from "../domain/Message.ts"
 import { attribute } from "../domain/Principal.ts"
@@ -95,7 +94,6 @@ import {
   forkShape,
   promptShape,
   pruneShape,
-  reopenShape,
   requireKnown,
   resumeShape,
   revokeShape,
@@ -105,7 +103,14 @@ import {
 } from "./internal/shapes.ts"
 import { makeResumeStream, makeTextStream, type RunStream } from "./internal/textStream.ts"
 import { makeWork } from "./internal/work.ts"
-import { decisionOf, decisionOn, requestIdOf, type RunConductor, type RunHandle } from "./RunHandle.ts"
+import {
+  decisionOf,
+  decisionOn,
+  reopeningOf,
+  requestIdOf,
+  type RunConductor,
+  type RunHandle
+} from "./RunHandle.ts"
 
 export { FermataClosed } from "./internal/FermataClosed.ts"
 export type * from "./internal/options.ts"
@@ -552,11 +557,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       const revoker = options?.by === undefined ? by : options.by
       return run(revokeGrant(runId as RunId, grantId as GrantId, revoker))
     },
-    reopen: async (given, options) => {
-      requireKnown("reopen", options, reopenShape)
-      const { by: reopener = by, note } = options ?? {}
-      return run(reopenRequest(requestIdOf(given), { by: reopener, ...withoutUndefined({ note }) }))
-    },
+    reopen: async (given, options) => run(reopenRequest(requestIdOf(given), reopeningOf(options, by))),
     exportRun: (runId) => run(exportRun(runId as RunId)),
     importRun: (archive) => run(importRun(archive)),
     remove: async (runId) => {

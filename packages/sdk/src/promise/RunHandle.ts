@@ -19,6 +19,7 @@ import { type Kind, natural, required } from "../domain/internal/misfits.ts"
 import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Principal } from "../domain/Principal.ts"
+import type { ReopenOptions } from "../domain/reopenInState.ts"
 import type { Explanation } from "../durable/explain.ts"
 import type { DecisionOnShown } from "../run/internal/decisions.ts"
 import type { Prompt } from "../run/Mail.ts"
@@ -39,6 +40,7 @@ import {
   cancelNamedShape,
   cancelShape,
   decideShape,
+  reopenShape,
   decisionOnShape,
   readShape,
   requireKnown
@@ -91,6 +93,11 @@ export interface RunHandle<Output = unknown> {
    * without a further call.
    */
   readonly decide: (request: Decidable, decision: DecisionBody, options?: DecideOptions) => Promise<Decision>
+  /**
+   * Reopens a denied request of the run: the run asks about the next equal call, and receives a message that says so. `by` is a person; the
+   * model reads the `note`, too. Rejects with `RequestNotDenied` if no denial stands.
+   */
+  readonly reopen: (request: Decidable, options?: Pick<DecideOptions, "by" | "note">) => Promise<void>
   /**
    * Sends a message to the run. Resolves to the handle of the run that receives it: this one, or a fork of it (`whenHeld: "fork"`). The
    * default of `by` is the `by` of the Fermata.
@@ -230,6 +237,16 @@ export const decisionOf = (
   } as DecisionOnShown
 }
 
+/** The options of a reopening, whose author is `otherwise` unless they name one. */
+export const reopeningOf = (
+  options: Pick<DecideOptions, "by" | "note"> | undefined,
+  otherwise: string | Principal
+): ReopenOptions => {
+  requireKnown("reopen", options, reopenShape)
+  const { by = otherwise, note } = options ?? {}
+  return { by, ...withoutUndefined({ note }) }
+}
+
 /** Makes a store's decision from one element of the argument of `decideAll`. */
 export const decisionOn = (given: DecisionOn, otherwise: string | Principal): DecisionInput => {
   requireKnown("decideAll", given ?? null, decisionOnShape)
@@ -269,6 +286,7 @@ export const fromHandle = <Output>(
       return run(handle.cancel(reason))
     },
     decide: async (request, body, options) => run(handle.decide(decisionOf(request, body, options, by))),
+    reopen: async (request, options) => run(handle.reopen(requestIdOf(request), reopeningOf(options, by))),
     send: async (prompt, options) => {
       requireKnown("send", options, sendShape)
       const read = await run(handle.send(prompt, { by, ...withoutUndefined(options ?? {}) }))

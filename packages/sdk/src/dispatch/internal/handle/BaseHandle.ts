@@ -83,6 +83,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   abstract get interruptions(): () => ReadonlyArray<Interruption>
   abstract get events(): Stream.Stream<HandleUpdate, E>
   abstract get decide(): (decision: DecisionInput) => Effect.Effect<Decision, Rejection | E>
+  abstract get reopen(): AgentHandle<Output, E>["reopen"]
   abstract get explain(): Effect.Effect<Explanation, E>
   /** Stores a run that waits for its first slot. */
   enqueue(): void {}

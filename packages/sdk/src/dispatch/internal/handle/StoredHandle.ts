@@ -8,8 +8,10 @@ import type * as Stream from "effect/Stream"
 import type * as Cancellation from "../../../agent/Cancellation.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { DecisionInput } from "../../../domain/Decision.ts"
-import type { RequestId, RunId } from "../../../domain/Id.ts"
+import { isWithin, type RequestId, type RunId } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
+import { RequestNotFound } from "../../../domain/Rejection.ts"
+import type { ReopenOptions } from "../../../domain/reopenInState.ts"
 import { RunSuspended } from "../../../domain/RunError.ts"
 import { type RunEvent, unwrap } from "../../../domain/RunEvent.ts"
 import { isEnded, isQueued, type RunState } from "../../../domain/RunState.ts"
@@ -18,6 +20,7 @@ import { decideStored } from "../../../durable/decideStored.ts"
 import { explain, type Explanation } from "../../../durable/explain.ts"
 import { isCallbackAsked } from "../../../durable/internal/continueStored.ts"
 import { type LoadedRun, loadRun } from "../../../durable/internal/loadRun.ts"
+import { reopenRequest } from "../../../durable/reopenRequest.ts"
 import { sendMessage } from "../../../durable/sendMessage.ts"
 import type { CallerOptions } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
@@ -89,6 +92,15 @@ export class StoredHandle<Output> extends QueueHandle<Output> {
         this.resume()
         return decision
       })
+  }
+
+  get reopen() {
+    return (requestId: RequestId, options: ReopenOptions) =>
+      Effect.suspend(() =>
+        isWithin(String(requestId), this.runId)
+          ? Effect.map(this.inStore(reopenRequest(requestId, options)), () => this.resume())
+          : Effect.fail(new RequestNotFound({ requestId }))
+      )
   }
 
   override get cancel() {

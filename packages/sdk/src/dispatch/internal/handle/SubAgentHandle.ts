@@ -13,6 +13,7 @@ import { childAfter, childState, eventOfSubAgent } from "../../../domain/interna
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { next } from "../../../domain/next.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
+import type { ReopenOptions } from "../../../domain/reopenInState.ts"
 import { isEnded, type RunState } from "../../../domain/RunState.ts"
 import { cancelRun } from "../../../durable/cancelRun.ts"
 import type { Explanation } from "../../../durable/explain.ts"
@@ -108,6 +109,15 @@ export class SubAgentHandle
           ? Effect.fail(new RequestNotFound({ requestId: requestId as RequestId }))
           : this.root.decide(decision)
       })
+  }
+
+  get reopen() {
+    return (requestId: RequestId, options: ReopenOptions) =>
+      Effect.suspend(() =>
+        isWithin(String(requestId), this.runId)
+          ? this.root.reopen(requestId, options)
+          : Effect.fail(new RequestNotFound({ requestId }))
+      )
   }
 
   get send() {

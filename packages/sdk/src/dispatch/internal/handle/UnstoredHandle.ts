@@ -18,6 +18,7 @@ import { isAnyToRun } from "../../../domain/internal/released.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { next } from "../../../domain/next.ts"
 import type { Rejection } from "../../../domain/Rejection.ts"
+import type { ReopenOptions } from "../../../domain/reopenInState.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
 import { type Explanation, explainState } from "../../../durable/explain.ts"
 import { decodePrompt } from "../../../run/internal/decodePrompt.ts"
@@ -104,6 +105,11 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
         this.mailed((mailbox) => mailbox.decide(decision)),
         ({ requestId }) => Effect.sync(() => (this.decided ??= new Set()).add(requestId))
       )
+  }
+
+  get reopen() {
+    return (requestId: RequestId, options: ReopenOptions) =>
+      this.mailed((mailbox) => mailbox.reopen(requestId, options))
   }
 
   get explain(): Effect.Effect<Explanation> {

@@ -1,0 +1,39 @@
+import { agent, approve, createFermata, deny, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/node/testing"
+import { assert, describe, it } from "vitest"
+
+describe("reopen", () => {
+  it("lifts a denial through a Fermata or the handle of a run, and refuses unknown options", async () => {
+    for (const by of ["fermata", "handle"] as const) {
+      const ran: Array<string> = []
+      const doing = (name: string) => tool(name, { handler: () => void ran.push(name) })
+      const model = ScriptedModel.make([
+        { calls: [{ tool: "deploy" }, { tool: "check" }] },
+        { calls: [{ tool: "deploy" }] },
+        "done"
+      ])
+      await using fermata = await createFermata({
+        agents: [agent("ops", { tools: [doing("deploy"), doing("check")] })],
+        model: model.client,
+        store: ":memory:",
+        by: "ana"
+      })
+      const handle = await fermata.dispatch("ops", "Deploy")
+      const held = await handle.wait()
+      if (held.status !== "interrupted") return assert.fail(held.status)
+      const [denied, check] = held.interruptions
+      await handle.decide(denied!, deny("not yet"))
+      const reopen = by === "fermata" ? fermata.reopen : handle.reopen
+      const refused = await reopen(denied!, { notes: "now" } as never).catch((error: unknown) => error)
+      assert.include(String(refused), 'did you mean "note"')
+      await reopen(denied!, { note: "The freeze is over." })
+      await handle.decide(check!, approve())
+      const asked = await handle.wait()
+      if (asked.status !== "interrupted") return assert.fail(asked.status)
+      assert.deepStrictEqual(ran, ["check"])
+      await handle.decide(asked.interruptions[0]!, approve())
+      assert.strictEqual((await handle.done()).status, "completed")
+      assert.deepStrictEqual(ran, ["check", "deploy"])
+    }
+  })
+})
