@@ -117,7 +117,7 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
       journals,
       inbox,
       effects: world.effects.filter(isOfKept),
-      effectTools: tools.effectTools,
+      effectTools: [...tools.effectTools, ...tools.holdTools],
       reconciled: world.reconciled,
       acknowledged: {
         appended: appended.filter(isKept),

@@ -2,7 +2,7 @@
  * What people do with agents, each as a program that can be repeated from its start after any crash.
  */
 import { Id, Message } from "@fermata/sdk/domain"
-import { exportRun, importRun } from "@fermata/sdk/durable"
+import { completeStored, exportRun, importRun } from "@fermata/sdk/durable"
 import { type RunResult } from "@fermata/sdk/run"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
@@ -118,6 +118,29 @@ const revoking = (grant: Choose): Use =>
     if (isDue) yield* app.revoke(runId, Id.grantId(firstRequest))
     return yield* settle(app, result)
   }
+
+/** Decides only calls in doubt. An order that has happened is left to the delivery of its result. */
+const ordering: Choose = (request, app) => {
+  const decision = doubtOnly(request, app)
+  const isOrder = request._tag === "inDoubt" && request.tool === "order"
+  return isOrder && decision?._tag === "supply" ? undefined : decision
+}
+
+/** Delivers the results of all orders that have happened, again if they were delivered before. */
+const deliver = (app: App) =>
+  Effect.forEach(app.world.effects, ({ idempotencyKey, tool }) =>
+    tool === "order"
+      ? unless(
+          "TokenNotFound",
+          "AlreadyDecided",
+          "RequestSuperseded"
+        )(
+          app.stored(completeStored([], idempotencyKey, { result: `${delivered} ${canary}` }, { waitFor: 0 }))
+        )
+      : Effect.void
+  )
+
+const delivered = "It was delivered."
 
 /** Cancels the run that is held. */
 const cancelling: Use = function* (app) {
@@ -271,6 +294,25 @@ export const scenarios: ReadonlyArray<Scenario> = [
     if (!isHeld(result)) return result
     app.world.clock.jump(2 * 3_600_000)
     return yield* settle(app, app.go({ runId }))
+  }),
+  scenario("timer", byTurn(calls(["rest"]), calls(["note"])), function* (app) {
+    const result = yield* settle(app, start(app), doubtOnly)
+    if (!isHeld(result)) return result
+    app.world.clock.jump(2 * 3_600_000)
+    return yield* settle(app, app.go({ runId }))
+  }),
+  // The result of each order is delivered by its token, also if its process died before it had recorded that it waits.
+  scenario("complete", byTurn(calls(["order", 1], ["order", 2])), function* (app) {
+    let result = yield* settle(app, start(app), ordering)
+    for (let round = 0; round < 10 && isHeld(result); round += 1) {
+      yield* deliver(app)
+      result = yield* settle(app, app.go({ runId }), ordering)
+    }
+    const said = JSON.stringify(result.state.history)
+    if (said.split(delivered).length !== 3) {
+      return yield* Effect.die(new Error("A delivered result is not in the history, or twice."))
+    }
+    return result
   }),
   scenario("session", byTurn(calls(["charge"], ["note"])), function* (app) {
     // The grant of the first run covers the second one's call.

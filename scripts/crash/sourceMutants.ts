@@ -28,6 +28,34 @@ interface SourceMutant {
 /** All mutants. */
 const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
+    name: "finds no call in doubt by its token",
+    file: "domain/Interruption.ts",
+    line: "return request.idempotencyKey",
+    broken: "return undefined",
+    finder: { scenario: "complete" }
+  },
+  {
+    name: "loses a result that was supplied before the run ended",
+    file: "domain/internal/turn.ts",
+    line: "if (returned !== undefined) {",
+    broken: "if (returned !== undefined && at < 0) {",
+    finder: { tests: ["sdk/test/durable/complete.test.ts"] }
+  },
+  {
+    name: "runs a call on hold again when its request is withdrawn",
+    file: "domain/internal/decided.ts",
+    line: 'call.status === "inDoubt" || isLeftToHold(after, call)',
+    broken: 'call.status === "inDoubt"',
+    finder: { tests: ["sdk/test/domain/evolve.test.ts"] }
+  },
+  {
+    name: "begins to wait in a turn that was superseded",
+    file: "run/calls/openHold.ts",
+    line: "if (run.drive.hasMail) yield* hearStops(run)",
+    broken: "",
+    finder: { tests: ["sdk/test/run/timer.test.ts"] }
+  },
+  {
     name: "starts a body before its start is committed",
     file: "run/steps/settle.ts",
     line: "for (const { call } of ready) recordStart(run, call)\n  yield* flush(drive)",

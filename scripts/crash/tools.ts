@@ -1,4 +1,4 @@
-import { Tool, type ToolContext } from "@fermata/sdk/tool"
+import { Hold, Tool, type ToolContext } from "@fermata/sdk/tool"
 /**
  * The tools of the scenarios. Each records its effect in the world when it happens.
  */
@@ -12,6 +12,8 @@ type Arguments = typeof Parameters.Type
 
 /** The tools that have an effect. */
 export const effectTools = ["note", "charge", "transfer", "put", "book"] as const
+/** The tools that start work whose result comes later. */
+export const holdTools = ["order", "rest"] as const
 type EffectTool = (typeof effectTools)[number]
 
 const options = {
@@ -60,5 +62,19 @@ export const make = ({ act, world }: Outside): ReadonlyArray<Tool.Tool> => {
         { seen: canary }
       )
   })
-  return [...effectTools.map(acting), look, Tool.askUser]
+  /** Starts work whose result comes later. */
+  const holding = (name: (typeof holdTools)[number], hold: () => Hold.Hold) =>
+    Tool.make(name, {
+      description: `Starts ${name}`,
+      parameters: Parameters,
+      needsApproval: false,
+      handler: (args: Arguments, { attempt, idempotencyKey }: ToolContext.ToolContext) =>
+        Effect.map(
+          act(name, () => world.effects.push({ idempotencyKey, tool: name, arguments: args, attempt })),
+          hold
+        )
+    })
+  const order = holding("order", () => Hold.pending())
+  const rest = holding("rest", () => Hold.wait({ for: "1 hour" }))
+  return [...effectTools.map(acting), look, order, rest, Tool.askUser]
 }

@@ -33,7 +33,7 @@ export const begin = (app: App, input: StoredStartInput & { readonly runId: Id.R
     hasTag(error, "RunExists") ? app.go({ runId: input.runId }) : Effect.fail(error)
   )
 
-/** Approves, answers and tops up; for a call in doubt, reports its real outcome. */
+/** Approves, answers, tops up and ends holds; for a call in doubt, reports its real outcome. */
 export const honest: Choose = (request, { world }) => {
   const { requestId } = request
   const by = "ann"
@@ -50,6 +50,9 @@ export const honest: Choose = (request, { world }) => {
       return { _tag: "topUp", requestId, by, limit: request.spent + 5 }
     case "login":
       return { _tag: "retry", requestId, by }
+    case "timer":
+    case "external":
+      return { _tag: "supply", requestId, by, result: `${request.tool} ${canary}` }
   }
 }
 
