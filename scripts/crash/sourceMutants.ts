@@ -284,8 +284,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "gives back the lease of another owner",
     file: "store/internal/sql/runs.ts",
-    line: "WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING status`),",
-    broken: "WHERE run_id = ${lease.runId} RETURNING status`),",
+    line: "WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING run_id`),",
+    broken: "WHERE run_id = ${lease.runId} RETURNING run_id`),",
     finder: { tests: ["node/test/SqliteStore.test.ts"] }
   },
   {
@@ -320,7 +320,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "does not store the first events of a resumed run",
     file: "durable/internal/continueStored.ts",
-    line: "if (Arr.isReadonlyArrayNonEmpty(events)) yield* journal.append(events, state)",
+    line: "  yield* journal.append(events, after)",
     broken: "",
     finder: { tests: ["sdk/test/run", "sdk/test/durable"] }
   },
