@@ -19,6 +19,8 @@ import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { call, deny, probe, rebind } from "../helpers/Fixture.ts"
 
 const runId = RunId.make("r")
+/** A run that does not end would wait for the limit of all tests. */
+const limitMs = 20_000
 /** The sub-agent that is held while the runs under it are at work. */
 const held = RunId.make("r.t1.1")
 
@@ -134,19 +136,22 @@ const requireSound = Effect.gen(function* () {
 for (const reason of reasons) {
   describe(`a sub-agent that is held for ${reason.waitsFor}`, () => {
     for (const [name, end] of Object.entries(reason.waitsFor === "a budget" ? budgetWays : ways)) {
-      it.effect(`ends by ${name} after the bodies of all sub-agents under it have stopped`, () =>
-        Effect.gen(function* () {
-          const { asked, ends, finish, request, running, runtime } = yield* team(reason)
-          assert.strictEqual(request.requestId, "r.t1.1.r1")
-          yield* end(runtime, request)
-          for (let turn = 0; turn < 100; turn += 1) yield* Effect.yieldNow
-          assert.isUndefined(ends.get(held))
-          yield* finish
-          yield* Fiber.join(running)
-          assert.lengthOf(ends.get(held) ?? [], reason.bodies)
-          assert.lengthOf(asked, reason.bodies)
-          yield* requireSound
-        }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+      it.effect(
+        `ends by ${name} after the bodies of all sub-agents under it have stopped`,
+        () =>
+          Effect.gen(function* () {
+            const { asked, ends, finish, request, running, runtime } = yield* team(reason)
+            assert.strictEqual(request.requestId, "r.t1.1.r1")
+            yield* end(runtime, request)
+            for (let turn = 0; turn < 100; turn += 1) yield* Effect.yieldNow
+            assert.isUndefined(ends.get(held))
+            yield* finish
+            yield* Fiber.join(running)
+            assert.lengthOf(ends.get(held) ?? [], reason.bodies)
+            assert.lengthOf(asked, reason.bodies)
+            yield* requireSound
+          }).pipe(Effect.provide(Layer.fresh(layerMemory))),
+        limitMs
       )
     }
 
@@ -165,7 +170,8 @@ for (const reason of reasons) {
           const finished = events.filter((event) => unwrap(event).event._tag === "tool.completed")
           assert.lengthOf(finished, reason.bodies)
           yield* requireSound
-        }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+        }).pipe(Effect.provide(Layer.fresh(layerMemory))),
+      limitMs
     )
   })
 }
