@@ -245,6 +245,14 @@ describe("a streamed text", () => {
     )
   })
 
+  it("is returned at once if it is a row of dots", () => {
+    const { push } = bound(stream())
+    assert.deepStrictEqual(
+      [push("Testing ...."), push("."), push(".".repeat(40)), push(" ok")],
+      ["Testing ....", ".", ".".repeat(40), " "]
+    )
+  })
+
   it("is held back from the first mark of a secret to the end of its line", () => {
     const { push } = bound(stream())
     assert.deepStrictEqual(

@@ -33,7 +33,9 @@ export class LineScrubber {
     const text = this.#rest + chunk
     let out = ""
     let from = 0
-    for (let end = endOfPiece(text, from); end !== -1; end = endOfPiece(text, from)) {
+    // No line ends before the chunk, but with a carriage return before it.
+    let end = endOfPiece(text, from, Math.max(0, this.#rest.length - 1))
+    for (; end !== -1; end = endOfPiece(text, from, from)) {
       out += this.#piece(text.slice(from, end))
       from = end
       this.#checked = 0
@@ -69,7 +71,7 @@ export class LineScrubber {
     this.#isMarked = mayHoldSecret(this.#rest.slice(Math.max(0, this.#checked - longestMark)))
     this.#checked = this.#rest.length
     if (this.#isMarked) return ""
-    const end = Math.max(this.#rest.lastIndexOf(" "), this.#rest.lastIndexOf("\t")) + 1
+    const end = startOfLastWord(this.#rest, this.#returned)
     const words = this.#rest.slice(this.#returned, end)
     this.#returned += words.length
     return words
@@ -115,8 +117,8 @@ const shortestLine = 8
 const longestPiece = 65_536
 
 /** The end of the next line, or of the next part of a long one, or -1 if the text may go on. */
-const endOfPiece = (text: string, from: number): number => {
-  const end = endOfLine(text, from)
+const endOfPiece = (text: string, from: number, searchFrom: number): number => {
+  const end = endOfLine(text, searchFrom)
   if (end !== -1 && end - from <= longestPiece) return end
   if (text.length - from < longestPiece) return -1
   for (let at = from + longestPiece - 1; at > from + longestPiece / 2; at -= 1)
@@ -131,6 +133,17 @@ const endOfLine = (text: string, from: number): number => {
 }
 
 const lineEnd = /\n|\r\n|\r(?=[^\n])/g
+
+/** The start of the last word after `least`, which may go on. A row of dots or of lines is complete. */
+const startOfLastWord = (text: string, least: number): number => {
+  let start = text.length
+  let isRow = true
+  while (start > least && !/\s/.test(text.charAt(start - 1))) {
+    start -= 1
+    isRow &&= ".=#*~_".includes(text.charAt(start))
+  }
+  return isRow ? text.length : start
+}
 
 /** Longer than each mark, and than a word that is too short to be a token. */
 const longestMark = 40
