@@ -141,7 +141,7 @@ describe("the pure core", () => {
     expect<Parameters<typeof decide>>().type.toBe<[state: RunState, decision: Decision]>()
   })
 
-  it("returns one of fifteen steps", () => {
+  it("returns one of sixteen steps", () => {
     expect<Step["_tag"]>().type.toBe<
       | "CallModel"
       | "ClassifyCalls"
@@ -151,6 +151,7 @@ describe("the pure core", () => {
       | "AwaitChildren"
       | "SettleAgents"
       | "HandOff"
+      | "RecordResults"
       | "Withdraw"
       | "AskWrapUp"
       | "Reconcile"

@@ -241,16 +241,14 @@ export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavail
 }) {
   override get message() {
     const call = sentence`The run ${this.runId} waits to call ${this.tool}`
-    switch (this.reason) {
-      case "contextRefused":
-        return `${call}, whose schema does not accept the context of the run: let the tool accept it. ${this.meanwhile}`
-      case "missing":
-        return `${call}, which the agent no longer has: define it again, or add its name to another tool's aliases. ${this.meanwhile}`
-      case "schemaChanged":
-        return this.isAllowed === true
-          ? `${call}, which no longer accepts its arguments and will not run with them. The call was allowed already: when the run is resumed, it is asked about again.`
-          : `${call}, which no longer accepts its arguments and will not run with them. Decide its open request without running it, or approve it with other arguments.`
-    }
+    if (this.reason === "contextRefused")
+      return `${call}, whose schema does not accept the context of the run: let the tool accept it. ${this.meanwhile}`
+    if (this.reason === "missing")
+      return `${call}, which the agent no longer has: define it again, or add its name to another tool's aliases. ${this.meanwhile}`
+    const changed = `${call}, which no longer accepts its arguments and will not run with them.`
+    return this.isAllowed === true
+      ? `${changed} The call was allowed already: when the run is resumed, it is asked about again.`
+      : `${changed} Decide its open request without running it, or approve it with other arguments.`
   }
 
   private get meanwhile(): string {

@@ -63,6 +63,7 @@ const timeKind: Kind = {
   among: ["string", "number"]
 }
 
+/** The kind of an option that takes a duration which ends at a time that a `Date` can have. */
 export const finiteDuration: Kind = {
   takes: 'a finite duration, such as "2 hours"',
   is: (value) => (millisOf(value) ?? Infinity) <= lastDate,

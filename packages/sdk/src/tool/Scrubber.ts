@@ -79,8 +79,7 @@ const shape = shapeOf<ScrubberOptions>({
  * Throws `OptionsInvalid` for an unknown option, and for `paths` that are not a list of objects with no other keys than `path` and `show`.
  * A secret that is not a string is ignored.
  *
- * @example
- * ```ts
+ * ```ts run
  * import { Scrubber } from "@fermata/sdk"
  *
  * const scrubber = Scrubber.make({
@@ -121,8 +120,7 @@ export const make = (options: ScrubberOptions = {}): Scrubber => {
  * The fields of an object whose names name a secret and whose values can be one, such as `DB_PASSWORD` of an environment. For the option
  * `secrets` of {@link make}.
  *
- * @example
- * ```ts
+ * ```ts run
  * import { Scrubber } from "@fermata/sdk"
  *
  * const { API_TOKEN, HOME } = Scrubber.secretsIn({ API_TOKEN: "a8Kf03jQmZ19xTbWv72L", HOME: "/home/ann" })

@@ -43,7 +43,7 @@ export type StreamItem<Result = unknown> =
  * **Example** (Announcing a request two hours before it expires)
  *
  * ```ts run
- * import { Agent, Runtime, runPrompt, Tool } from "@fermata/sdk"
+ * import { Agent, createRuntime, RuntimeHooks, runPrompt, Tool } from "@fermata/sdk"
  * import { ScriptedModel } from "@fermata/sdk/testing"
  * import { Effect } from "effect"
  *
@@ -51,15 +51,15 @@ export type StreamItem<Result = unknown> =
  *   approval: { expiresIn: "3 days", warnBefore: "2 hours" },
  *   handler: () => "paid"
  * })
- * const hooks = {
+ * const hooks: RuntimeHooks.RuntimeHooks = {
  *   onRequest: ({ status, request }) => {
  *     if (status === "expiring") console.log(`decide ${request.requestId} soon`)
  *   }
  * }
  * const program = Effect.gen(function* () {
- *   const runtime = yield* Runtime.make({ agent: Agent.make("clerk", { tools: [pay] }), hooks })
+ *   const runtime = yield* createRuntime({ agent: Agent.make("clerk", { tools: [pay] }), hooks })
  *   return yield* runPrompt(runtime, { prompt: "Pay it" })
- * })
+ * }).pipe(Effect.scoped)
  * const model = ScriptedModel.make([{ calls: [{ tool: "pay" }] }]).layer
  * const { status } = await Effect.runPromise(Effect.provide(program, model)) // "interrupted"
  * ```

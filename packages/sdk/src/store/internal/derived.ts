@@ -15,6 +15,7 @@ import type {
   StoredRun
 } from "../RunStorePort.ts"
 import { pageSize, position } from "./bounds.ts"
+import { isTakingUp } from "./journal.ts"
 import { makeNotifier } from "./notifier.ts"
 
 const largestPage = 1000
@@ -96,6 +97,11 @@ export const derived = (core: RunStoreCore): RunStorePort => {
   const store: RunStorePort = { ...rest, ...core }
   return {
     ...store,
+    append: (options) =>
+      Effect.tap(store.append(options), ({ revoked }) =>
+        revoked === undefined && isTakingUp(options.events, options.status) ? notifier.notify : Effect.void
+      ),
+    remove: (runId) => notifying(store.remove(runId)),
     park: (options) => notifying(store.park(options)),
     restore: (...given) => notifying(store.restore(...given)),
     release: (lease) => notifying(store.release(lease)),
