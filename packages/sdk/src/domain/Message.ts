@@ -3,11 +3,12 @@
  *
  * The arguments of a tool call are kept as the text that the model wrote, until an approval with other arguments replaces it. `payload`
  * holds data that a provider requires back verbatim, such as signatures, encrypted reasoning and item ids. Bytes are base64 text, so a
- * message is JSON without any encoding.
+ * message is JSON without any encoding; in a stored run, they are in the store and the message refers to them.
  *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { BlobRef } from "./Blob.ts"
 import { Timestamp, ToolCallId } from "./Id.ts"
 
 /** Opaque data that must be sent back with a part of a response, and the only provider that may receive it. */
@@ -17,11 +18,17 @@ const replay = {
 }
 
 /** Text. In a response, `payload` may hold the provider's own item, which is sent back to the same provider only. */
-export const TextPart = Schema.TaggedStruct("text", { text: Schema.String, ...replay })
+export const TextPart = Schema.TaggedStruct("text", {
+  text: Schema.String,
+  /** The whole text as UTF-8, if `text` is the shortened result of a call of a stored run. */
+  whole: Schema.optionalKey(BlobRef),
+  ...replay
+})
 export type TextPart = typeof TextPart.Type
 
 /**
- * A file or image, given as bytes, as a URL, or as a provider's reference. The clients for the protocols of OpenAI and Anthropic replace
+ * A file or image, given as bytes, as a URL, as a provider's reference, or by reference to bytes in the run's store. The runtime replaces the
+ * latter by their bytes for a model call. The clients for the protocols of OpenAI and Anthropic replace
  * one that the protocol does not take by text: the content of a text file, otherwise its name or media type, with its URL if it has one.
  */
 export const FilePart = Schema.TaggedStruct("file", {
@@ -30,7 +37,8 @@ export const FilePart = Schema.TaggedStruct("file", {
   source: Schema.Union([
     Schema.TaggedStruct("bytes", { base64: Schema.String }),
     Schema.TaggedStruct("url", { url: Schema.String }),
-    Schema.TaggedStruct("reference", { id: Schema.String, provider: Schema.String })
+    Schema.TaggedStruct("reference", { id: Schema.String, provider: Schema.String }),
+    Schema.TaggedStruct("stored", BlobRef.fields)
   ]),
   name: Schema.optionalKey(Schema.String)
 })

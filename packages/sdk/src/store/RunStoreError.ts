@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { Sha256 } from "../domain/Blob.ts"
 import { instant, lines, sentence } from "../domain/Display.ts"
 import { GrantId, lineOf, Revision, RunId, Timestamp } from "../domain/Id.ts"
 import { Misfit } from "../domain/Misfit.ts"
@@ -178,6 +179,14 @@ export class StoreUnreadable extends TaggedError<StoreUnreadable>()("StoreUnread
   }
 }
 
+/** The store does not have a content that an event, a message, a decision or a read refers to. Nothing was written. */
+export class BlobMissing extends TaggedError<BlobMissing>()("BlobMissing", { sha256: Sha256 }) {
+  readonly isRetryable = false
+  override get message() {
+    return sentence`The store has no content with the SHA-256 ${this.sha256}: attach the file to this store, and use the part that is returned.`
+  }
+}
+
 /** The connection was lost during a commit, and the store could not determine whether the commit succeeded. Read the run before a retry. */
 export class OutcomeUnknown extends TaggedError<OutcomeUnknown>()("OutcomeUnknown", {}) {
   readonly isRetryable = true
@@ -241,6 +250,7 @@ export class RunStoreError extends TaggedError<RunStoreError>()("RunStoreError",
     StorageFull,
     StoreBusy,
     StoreUnreadable,
+    BlobMissing,
     OutcomeUnknown,
     InputInvalid,
     InTransaction,

@@ -15,6 +15,7 @@ import type { Rejection } from "../domain/Rejection.ts"
 import type { RunEnded, SessionBusy } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
+import type { BlobPort } from "./BlobPort.ts"
 import type {
   LeaseLost,
   MessageInvalid,
@@ -607,6 +608,9 @@ export interface RunStorePort {
    * superfluous. An expired lease or request sends none, so poll `ready` as well.
    */
   readonly changes: Stream.Stream<void>
+
+  /** Keeps attachments and whole results beside the journals. A store without it has them in its journals, and refuses references. */
+  readonly blobs?: BlobPort
 
   /** Passes live texts and notices of commits between processes. Absent if the store cannot. */
   readonly broadcast?: RunBroadcast

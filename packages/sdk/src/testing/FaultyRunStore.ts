@@ -19,7 +19,7 @@ type Store = RunStore["Service"]
  * An operation of a run store. `changes`, `notices` and `broadcast` are none, because notifications guarantee nothing that a fault could
  * break.
  */
-export type Operation = Exclude<keyof Store, "changes" | "notices" | "broadcast">
+export type Operation = Exclude<keyof Store, "changes" | "notices" | "broadcast" | "blobs">
 
 /** The names of all operations of a run store. */
 export const operations: ReadonlyArray<Operation> = Struct.keys({

@@ -4,6 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { Sha256 } from "../../domain/Blob.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import {
   json,
@@ -37,9 +38,21 @@ const url: Kind = {
   among: ["string"]
 }
 
+const digest: Kind = {
+  takes: "the SHA-256 of the content as 64 hexadecimal digits",
+  is: Schema.is(Sha256),
+  among: ["string"]
+}
+
+const length: Kind = {
+  takes: "the number of bytes of the content",
+  is: Schema.is(Schema.Natural),
+  among: ["number"]
+}
+
 const shape: Shape = {
   cases: {
-    text: shapeOf<TextPart>({
+    text: shapeOf<Omit<TextPart, "whole">>({
       _tag: "anything",
       text: required(string),
       provider: string,
@@ -53,7 +66,8 @@ const shape: Shape = {
         cases: {
           bytes: keysOf(["_tag"], { base64: required(string) }),
           url: keysOf(["_tag"], { url: required(url) }),
-          reference: keysOf(["_tag"], { id: required(string), provider: required(string) })
+          reference: keysOf(["_tag"], { id: required(string), provider: required(string) }),
+          stored: keysOf(["_tag"], { sha256: required(digest), bytes: required(length) })
         }
       },
       name: string

@@ -31,6 +31,8 @@ const outputPart = (part: UserPart): Prompt.ToolModelOutputPart => {
   const { mediaType, name, source } = part
   if (source._tag === "reference")
     return Prompt.textPart({ text: `The file ${source.id} of ${source.provider}.` })
+  if (source._tag === "stored")
+    return Prompt.textPart({ text: `The stored file ${name ?? source.sha256} of ${mediaType}.` })
   const data =
     source._tag === "url" ? new URL(source.url) : Result.getOrElse(Base64.decode(source.base64), () => "")
   return Prompt.filePart({ mediaType, data, ...(name === undefined ? {} : { fileName: name }) })

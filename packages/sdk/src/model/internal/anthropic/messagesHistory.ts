@@ -159,6 +159,8 @@ const fileBlock = (file: FilePart, provider: string): Schema.JsonObject => {
       return type === undefined
         ? textBlock(fileInWords(file))
         : { type, source: { type: "url", url: source.url }, ...title }
+    case "stored":
+      return textBlock(unavailableFile(file))
     case "bytes": {
       if (type !== undefined) {
         return { type, source: { type: "base64", media_type: mediaType, data: source.base64 }, ...title }

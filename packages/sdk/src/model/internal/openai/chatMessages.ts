@@ -144,6 +144,7 @@ const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
       ? { type: "file", file: { file_id: source.id } }
       : textPart(unavailableFile(file))
   }
+  if (source._tag === "stored") return textPart(unavailableFile(file))
   if (source._tag === "bytes") {
     const audio = audioFormats.get(mediaType)
     if (audio !== undefined) {

@@ -161,14 +161,15 @@ const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
       ? { type: "input_image", file_id: source.id, detail: "auto" }
       : { type: "input_file", file_id: source.id }
   }
+  if (source._tag === "stored") return textPart(unavailableFile(file))
   const text = textOfFile(file)
   if (text !== undefined) return textPart(`${titleOf(file)}:\n${text}`)
   if (!isImage && !isDocument(mediaType)) return textPart(fileInWords(file))
-  const data = source._tag === "bytes" ? `data:${mediaType};base64,${source.base64}` : undefined
+  const data = source._tag === "url" ? source.url : `data:${mediaType};base64,${source.base64}`
   if (isImage) {
-    return { type: "input_image", image_url: data ?? (source as { url: string }).url, detail: "auto" }
+    return { type: "input_image", image_url: data, detail: "auto" }
   }
   return source._tag === "url"
-    ? { type: "input_file", file_url: source.url }
-    : { type: "input_file", filename: titleOf(file), file_data: data! }
+    ? { type: "input_file", file_url: data }
+    : { type: "input_file", filename: titleOf(file), file_data: data }
 }

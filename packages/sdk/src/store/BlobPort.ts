@@ -1,0 +1,66 @@
+/**
+ * The part of a run store that keeps bytes beside the journals: attachments, and the whole texts of shortened results.
+ *
+ * Each content is stored once, by its SHA-256. An event, a message and a decision refer to it with a `BlobRef`; the operation of the store
+ * that writes them also stores, in the same transaction, that the run refers to the content. A content stays as long as a run refers to it,
+ * and is deleted with the last of these runs. A content that no run refers to yet stays for {@link graceTime}, so that a process can first
+ * store it and then the event.
+ *
+ * @since 0.1.0
+ */
+import type * as Effect from "effect/Effect"
+import type * as Stream from "effect/Stream"
+import type { BlobRef, Sha256 } from "../domain/Blob.ts"
+import type { RunId, Timestamp } from "../domain/Id.ts"
+import type { RunStoreError } from "./RunStoreError.ts"
+
+/** How long a content stays in the store before a run refers to it, in milliseconds: an hour. */
+export const graceTime = 3_600_000
+
+/** A run that refers to a content. */
+export interface BlobUse {
+  readonly runId: RunId
+  readonly ref: BlobRef
+}
+
+/** A content that a run refers to and that the store does not have as it was stored. */
+export interface DamagedBlob {
+  readonly sha256: Sha256
+  readonly problem: "missing" | "changed"
+  /** The runs that refer to it, at most 100. */
+  readonly runIds: ReadonlyArray<RunId>
+}
+
+/** The operations on contents. Their errors are `RunStoreError`; `BlobMissing` is the reason for a content that the store does not have. */
+export interface BlobPort {
+  /**
+   * Stores a content, piece by piece, and returns its reference. If the store has the content already, it is not stored again. Ends at the
+   * first error of the stream, and then stores nothing.
+   */
+  readonly put: <E, R>(
+    content: Stream.Stream<Uint8Array, E, R>
+  ) => Effect.Effect<BlobRef, E | RunStoreError, R>
+
+  /** Stores contents that are in memory, all in one transaction, and returns their references in the same order. */
+  readonly putAll: (
+    contents: ReadonlyArray<Uint8Array>
+  ) => Effect.Effect<ReadonlyArray<BlobRef>, RunStoreError>
+
+  /** Reads a content in pieces of at most 256 KiB, from the byte `from` (default: 0), at most `length` bytes (default: all). */
+  readonly read: (
+    sha256: Sha256,
+    options?: { readonly from?: number; readonly length?: number }
+  ) => Stream.Stream<Uint8Array, RunStoreError>
+
+  /** Returns the references of those of up to 1,000 contents that the store has. */
+  readonly find: (contents: ReadonlyArray<Sha256>) => Effect.Effect<ReadonlyArray<BlobRef>, RunStoreError>
+
+  /** Lists the contents that up to 1,000 runs refer to, each once a run, ordered by run and SHA-256. */
+  readonly uses: (runIds: ReadonlyArray<RunId>) => Effect.Effect<ReadonlyArray<BlobUse>, RunStoreError>
+
+  /** Deletes contents that no run refers to and that were last stored before a time. Returns their number. */
+  readonly sweep: (options: { readonly storedBefore: Timestamp }) => Effect.Effect<number, RunStoreError>
+
+  /** Reads all contents that runs refer to, and emits those that are missing or have another SHA-256 than that of their reference. */
+  readonly damaged: Stream.Stream<DamagedBlob, RunStoreError>
+}
