@@ -44,6 +44,7 @@ export type { ModelRequest as ModelRequestType } from "@fermata/sdk/model/ModelR
 export type {
   AttachOptions as AttachOptionsType,
   BackgroundOptions as BackgroundOptionsType,
+  DamagedRunsOptions as DamagedRunsOptionsType,
   DecideOptions as DecideOptionsType,
   EventsOptions as EventsOptionsType,
   EventsResponseOptions as EventsResponseOptionsType,

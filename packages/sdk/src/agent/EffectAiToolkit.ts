@@ -176,21 +176,21 @@ export interface ToToolkitOptions {
 export const toToolkit = <const T extends AnyTool>(
   tools: ReadonlyArray<T>,
   { context = RunContext.empty }: ToToolkitOptions = {}
-): Effect.Effect<Made, ToolDefinitionError, ToolServices<T>> =>
+): Effect.Effect<MadeToolkit, ToolDefinitionError, ToolServices<T>> =>
   Effect.gen(function* () {
     const services = yield* Effect.context<ToolServices<T>>()
     const made = yield* Effect.forEach(tools, (tool) => toTool(tool, context, services))
     const toolkit = Toolkit.make(...made.map(({ tool }) => tool))
     const handlers = Object.fromEntries(made.map(({ handler, tool }) => [tool.name, handler]))
     const ready = Effect.provideContext(toolkit, yield* toolkit.toHandlers(handlers as never))
-    return (yield* ready) as unknown as Made
+    return (yield* ready) as unknown as MadeToolkit
   })
 
 /** The toolkit of {@link toToolkit}, as a `LanguageModel` takes it. */
-type Made = Toolkit.WithHandler<Record<string, AiTool.Dynamic<string, ToolkitConfig>>>
+export type MadeToolkit = Toolkit.WithHandler<Record<string, AiTool.Dynamic<string, ToolkitConfig>>>
 
 /** The schemas of a tool in a toolkit: the arguments are checked by the tool itself. */
-interface ToolkitConfig {
+export interface ToolkitConfig {
   readonly parameters: Schema.JsonObject
   readonly success: Schema.Unknown
   readonly failure: Schema.String

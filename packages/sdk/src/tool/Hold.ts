@@ -7,12 +7,12 @@
  *
  * @since 0.1.0
  */
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
-import * as Option from "effect/Option"
 import { type Kind, shapeOf, string } from "../domain/internal/misfits.ts"
 import { millisOf } from "../domain/internal/untyped.ts"
 import { OptionsInvalid, problemOf } from "../domain/OptionsInvalid.ts"
+import { finiteDuration, lastDate, timeKind, timeOf } from "./internal/times.ts"
 
 /** A symbol, so that no result that came from outside as JSON is taken for a hold. */
 const holdTag: unique symbol = Symbol.for("@fermata/sdk/tool/Hold")
@@ -45,29 +45,6 @@ export type WaitOptions = (
 ) & {
   /** What the call waits for, as `pending` and `explain` show it. */
   readonly reason?: string
-}
-
-const lastDate = 8.64e15
-
-/** The milliseconds of a time; `undefined` if it is none. */
-export const timeOf = (given: unknown): number | undefined => {
-  if (typeof given !== "string" && typeof given !== "number" && !(given instanceof Date)) {
-    return DateTime.isDateTime(given) ? DateTime.toEpochMillis(given) : undefined
-  }
-  return Option.getOrUndefined(Option.map(DateTime.make(given), DateTime.toEpochMillis))
-}
-
-const timeKind: Kind = {
-  takes: "a time, such as a Date, an ISO 8601 string or the number that Date.now() returns",
-  is: (value) => timeOf(value) !== undefined,
-  among: ["string", "number"]
-}
-
-/** The kind of an option that takes a duration which ends at a time that a `Date` can have. */
-export const finiteDuration: Kind = {
-  takes: 'a finite duration, such as "2 hours"',
-  is: (value) => (millisOf(value) ?? Infinity) <= lastDate,
-  among: ["string", "number"]
 }
 
 const waitShape = shapeOf<{ until: unknown; for: unknown; reason: unknown }>({
