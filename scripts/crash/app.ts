@@ -87,7 +87,7 @@ export interface ProcessOptions {
 export interface Lived<A> {
   readonly exit: Exit.Exit<A, unknown>
   readonly crashed: boolean
-  /** Its operations, in order. */
+  /** Its operations until the work was done or it was hit, in order. What its shutdown interrupts varies on Postgres. */
   readonly operations: ReadonlyArray<string>
 }
 
@@ -101,6 +101,7 @@ export const live = <A>(
   Effect.suspend(() => {
     const { definition, mutate = (store) => store, owner = "worker", plan, world } = options
     const operations: Array<string> = []
+    let done: number | undefined
     const clients: Array<FaultySqlClient.FaultySqlClient> = []
     const isGone = () => clients.some(({ crashed }) => crashed())
     const crashAll = () => clients.forEach(({ crash }) => crash())
@@ -149,7 +150,9 @@ export const live = <A>(
         (second, store) => appOf({ world, store, runtime, second }),
         undefined
       )
-      return yield* use(app!)
+      const used = yield* use(app!)
+      done = operations.length
+      return used
     })
     const seeded = generator(options.seed ?? 1)
     return work.pipe(
@@ -167,7 +170,7 @@ export const live = <A>(
         sessionId: () => "session" as Id.SessionId
       }),
       Effect.exit,
-      Effect.map((exit) => ({ exit, crashed: isGone(), operations }))
+      Effect.map((exit) => ({ exit, crashed: isGone(), operations: operations.slice(0, done) }))
     )
   })
 
