@@ -83,7 +83,7 @@ export const Retry = Schema.TaggedStruct("retry", fields)
 export type Retry = typeof Retry.Type
 
 /**
- * Records a call in doubt as failed: its effect did not happen, or went wrong. The model receives `message` or a default text, and the run
+ * Records a call in doubt, a timer or an external call as failed: its effect did not happen, or went wrong. The model receives `message` or a default text, and the run
  * continues.
  */
 export const Fail = Schema.TaggedStruct("fail", {

@@ -398,7 +398,10 @@ const isRunnable = (state: RunState, call: ToolCall, inner: Constraints): boolea
   }
 }
 
-/** The calls of the sub-agents that a `wait_for_agent` call still waits for; without `agentRuns`, all in the background. */
+/**
+ * The calls of the background sub-agents that a `wait_for_agent` call still waits for: those in its argument `agentRuns`, or all, that have not
+ * ended. Empty for any other call.
+ */
 export const awaitedBy = (state: RunState, call: ToolCall): ReadonlyArray<ToolCallId> => {
   const { arguments: args } = call
   if (call.name !== waitName || typeof args !== "object" || args === null) return []

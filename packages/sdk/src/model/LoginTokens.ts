@@ -32,7 +32,10 @@ import type { Tokens } from "./Tokens.ts"
 
 export type { Tokens } from "./Tokens.ts"
 
-/** Stores the tokens of one login. Its errors may be shown to a user, so they contain no secrets. */
+/**
+ * Stores the tokens of one login, and lets one process at a time renew them. An implementation must keep secrets out of its errors, because
+ * they may be shown to a user.
+ */
 export interface TokenStore {
   /** Reads the tokens; `undefined` if there was no login. */
   readonly read: Effect.Effect<Tokens | undefined, ModelError>

@@ -41,13 +41,19 @@ export const deny = (
 /** Answers a question. */
 export const answer = (text: string): DecisionBody => requireBody({ _tag: "answer", answer: text })
 
-/** Supplies the result of a call from outside, instead of an approval or for a call in doubt; the tool does not run, or not again. */
+/**
+ * Gives a call its result from outside. An approval: the tool does not run. A call in doubt: it does not run again. A timer or an external
+ * call: the wait ends. The model receives a text as it is, and other JSON as its text; no schema of the tool checks it.
+ */
 export const supply = (result: Schema.Json): DecisionBody => requireBody({ _tag: "supply", result })
 
 /** Runs a call in doubt again, with the same idempotency key; or repeats the model call after a login. */
 export const retry = (): DecisionBody => ({ _tag: "retry" })
 
-/** Fails a call in doubt: it did not happen, or did not succeed. The model receives `message`, or a default text. */
+/**
+ * Fails a call in doubt, a timer or an external call: what it stands for did not happen, or did not succeed. The model receives `message`, or a
+ * default text.
+ */
 export const fail = (message?: string): DecisionBody =>
   requireBody({ _tag: "fail", ...withoutUndefined({ message }) })
 

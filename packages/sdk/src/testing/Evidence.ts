@@ -32,7 +32,7 @@ export interface Effect {
   readonly attempt: number
 }
 
-/** The result of a tool's `reconcile` for a call in doubt. */
+/** What a tool's `reconcile` answered about a started call whose outcome no journal contains. */
 export interface Reconciliation {
   readonly idempotencyKey: string
   readonly answer: "happened" | "notHappened" | "failed" | "unknown"
@@ -124,9 +124,10 @@ export type Invariant =
   /** No text contains a secret. */
   | "secret"
 
-/** A violated invariant, with the run and a sentence. */
+/** A violated invariant, described by a sentence. */
 export interface Violation {
   readonly invariant: Invariant
+  /** The run; `undefined` for a secret in a text, and for an effect of a call that no journal contains. */
   readonly runId: RunId | undefined
   readonly detail: string
 }

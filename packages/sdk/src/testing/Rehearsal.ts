@@ -8,6 +8,7 @@
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
@@ -95,7 +96,10 @@ export const make = <R>(
   R | Scope.Scope
 > => Effect.map(makeScene(setup), makeRuns)
 
-/** A scenario failed, with the given crashes or, if there are none, without a fault. */
+/**
+ * One of the rehearsals of {@link everyCrash} failed: its setup, its scenario (also if an assertion threw), or the rehearsal itself. `crashes`
+ * are the points at which this rehearsal crashed its workers; empty for the first one, which has no crash.
+ */
 export class ScenarioFailed extends TaggedError<ScenarioFailed>()("ScenarioFailed", {
   crashes: Schema.Array(Schema.String),
   problem: Schema.String,
@@ -164,14 +168,19 @@ export const everyCrash = <R, E, R2>(
   Effect.gen(function* () {
     const { crashes = 1, where = () => true } = yield* requireOptions("everyCrash", options, everyCrashShape)
     const once = (points: ReadonlyArray<Point>) =>
-      Effect.mapError(
+      Effect.catchCause(
         rehearse(setup, (rehearsal) =>
           Effect.andThen(
             Effect.orDie(rehearsal.crashAt(...points)),
             Effect.suspend(() => scenario(rehearsal))
           )
         ),
-        (cause) => new ScenarioFailed({ crashes: points, problem: messageOf(cause), cause })
+        (cause) => {
+          if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
+          // An assertion that throws is a defect.
+          const error = Cause.squash(cause)
+          return Effect.fail(new ScenarioFailed({ crashes: points, problem: messageOf(error), cause: error }))
+        }
       )
     const undisturbed = yield* once([])
     const reports: Array<Report> = []

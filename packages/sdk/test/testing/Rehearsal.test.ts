@@ -512,6 +512,26 @@ describe("Rehearsal", () => {
     })
   )
 
+  it.effect("names the crash at which an assertion of a scenario threw", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(
+        Rehearsal.everyCrash(cashier(), (rehearsal) =>
+          Effect.gen(function* () {
+            yield* rehearsal.run("Refund order 7")
+            const { crashes } = yield* rehearsal.finish
+            assert.isFalse(
+              crashes.some(({ point }) => point === "after-model#1"),
+              "no crash here"
+            )
+          })
+        )
+      )
+      assert.instanceOf(error, Rehearsal.ScenarioFailed)
+      assert.deepStrictEqual(error.crashes, ["after-model#1"])
+      assert.include(error.message, "no crash here")
+    })
+  )
+
   it.effect("fails with RehearsalStuck when a run waits for time, and continues when the time passes", () =>
     Effect.gen(function* () {
       const setup: Rehearsal.Setup<any> = (effects) => ({
