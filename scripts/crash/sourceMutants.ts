@@ -91,6 +91,27 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/tool/scrub/properties.test.ts"] }
   },
   {
+    name: "forgets the name of a list",
+    file: "tool/internal/scrub/JsonFields.ts",
+    line: "if (name !== undefined || previous === undefined) return name",
+    broken: "if (previous === undefined) return undefined",
+    finder: { tests: ["sdk/test/tool/scrub/json.test.ts"] }
+  },
+  {
+    name: "returns a value of JSON before it is complete",
+    file: "tool/internal/scrub/JsonFields.ts",
+    line: "let least = isJudged && at - reading.start <= reading.longest ? reading.start : at",
+    broken: "let least = at",
+    finder: { tests: ["sdk/test/tool/scrub/json.test.ts"] }
+  },
+  {
+    name: "redacts the strings of JSON without their names",
+    file: "run/internal/redact.ts",
+    line: "redactStrings(scrubber, withoutNamed(scrubber, value))",
+    broken: "redactStrings(scrubber, value)",
+    finder: { tests: ["sdk/test/run/redaction.test.ts"] }
+  },
+  {
     name: "repeats a call in doubt",
     file: "run/steps/reconcile.ts",
     line: "if (isRepeatable(found) && mayRepeat) {",

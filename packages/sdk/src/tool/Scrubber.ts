@@ -17,6 +17,7 @@ import * as Context from "effect/Context"
 import * as Redacted from "effect/Redacted"
 import { flag, keysOf, shapeOf } from "../domain/internal/misfits.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
+import { scrubFields } from "./internal/scrub/JsonFields.ts"
 import { kindOf } from "./internal/scrub/keys.ts"
 import { formsOf, KnownValues, shortestSecret } from "./internal/scrub/knownValues.ts"
 import { type Rules, scrubText, TextScrubber } from "./internal/scrub/scrubText.ts"
@@ -34,6 +35,11 @@ export interface Scrubber {
   readonly scrub: (text: string) => string
   /** Removes only secrets, from all other texts of a run. Default: `scrub`. */
   readonly redact?: (text: string) => string
+  /**
+   * Removes from a JSON text the secrets that the names of its fields show, and nothing else. Its strings are passed to `redact` one by one
+   * afterwards. Default: changes nothing.
+   */
+  readonly redactFields?: (json: string) => string
   /** Removes secrets and host paths from an output that a tool streams. Default: `scrub` for each chunk, which misses a secret in two. */
   readonly stream?: () => ScrubStream
 }
@@ -111,6 +117,7 @@ export const make = (options: ScrubberOptions = {}): Scrubber => {
   const withoutPaths: Rules = { values, paths: new KnownValues([]), layers: recognize ? "named" : "none" }
   return {
     redact: (text) => scrubText(text, withoutPaths),
+    redactFields: (json) => (recognize ? scrubFields(json) : json),
     scrub: (text) => scrubText(text, rules),
     stream: () => new TextScrubber(rules)
   }
@@ -174,6 +181,9 @@ export const contained = (scrubber: Scrubber): Required<Scrubber> => {
   return {
     scrub,
     redact: attempt((text) => (scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text))),
+    redactFields: attempt((json) =>
+      scrubber.redactFields === undefined ? json : scrubber.redactFields(json)
+    ),
     stream: () => {
       try {
         const stream = scrubber.stream?.()

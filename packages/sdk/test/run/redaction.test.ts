@@ -145,6 +145,50 @@ describe("the scrubber", () => {
     )
   )
 
+  it.effect(
+    "removes what the name of a field shows to be a secret, from arguments, edits, results and outputs",
+    () =>
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const [first, edited, returned, put] = [
+          "hunter2hunter2",
+          "edited3edited3",
+          "result4result4",
+          "output5output5"
+        ]
+        const ran: Array<unknown> = []
+        const configure = Tool.make("configure", {
+          parameters: Schema.Struct({ env: Schema.Json }),
+          handler: (args) => {
+            ran.push(args)
+            return {
+              env: [{ name: "DB_PASSWORD", value: returned }],
+              keys: { api_keys: [returned] },
+              sha: "8ce83c4"
+            }
+          }
+        })
+        const Output = Schema.Struct({ id: Schema.String, password: Schema.Array(Schema.String) })
+        const { runtime } = yield* bind(Agent.make("a", { tools: [configure], output: Output }), [
+          { calls: [{ tool: "configure", arguments: { env: { passwords: [first] } } }] },
+          JSON.stringify({ id: "call_a8Kf03jQmZ19xTbWv72L", password: [put] })
+        ])
+        const held = yield* runPromptStored(runtime, { prompt: "go" })
+        const request = only(held, "approval")
+        assert.deepStrictEqual(request.arguments, { env: { passwords: ["[REDACTED:password]"] } })
+        const env = { headers: [["Authorization", `Bearer ${edited}`]] }
+        yield* decideStored([runtime], approve(request, { arguments: { env } }))
+        const done = expect(yield* runPromptStored(runtime, { runId: held.runId }), "completed")
+        assert.deepStrictEqual(done.output, {
+          id: "call_a8Kf03jQmZ19xTbWv72L",
+          password: ["[REDACTED:password]"]
+        })
+        const everything = JSON.stringify([yield* store.load(held.runId), yield* loadState(held.runId), ran])
+        for (const secret of [first, edited, returned, put]) assert.notInclude(everything, secret)
+        assert.include(everything, "8ce83c4")
+      }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+  )
+
   it.effect("keeps a secret out of the reason of a cancellation and the error of a refused decision", () =>
     Effect.gen(function* () {
       const store = yield* RunStore

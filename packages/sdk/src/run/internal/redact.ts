@@ -58,7 +58,7 @@ export const redactMessage = <Message extends { readonly content: ReadonlyArray<
 /** Removes secrets from a decision. */
 export const redactDecision = (scrubber: Scrubber, decision: Decision): Decision => redact(scrubber, decision)
 
-/** Removes secrets from JSON, including the names of fields. */
+/** Removes secrets from JSON: from strings, from the names of fields, and where the name of a field says that its value is one. */
 export const redactJson = (scrubber: Scrubber, json: Schema.Json): Schema.Json =>
   redactFree(scrubber, json) as Schema.Json
 
@@ -116,13 +116,28 @@ const redactUnknown = (scrubber: Scrubber, value: unknown): unknown => {
   return changed ?? value
 }
 
+const redactFree = (scrubber: Scrubber, value: unknown): unknown =>
+  redactStrings(scrubber, withoutNamed(scrubber, value))
+
+/** Removes the values that the names of their fields show to be secrets. */
+const withoutNamed = ({ redactFields }: Scrubber, value: unknown): unknown => {
+  if (redactFields === undefined || typeof value !== "object" || value === null) return value
+  try {
+    const json = JSON.stringify(value)
+    const clean = redactFields(json)
+    return clean === json ? value : JSON.parse(clean)
+  } catch {
+    return withheld
+  }
+}
+
 /** Redacts every string, including the names of fields. */
-const redactFree = (scrubber: Scrubber, value: unknown): unknown => {
+const redactStrings = (scrubber: Scrubber, value: unknown): unknown => {
   if (typeof value !== "object" || value === null) return redactUnknown(scrubber, value)
-  if (Array.isArray(value)) return mapUnlessSame(value, (item) => redactFree(scrubber, item))
+  if (Array.isArray(value)) return mapUnlessSame(value, (item) => redactStrings(scrubber, item))
   for (const key of Object.keys(value)) {
     const field = (value as Record<string, unknown>)[key]
-    if (redactText(scrubber, key) !== key || redactFree(scrubber, field) !== field)
+    if (redactText(scrubber, key) !== key || redactStrings(scrubber, field) !== field)
       return redactFields(scrubber, value)
   }
   // Usually nothing changes, so the check copies nothing.
@@ -131,7 +146,7 @@ const redactFree = (scrubber: Scrubber, value: unknown): unknown => {
 
 const redactFields = (scrubber: Scrubber, value: object): unknown =>
   Object.fromEntries(
-    Object.entries(value).map(([key, field]) => [redactText(scrubber, key), redactFree(scrubber, field)])
+    Object.entries(value).map(([key, field]) => [redactText(scrubber, key), redactStrings(scrubber, field)])
   )
 
 const mapUnlessSame = <A>(items: ReadonlyArray<A>, f: (item: A) => A): ReadonlyArray<A> => {

@@ -88,7 +88,47 @@ const part = fc.oneof(
   { weight: 2, arbitrary: fc.constantFrom(...secrets.flatMap((secret) => formsOf(secret))) },
   { weight: 1, arbitrary: fc.string({ unit: "binary", maxLength: 12 }) }
 )
-const text = fc.array(part, { maxLength: 25 }).map((parts) => parts.join(""))
+const fieldName = fc.oneof(
+  fc.constantFrom(
+    "name",
+    "key",
+    "value",
+    "data",
+    "password",
+    "api_keys",
+    "Authorization",
+    "set-cookie",
+    "token_id"
+  ),
+  part
+)
+const { json }: { json: fc.Arbitrary<unknown> } = fc.letrec((tie) => ({
+  json: fc.oneof(
+    {
+      weight: 4,
+      arbitrary: fc.constantFrom(...secrets.slice(0, 5), "a8Kf03jQmZ19xTbWv72Ld5Re", "Bearer a8Kf03jQm")
+    },
+    {
+      weight: 2,
+      arbitrary: fc.constantFrom("password", "API_TOKEN", "--token", "authorization", "user", "")
+    },
+    { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 0 }) },
+    { weight: 2, arbitrary: part },
+    { weight: 4, arbitrary: fc.array(tie("json"), { maxLength: 4 }) },
+    { weight: 6, arbitrary: fc.dictionary(fieldName, tie("json"), { maxKeys: 4 }) }
+  )
+}))
+const jsonText = fc
+  .tuple(fc.dictionary(fieldName, json, { maxKeys: 4 }), fc.constantFrom(0, 2))
+  .map(([value, indent]) => JSON.stringify(value, null, indent))
+const text = fc
+  .array(fc.oneof({ weight: 12, arbitrary: part }, { weight: 1, arbitrary: jsonText }), { maxLength: 25 })
+  .map((parts) => parts.join(""))
+const textOrJson = fc.oneof(
+  text,
+  jsonText,
+  fc.tuple(jsonText, text).map((parts) => parts.join("\n"))
+)
 
 const inChunks = (given: string, sizes: ReadonlyArray<number>): string => {
   const stream = scrubber.stream!()
@@ -105,7 +145,7 @@ describe("any text", () => {
   it("is scrubbed with the same result in every division into chunks", () => {
     fc.assert(
       fc.property(
-        text,
+        textOrJson,
         fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 5 }),
         (given, sizes) => {
           assert.strictEqual(inChunks(given, sizes), scrubber.scrub(given))
@@ -117,7 +157,7 @@ describe("any text", () => {
 
   it("does not change when it is scrubbed again", () => {
     fc.assert(
-      fc.property(text, (given) => {
+      fc.property(textOrJson, (given) => {
         const shown = scrubber.scrub(given)
         assert.strictEqual(scrubber.scrub(shown), shown)
         assert.strictEqual(scrubber.redact!(scrubber.redact!(given)), scrubber.redact!(given))
@@ -128,11 +168,34 @@ describe("any text", () => {
 
   it("has none of the known secrets afterwards, in none of their forms", () => {
     fc.assert(
-      fc.property(text, fc.integer({ min: 1, max: 40 }), (given, size) => {
+      fc.property(textOrJson, fc.integer({ min: 1, max: 40 }), (given, size) => {
         const shown = inChunks(given, [size])
         for (const form of secrets.flatMap(formsOf)) assert.notInclude(shown, form)
       }),
       { numRuns: 200 }
+    )
+  })
+})
+
+describe("any JSON", () => {
+  const shapeOf = (value: unknown): unknown =>
+    typeof value === "string"
+      ? ""
+      : Array.isArray(value)
+        ? value.map(shapeOf)
+        : typeof value === "object" && value !== null
+          ? Object.entries(value).map(([key, field]) => [key, shapeOf(field)])
+          : value
+
+  it("keeps its shape without the secrets that the names of its fields show", () => {
+    fc.assert(
+      fc.property(json, fc.constantFrom(0, 2), (value, indent) => {
+        const given = JSON.stringify(value, null, indent)
+        const shown = scrubber.redactFields!(given)
+        assert.deepStrictEqual(shapeOf(JSON.parse(shown)), shapeOf(JSON.parse(given)))
+        assert.strictEqual(scrubber.redactFields!(shown), shown)
+      }),
+      { numRuns: 500 }
     )
   })
 })
@@ -223,7 +286,16 @@ describe("64 KB of any repeated text", () => {
     "name: password\n",
     "| password |",
     "sig=",
-    "A1b".repeat(9) + " "
+    "A1b".repeat(9) + " ",
+    "[",
+    '{"a":',
+    '["token",',
+    '{"value":"',
+    '{"value":"a1",',
+    '["token","a1b2c3d4","',
+    '{"token":"\\',
+    '{"name":"token","value":"a8Kf03jQmZ19"},',
+    "[\n"
   ]
 
   it.each(pieces)("needs less than a second of CPU: %j", (piece) => {

@@ -2,6 +2,7 @@
  * The scrubbing of whole and of streamed text. The result is the same for every division into chunks.
  */
 import { NameBefore } from "./acrossLines.ts"
+import { JsonFields } from "./JsonFields.ts"
 import { KnownScrubber, type KnownValues } from "./knownValues.ts"
 import { PrivateKeys } from "./privateKeys.ts"
 import { type Layers, mayHoldSecret, scan } from "./scan.ts"
@@ -162,6 +163,7 @@ export interface Rules {
 export class TextScrubber {
   readonly #values: KnownScrubber
   readonly #before: KnownScrubber
+  readonly #fields: JsonFields | undefined
   readonly #lines: LineScrubber
   readonly #after: KnownScrubber
 
@@ -169,19 +171,22 @@ export class TextScrubber {
     this.#values = new KnownScrubber(values, found)
     // A path is replaced before the layers judge the text around it, and once more if it ends where a secret was.
     this.#before = new KnownScrubber(paths)
+    if (layers !== "none") this.#fields = new JsonFields(found)
     this.#lines = new LineScrubber(layers, found)
     this.#after = new KnownScrubber(paths)
   }
 
   /** Returns what is certain after a further chunk. */
   push(chunk: string): string {
-    return this.#after.push(this.#lines.push(this.#before.push(this.#values.push(chunk))))
+    const known = this.#before.push(this.#values.push(chunk))
+    return this.#after.push(this.#lines.push(this.#fields?.push(known) ?? known))
   }
 
   /** Returns what was held back at the end of the text. */
   end(): string {
     const known = this.#before.push(this.#values.end()) + this.#before.end()
-    const rest = this.#lines.push(known) + this.#lines.end()
+    const fields = this.#fields === undefined ? known : this.#fields.push(known) + this.#fields.end()
+    const rest = this.#lines.push(fields) + this.#lines.end()
     return this.#after.push(rest) + this.#after.end()
   }
 }

@@ -91,7 +91,7 @@ const isToken = ({ literal, quoted, text }: Value): boolean => {
   if (/^(?:0x)?[0-9a-f]{16,}$/i.test(text)) return true
   if (isNumbered(text)) return false
   if (!quoted && !literal && (/[()[\]{}<>]|=>|[|&]{2}/.test(text) || isIdentifier(text))) return false
-  return entropyOf(text) >= Math.min(3, Math.log2(text.length) * 0.75)
+  return entropyOf(text) >= Math.min(3, Math.log2(text.length) * 0.7)
 }
 
 /** Whether a text is a name with numbers: words with digits only at their ends. */
