@@ -28,6 +28,48 @@ interface SourceMutant {
 /** All mutants. */
 const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
+    name: "deletes a content that a process has stored again and is about to refer to",
+    file: "store/internal/memory/blobs.ts",
+    line: "if (content.pending === 0 || content.storedAt < now - graceTime) blobs.delete(sha256)",
+    broken: "blobs.delete(sha256)",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
+    name: "keeps a content whose expected use was never written when its last run is removed",
+    file: "store/internal/memory/blobs.ts",
+    line: "content.pending === 0 || content.storedAt < now - graceTime",
+    broken: "content.pending === 0",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
+    name: "counts a repeated reference as the use that another process expects",
+    file: "store/internal/memory/blobs.ts",
+    line: "content === undefined || content.runs.has(runId)",
+    broken: "content === undefined",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
+    name: "accepts a reference with another length than that of its content",
+    file: "store/internal/memory/blobs.ts",
+    line: "blobs.get(sha256)?.bytes.length !== bytes",
+    broken: "blobs.get(sha256) === undefined",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
+    name: "does not find the contents in the events of sub-agents",
+    file: "store/internal/blobs.ts",
+    line: "return contentOf(event.event)",
+    broken: "return nothing",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
+    name: "writes a reference into a store without contents",
+    file: "store/internal/blobs.ts",
+    line: "if (store.blobs !== undefined) return store",
+    broken: "return store",
+    finder: { tests: ["sdk/test/store/fromCore.test.ts"] }
+  },
+  {
     name: "finds no call in doubt by its token",
     file: "domain/Interruption.ts",
     line: "return request.idempotencyKey",

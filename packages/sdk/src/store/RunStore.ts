@@ -10,6 +10,7 @@
  */
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
+import { refusingReferences } from "./internal/blobs.ts"
 import { derived } from "./internal/derived.ts"
 import { makeMemory } from "./internal/memory/memory.ts"
 import { withSoundInput } from "./internal/soundInput.ts"
@@ -84,7 +85,7 @@ export class RunStore extends Context.Service<RunStore, RunStorePort>()("@fermat
  * @since 0.2.0
  */
 export const fromCore = (core: RunStoreCore): RunStore["Service"] =>
-  RunStore.of(withSoundInput(derived(core)))
+  RunStore.of(withSoundInput(refusingReferences(derived(core))))
 
 /**
  * Stores runs in memory. Everything is lost when the process ends.

@@ -180,10 +180,15 @@ export class StoreUnreadable extends TaggedError<StoreUnreadable>()("StoreUnread
 }
 
 /** The store does not have a content that an event, a message, a decision or a read refers to. Nothing was written. */
-export class BlobMissing extends TaggedError<BlobMissing>()("BlobMissing", { sha256: Sha256 }) {
+export class BlobMissing extends TaggedError<BlobMissing>()("BlobMissing", {
+  sha256: Sha256,
+  /** The length that the reference states. Absent if the content was to be read. */
+  bytes: Schema.optionalKey(Schema.Natural)
+}) {
   readonly isRetryable = false
   override get message() {
-    return sentence`The store has no content with the SHA-256 ${this.sha256}: attach the file to this store, and use the part that is returned.`
+    const what = this.bytes === undefined ? "content" : sentence`content of ${this.bytes} bytes`
+    return sentence`The store has no ${what} with the SHA-256 ${this.sha256}: attach the file to this store, and use the part that is returned.`
   }
 }
 

@@ -18,6 +18,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import * as Stream from "effect/Stream"
 import type { RunId } from "../domain/Id.ts"
+import { refusingReferences } from "./internal/blobs.ts"
 import { isTakingUp } from "./internal/journal.ts"
 import { makeNotifier } from "./internal/notifier.ts"
 import { withSoundInput } from "./internal/soundInput.ts"
@@ -33,7 +34,7 @@ import { makeCatalogue, makeLeases } from "./internal/sql/runs.ts"
 import { migrate } from "./internal/sql/schema.ts"
 import { RunStore } from "./RunStore.ts"
 import type { RunStoreError } from "./RunStoreError.ts"
-import type { RunBroadcast } from "./RunStorePort.ts"
+import type { RunBroadcast, RunStorePort } from "./RunStorePort.ts"
 
 export type { Notice } from "./internal/sql/journal.ts"
 
@@ -90,7 +91,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const catalog = makeCatalogue(access, checkpoints, grants)
   const journal = makeJournal(access, { requests, messages, checkpoints, grants, notice })
   const restore = makeRestore(access, { requests, messages, checkpoints, grants })
-  return withSoundInput({
+  const store: RunStorePort = {
     ...journal,
     append: (options) =>
       Effect.tap(journal.append(options), ({ revoked }) =>
@@ -123,7 +124,8 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
     request: requests.request,
     withToken: requests.withToken,
     pending: requests.pending
-  })
+  }
+  return withSoundInput(refusingReferences(store))
 })
 
 /**

@@ -9,6 +9,7 @@ import type * as Layer from "effect/Layer"
 import type { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { batches } from "./internal/storeContract/batches.ts"
+import { blobs } from "./internal/storeContract/blobs.ts"
 import { checkpoints } from "./internal/storeContract/checkpoints.ts"
 import { copies } from "./internal/storeContract/copies.ts"
 import { copyConflicts } from "./internal/storeContract/copyConflicts.ts"
@@ -75,5 +76,6 @@ export const suite = (
     copies,
     copyConflicts,
     checkpoints,
+    blobs,
     deletion
   ])

@@ -71,7 +71,7 @@ describe("FaultyRunStore", () => {
   it.effect("lists all operations of a store", () =>
     Effect.gen(function* () {
       const store = yield* RunStore.RunStore
-      const operations = Object.keys(store).filter((name) => !["changes", "notices"].includes(name))
+      const operations = Object.keys(store).filter((name) => !["blobs", "changes", "notices"].includes(name))
       assert.sameMembers(operations, [...FaultyRunStore.operations])
     }).pipe(Effect.provide(RunStore.layerMemory))
   )

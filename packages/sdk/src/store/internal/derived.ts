@@ -1,9 +1,11 @@
 /**
  * Derives the operations of a run store from its core.
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type { RunId } from "../../domain/Id.ts"
+import { graceTime } from "../BlobPort.ts"
 import type { RunStoreError } from "../RunStoreError.ts"
 import type {
   Derived,
@@ -91,6 +93,8 @@ export const derived = (core: RunStoreCore): RunStorePort => {
             Effect.succeed(0)
           )
         }
+        const now = yield* Clock.currentTimeMillis
+        yield* core.blobs?.sweep({ storedBefore: now - graceTime }) ?? Effect.void
         return count
       })
   }

@@ -18,6 +18,7 @@ import { Status } from "../../domain/RunState.ts"
 import { InputInvalid, RunNotFound, RunStoreError } from "../RunStoreError.ts"
 import type { RunStorePort } from "../RunStorePort.ts"
 import { latestTime } from "./bounds.ts"
+import { withSoundBlobs } from "./soundBlobs.ts"
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -101,6 +102,7 @@ export const withSoundInput = (store: RunStorePort): RunStorePort => {
   const ttl = "the length of the lease"
   return {
     ...store,
+    ...(store.blobs === undefined ? {} : { blobs: withSoundBlobs(store.blobs) }),
     create: (options) => checked("create", ttl, length, options.ttl, () => store.create(options)),
     load: aboutRun(store.load),
     events: aboutRun((runId, options) =>

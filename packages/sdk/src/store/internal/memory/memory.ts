@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type { BlobRef } from "../../../domain/Blob.ts"
 import type { Decision } from "../../../domain/Decision.ts"
 import type { RequestId, Revision, RunId, Timestamp } from "../../../domain/Id.ts"
 import { defined } from "../../../domain/internal/defined.ts"
@@ -10,6 +11,7 @@ import { decodeRecord } from "../../../domain/internal/given.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import { RunEnded, SessionBusy } from "../../../domain/RunError.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
+import { graceTime } from "../../BlobPort.ts"
 import {
   LeaseLost,
   RunBusy,
@@ -28,6 +30,7 @@ import type {
   PendingRequest,
   RunStorePort
 } from "../../RunStorePort.ts"
+import { blobsIn, blobsOf } from "../blobs.ts"
 import { pageSize, position } from "../bounds.ts"
 import { refusedBusy, refusedExists, attachMail } from "../copies.ts"
 import { revocationsOf, revocationsWith } from "../grants.ts"
@@ -47,6 +50,7 @@ import {
   named,
   type RequestEntry
 } from "../requests.ts"
+import * as Blobs from "./blobs.ts"
 import { assemble, newestCheckpoint } from "./checkpoints.ts"
 import * as Grants from "./grants.ts"
 import { readyLists } from "./ready.ts"
@@ -71,6 +75,7 @@ export const makeMemory = (): RunStorePort => {
   const runs = new Map<RunId, Run>()
   const notifier = makeNotifier()
   const grants = Grants.make()
+  const blobs = Blobs.make()
 
   const found = (runId: RunId): Result.Result<Run, RunNotFound> => {
     const run = runs.get(runId)
@@ -141,9 +146,23 @@ export const makeMemory = (): RunStorePort => {
       return { ...found, events: [...found.events, ...own] }
     })
 
-  const erase = (runId: RunId) => {
+  const erase = (runId: RunId, now: Timestamp) => {
     runs.delete(runId)
     Grants.erase(grants, runId)
+    Blobs.erase(blobs, runId, now)
+  }
+
+  /** Appends events, the grants that they create, and the references to the contents that they contain. */
+  const commit = (
+    run: Run,
+    options: Parameters<RunStorePort["append"]>[0],
+    after: Pick<Run, "inbox" | "mail">,
+    refs: ReadonlyArray<BlobRef>,
+    now: Timestamp
+  ) => {
+    write(run, { ...options, ...after }, now)
+    Grants.recordGrantsOfEvents(grants, run, options.events)
+    Blobs.refer(blobs, run.runId, refs)
   }
 
   /** Records a decision on a request of a run, and the grant that it creates. */
@@ -174,24 +193,28 @@ export const makeMemory = (): RunStorePort => {
 
   return {
     create: (options) =>
-      atomically((now): Result.Result<Lease, RunExists | RunRemoved | SessionBusy> => {
+      inSteps(function* (now) {
         const { owner, parent, runId } = options
         const existing = runs.get(runId)
-        if (existing !== undefined) return Result.fail(new RunExists({ runId, status: existing.status }))
-        if (parent !== undefined && !canBuildOn(runs.get(parent.runId), parent)) {
-          return Result.fail(new RunRemoved({ runId: parent.runId }))
+        if (existing !== undefined) {
+          return yield* Result.fail(new RunExists({ runId, status: existing.status }))
         }
-        return Result.flatMap(begin(options, [...runs.values()], now), (run) => {
-          const before = runs.get(run.follows as RunId)
-          if (before !== undefined && (isGoing(before.status) || before.revision > (parent?.revision ?? 0))) {
-            return Result.fail(busyWith(before))
-          }
-          const lease = leaseTo(run, owner, options.ttl, now)
-          runs.set(runId, run)
-          Grants.recordGrantsOfEvents(grants, run, options.events)
-          if (parent !== undefined) keep(parent.runId, parent.revision, options.checkpoint)
-          return Result.succeed(lease)
-        })
+        if (parent !== undefined && !canBuildOn(runs.get(parent.runId), parent)) {
+          return yield* Result.fail(new RunRemoved({ runId: parent.runId }))
+        }
+        const run = yield* begin(options, [...runs.values()], now)
+        const before = runs.get(run.follows as RunId)
+        if (before !== undefined && (isGoing(before.status) || before.revision > (parent?.revision ?? 0))) {
+          return yield* Result.fail(busyWith(before))
+        }
+        const refs = blobsOf(options.events)
+        yield* Blobs.requireAll(blobs, "create", refs)
+        const lease = leaseTo(run, owner, options.ttl, now)
+        runs.set(runId, run)
+        Grants.recordGrantsOfEvents(grants, run, options.events)
+        Blobs.refer(blobs, runId, refs)
+        if (parent !== undefined) keep(parent.runId, parent.revision, options.checkpoint)
+        return lease
       }),
 
     restore: (restored, decisions, messages, revoked = []) => {
@@ -204,7 +227,7 @@ export const makeMemory = (): RunStorePort => {
           return Grants.revokedAmong(grants, known.revoked)
         })
       return atomically((now) => {
-        const outcome = restoreInto(runs, attachMail(restored, decisions, messages), now)
+        const outcome = restoreInto(runs, blobs, attachMail(restored, decisions, messages), now)
         if (Result.isSuccess(outcome)) {
           for (const { runId } of restored) {
             const run = runs.get(runId)
@@ -233,8 +256,9 @@ export const makeMemory = (): RunStorePort => {
         if (revoked.length > 0) return { revision: options.expected, revoked }
         if (endsUnread(run.inbox, options.events))
           return yield* Result.fail(conflictOf(run, options.expected))
-        write(run, { ...options, inbox, mail }, now)
-        Grants.recordGrantsOfEvents(grants, run, options.events)
+        const refs = blobsOf(options.events)
+        yield* Blobs.requireAll(blobs, "append", refs)
+        commit(run, options, { inbox, mail }, refs, now)
         return { revision: run.revision as Revision, ...noticesOf(run) }
       }).pipe(
         Effect.tap(({ revoked }) =>
@@ -243,20 +267,20 @@ export const makeMemory = (): RunStorePort => {
       ),
 
     park: (options) =>
-      atomically((now) =>
-        Result.map(prepare(options, now), ({ inbox, mail, run }) => {
-          const news = undelivered(inbox, now).length + waiting(mail).length
-          const parked = run.cancelReason === undefined && news === 0
-          if (parked) {
-            write(run, { ...options, inbox, mail }, now)
-            Grants.recordGrantsOfEvents(grants, run, options.events)
-            keep(run.runId, run.revision, options.checkpoint)
-            run.owner = undefined
-            run.leaseUntil = 0
-          }
-          return { parked, revision: run.revision as Revision }
-        })
-      ).pipe(Effect.tap(({ parked }) => (parked ? notifier.notify : Effect.void))),
+      inSteps(function* (now) {
+        const { inbox, mail, run } = yield* prepare(options, now)
+        const news = undelivered(inbox, now).length + waiting(mail).length
+        const parked = run.cancelReason === undefined && news === 0
+        if (parked) {
+          const refs = blobsOf(options.events)
+          yield* Blobs.requireAll(blobs, "park", refs)
+          commit(run, options, { inbox, mail }, refs, now)
+          keep(run.runId, run.revision, options.checkpoint)
+          run.owner = undefined
+          run.leaseUntil = 0
+        }
+        return { parked, revision: run.revision as Revision }
+      }).pipe(Effect.tap(({ parked }) => (parked ? notifier.notify : Effect.void))),
 
     load: (runId, { checkpointVersion } = {}) =>
       inSteps(function* (now) {
@@ -359,7 +383,10 @@ export const makeMemory = (): RunStorePort => {
         if (!isSentTo(run.status, sent)) {
           return yield* Result.fail(new RunEnded({ runId, status: run.status }))
         }
+        const refs = blobsIn([message])
+        yield* Blobs.requireAll(blobs, "send", refs)
         run.mail = new Map(run.mail).set(messageId, message)
+        Blobs.refer(blobs, runId, refs)
         return { messageId, at: now }
       }).pipe(Effect.tap(notifier.notify)),
 
@@ -458,6 +485,8 @@ export const makeMemory = (): RunStorePort => {
 
     changes: notifier.notifications,
 
+    blobs: Blobs.portOf(blobs),
+
     remove: (runId) =>
       inSteps(function* (now) {
         const run = yield* found(runId)
@@ -465,7 +494,7 @@ export const makeMemory = (): RunStorePort => {
         if (busy !== undefined) return yield* Result.fail(busy)
         const child = childOf(run)
         if (child !== undefined) return yield* Result.fail(new RunContinued({ runId, by: child.runId }))
-        erase(runId)
+        erase(runId, now)
       }).pipe(Effect.tap(notifier.notify)),
 
     prune: ({ endedBefore }) =>
@@ -480,9 +509,10 @@ export const makeMemory = (): RunStorePort => {
             childOf(run)
           )
             continue
-          erase(run.runId)
+          erase(run.runId, now)
           count += 1
         }
+        Blobs.sweep(blobs, now - graceTime)
         return Result.succeed(count)
       })
   }

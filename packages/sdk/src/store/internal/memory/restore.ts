@@ -7,25 +7,31 @@ import { defined } from "../../../domain/internal/defined.ts"
 import type { SessionBusy } from "../../../domain/RunError.ts"
 import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
 import type { RestoredRun } from "../../RunStorePort.ts"
+import { blobsOfCopy } from "../blobs.ts"
 import { type Copy, copyOf, isOriginOf, judgeCopy, type PresentRun } from "../copies.ts"
 import { sliceBatches } from "../journal.ts"
 import { waiting } from "../messages.ts"
+import * as Blobs from "./blobs.ts"
 import { begin, fill, type Run } from "./run.ts"
 
 /** Adds copies of runs, oldest first. */
 export const restoreInto = (
   runs: Map<RunId, Run>,
+  blobs: Blobs.Blobs,
   restored: ReadonlyArray<RestoredRun>,
   now: Timestamp
 ): Result.Result<void, RunExists | SessionBusy | RunStoreError> =>
   Result.gen(function* () {
     const fresh: Array<Run> = []
     const replaced: Array<readonly [Run, Copy]> = []
+    const stored: Array<Copy> = []
     for (const [index, given] of restored.entries()) {
       const { runId } = given
       const existing = runs.get(runId)
       if (existing === undefined) {
-        fresh.push(yield* begin(copyOf(given), [...runs.values(), ...fresh], now))
+        const copy = copyOf(given)
+        fresh.push(yield* begin(copy, [...runs.values(), ...fresh], now))
+        stored.push(copy)
         continue
       }
       const verdict = judgeCopy(given, yield* presentIn(runs, existing), index === restored.length - 1)
@@ -33,13 +39,17 @@ export const restoreInto = (
         const { archive } = verdict
         return yield* Result.fail(new RunExists({ runId, status: existing.status, archive }))
       }
-      if (verdict._tag === "replace") replaced.push([existing, verdict.copy])
+      if (verdict._tag !== "replace") continue
+      replaced.push([existing, verdict.copy])
+      stored.push(verdict.copy)
     }
+    for (const copy of stored) yield* Blobs.requireAll(blobs, "restore", blobsOfCopy(copy))
     for (const run of fresh) runs.set(run.runId, run)
     for (const [run, copy] of replaced) {
       fill(run, copy, now)
       run.createdAt = Math.max(now, run.createdAt + 1)
     }
+    for (const copy of stored) Blobs.refer(blobs, copy.runId, blobsOfCopy(copy))
   })
 
 /** The stored runs that have the same origin as a run of the archive, at any revision. */
