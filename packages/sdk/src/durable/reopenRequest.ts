@@ -54,13 +54,13 @@ export const reopenRequest: (
   const notFound = () => new RequestNotFound({ requestId: String(requestId) })
   const runId = typeof requestId === "string" ? runOfRequest(requestId) : undefined
   if (runId === undefined) return yield* notFound()
-  const { decisions, state } = yield* Effect.catchTag(
+  const { decisions, messages, state } = yield* Effect.catchTag(
     loadRun(store, lineOf(runId).root),
     "RunNotFound",
     notFound
   )
   const message = yield* Effect.fromResult(
-    reopenMessage(withDecisions(state, decisions), requestId, { ...options, at })
+    reopenMessage(withDecisions(state, decisions), requestId, { ...options, at }, messages)
   )
   if (message === undefined) return
   const { by, principal } = message.reopens

@@ -125,7 +125,8 @@ export const make = (): Mailbox => {
       const at = yield* Clock.currentTimeMillis
       if (attached === undefined) return yield* new RequestNotFound({ requestId: String(requestId) })
       const standing = withDecisions(attached.state(), decisions)
-      const message = yield* Effect.fromResult(reopenMessage(standing, requestId, { ...options, at }))
+      const opening = reopenMessage(standing, requestId, { ...options, at }, messages)
+      const message = yield* Effect.fromResult(opening)
       if (message === undefined) return
       messages.push({ ...message, at })
       notify()

@@ -119,6 +119,24 @@ export const denialSuite = (mode: Mode) => {
     )
 
     test(
+      "is reopened once: a repetition before the run goes on sends no second message",
+      Effect.gen(function* () {
+        const write = probe("write")
+        const { model, runtime } = yield* bind(Agent.make("keeper", { tools: [write.tool] }), [
+          { calls: [call("write", "1"), call("write", "wait")] },
+          "done"
+        ])
+        const held = yield* mode.start(runtime, "go")
+        const [first, waiting] = [approvalOf(held, "1"), approvalOf(held, "wait")]
+        const half = yield* mode.resume(runtime, held, { decisions: [deny(first)] })
+        const opened = yield* reopened(yield* reopened(half, first), first, "cleo")
+        expect(yield* mode.resume(runtime, opened, { decisions: [approve(waiting)] }), "completed")
+        const heard = JSON.stringify(model.requests[1]?.messages)
+        assert.deepStrictEqual(heard.match(/\w+ reopened the denied call/g), ["ben reopened the denied call"])
+      })
+    )
+
+    test(
       "is not let through by a grant, which later calls with other arguments have",
       Effect.gen(function* () {
         const write = probe("write")

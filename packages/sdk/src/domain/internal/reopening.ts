@@ -31,11 +31,15 @@ export interface ReopenMessage {
 /** The refusals of a reopening. */
 export type ReopenError = RequestNotFound | RequestNotDenied | RunEnded | PrincipalInvalid
 
-/** Makes the message that reopens a request of a run or of a sub-agent in it; `undefined` if the request is reopened already. */
+/**
+ * Makes the message that reopens a request of a run or of a sub-agent in it; `undefined` if the request is reopened already, in the state or
+ * by one of `sent`, the messages that the state does not contain yet.
+ */
 export const reopenMessage = (
   root: RunState,
   requestId: RequestId,
-  { at, by, note }: ReopenOptions & { readonly at: Timestamp }
+  { at, by, note }: ReopenOptions & { readonly at: Timestamp },
+  sent: ReadonlyArray<{ readonly reopens?: Reopens }> = []
 ): Result.Result<ReopenMessage | undefined, ReopenError> => {
   const who = attribute(by)
   if (Result.isFailure(who)) return Result.fail(who.failure)
@@ -51,7 +55,8 @@ export const reopenMessage = (
   if (found === undefined) return Result.fail(new RequestNotFound({ requestId: String(requestId) }))
   if (isEnded(root)) return Result.fail(new RunEnded({ runId: root.runId, status: root.status }))
   const { record } = found
-  if (record.reopened !== undefined) return Result.succeed(undefined)
+  const isSent = sent.some(({ reopens }) => reopens?.requestId === requestId)
+  if (record.reopened !== undefined || isSent) return Result.succeed(undefined)
   const denial = denialIn(record)
   if (denial === undefined) return Result.fail(new RequestNotDenied({ requestId }))
   const { callId, runId, tool } = denial.request
