@@ -62,7 +62,9 @@ const room = 2 ** 24
  */
 const openStore = (folder: string) => {
   const database = new DatabaseSync(Path.join(folder, "floor.db"))
-  database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 1000")
+  // Pages and checkpoints as in a store of Fermata.
+  database.exec("PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 4000")
+  database.exec("PRAGMA synchronous = FULL; PRAGMA busy_timeout = 1000")
   database.exec(`
     CREATE TABLE IF NOT EXISTS head (run INTEGER PRIMARY KEY, revision INT, epoch INT, status TEXT);
     CREATE TABLE IF NOT EXISTS journal (place INTEGER PRIMARY KEY, added TEXT);

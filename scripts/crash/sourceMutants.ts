@@ -98,6 +98,20 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/run/timer.test.ts"] }
   },
   {
+    name: "changes the pages of a file that has tables",
+    file: "store/internal/sql/filePages.ts",
+    line: 'return tables.length === 0 && (yield* setting("page_count")) === 1',
+    broken: "return tables.length >= 0",
+    finder: { tests: ["node/test/sqlite/pages.test.ts"] }
+  },
+  {
+    name: "copies the log of a file with small pages after a quarter of the bytes",
+    file: "store/internal/sql/filePages.ts",
+    line: "yield* exec(`PRAGMA wal_autocheckpoint = ${checkpoint}`)",
+    broken: "",
+    finder: { tests: ["node/test/sqlite/pages.test.ts"] }
+  },
+  {
     name: "starts a body before its start is committed",
     file: "run/steps/settle.ts",
     line: "for (const { call } of ready) recordStart(run, call)\n  yield* flush(drive)",

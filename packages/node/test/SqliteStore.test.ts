@@ -202,7 +202,7 @@ describe("SqliteStore", () => {
         const sql = yield* SqlClient.SqlClient
         const store = yield* RunStore.RunStore
         const lease = yield* create(store)
-        yield* sql`PRAGMA max_page_count = 60`
+        yield* sql`PRAGMA max_page_count = 240`
         const append = (expected: number) =>
           store.append({ lease, expected: at(expected), events: [said("x".repeat(9000))], status: "running" })
         let revision = 1

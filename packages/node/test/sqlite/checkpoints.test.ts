@@ -109,7 +109,8 @@ describe("SqliteStore, with checkpoints", () => {
       const filename = yield* temporaryFile
       const runs = yield* converse(filename, 140)
       const text = () => traces(filename)
-      assert.isAbove(text(), 140 + 128)
+      // All of the journals, and most of the checkpoints: a text that continues on another page is not found.
+      assert.isAbove(text(), 140 + 100)
       yield* withStore(filename, (store) =>
         Effect.gen(function* () {
           // The newest first: each builds on the one before.

@@ -41,7 +41,7 @@ describe("the log of a SQLite store", () => {
             if (index % 10 === 0) yield* store.events(run(1), { from: revision - 1 })
             largest = Math.max(largest, logSize(filename))
           }
-          // 15 MB were written; SQLite starts over after a thousand pages.
+          // 15 MB were written; SQLite starts over after 4 MB.
           assert.isBelow(largest, 8 * 1024 * 1024)
         })
       )

@@ -24,6 +24,7 @@ import { makeNotifier } from "./internal/notifier.ts"
 import { withSoundInput } from "./internal/soundInput.ts"
 import { makeAccess } from "./internal/sql/access.ts"
 import { makeCheckpoints } from "./internal/sql/checkpoints.ts"
+import { setPages } from "./internal/sql/filePages.ts"
 import { makeGrants } from "./internal/sql/grants.ts"
 import { makeInspection } from "./internal/sql/inspection.ts"
 import { makeJournal, type Notice } from "./internal/sql/journal.ts"
@@ -79,6 +80,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
     boundsLocks: options?.boundsLocks ?? false,
     ...(options?.mapConnection === undefined ? {} : { mapConnection: options.mapConnection })
   })
+  yield* setPages(access)
   yield* migrate(access)
   const grants = makeGrants(access)
   const requests = makeRequests(access, grants)

@@ -49,7 +49,8 @@ export const make = (
       (database) => Effect.sync(() => database.close())
     )
     options.examine?.(database)
-    database.exec(`PRAGMA journal_mode = WAL; ${options.settings ?? ""}`)
+    // The size of pages affects new files only: see the SDK's `filePages.ts`.
+    database.exec(`PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; ${options.settings ?? ""}`)
     const connection = connectionTo(database, options.afterCommit ?? (() => {}))
     const semaphore = Semaphore.makeUnsafe(1)
     const give = semaphore.release(1)
