@@ -2,8 +2,9 @@
  * Decisions: the answers to requests.
  *
  * A decision approves a call (as asked or with other arguments, once or with a grant), denies a request, answers a question, supplies a
- * call's result, retries or fails a call in doubt, tops up a budget, or confirms a login. It names its request by id, carries the id of
- * the party that decided, and may carry the digest that an approval request showed. No other value counts as consent.
+ * call's result, retries a call in doubt, fails a call that was started (in doubt, on a timer, or elsewhere), tops up a budget, or confirms
+ * a login. It names its request by id, carries the id of the party that decided, and may carry the digest that an approval request showed.
+ * No other value counts as consent.
  *
  * @since 0.1.0
  */
@@ -14,7 +15,7 @@ import { Principal } from "./Principal.ts"
 
 const fields = {
   requestId: RequestId,
-  /** Id of the party that decided. */
+  /** Id of the party that decided; `expiry` if the request expired. */
   by: Schema.String,
   /** The same party with its kind. Absent in decisions by `expiry`, and if the program gave a plain string, which means an unverified person. */
   principal: Schema.optionalKey(Principal),
@@ -52,9 +53,10 @@ export const Approve = Schema.TaggedStruct("approve", {
 export type Approve = typeof Approve.Type
 
 /**
- * Denies a request; a call in doubt cannot be denied, see {@link Fail}. The call of an approval or a question settles as `denied`: it does
- * not run, the model receives `message` or a default text, and the run continues. After the denial of a limit request, the run that asked
- * fails with `BudgetExceeded` when it needs the budget again.
+ * Denies an approval, a question, a limit or a login request. A call that was started (in doubt, on a timer, or elsewhere) cannot be
+ * denied, see {@link Fail}. The call of an approval or a question settles as `denied`: it does not run, the model receives `message` or a
+ * default text, and the run continues. After the denial of a limit request, the run that asked fails with `BudgetExceeded` when it needs
+ * the budget again.
  *
  * With `then: "stop"`, and for a login request in any case, the run that asked ends as cancelled. It starts no further call (approved ones
  * included), sub-agent or model call. Bodies that were started finish and are recorded.
@@ -71,7 +73,10 @@ export type Deny = typeof Deny.Type
 export const Answer = Schema.TaggedStruct("answer", { ...fields, answer: Schema.String })
 export type Answer = typeof Answer.Type
 
-/** Supplies the call's result; the tool does not run, or, for a call in doubt, not again. */
+/**
+ * Supplies the call's result. For an approval, the tool does not run; for a call in doubt, not again. For a timer or an external call, the
+ * wait ends. Questions, limit and login requests take no supply.
+ */
 export const Supply = Schema.TaggedStruct("supply", { ...fields, result: Schema.Json })
 export type Supply = typeof Supply.Type
 

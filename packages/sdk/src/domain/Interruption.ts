@@ -1,9 +1,9 @@
 /**
- * Interruptions: the requests that a held run waits for. Each has an id and is answered by one decision.
+ * Interruptions: the requests that a held run waits for. Each has an id, and takes at most one decision.
  *
- * All kinds of request share one list, so an inbox handles a single type. A `timer` asks no one:
- * its expiry decides it; and the system that works on an `external` call completes it. A request never changes. If the call or budget that it asks
- * about changes, the request is closed; if there is still something to ask, a new request with a new id replaces it.
+ * All kinds of request share one list, so an inbox handles a single type. Two kinds ask no one: the expiry of a `timer` decides it, and the
+ * system that works on an `external` call completes it. A decision can end both earlier. A request never changes. If the call or budget
+ * that it asks about changes, the request is closed; if there is still something to ask, a new request with a new id replaces it.
  *
  * @since 0.1.0
  */

@@ -68,7 +68,10 @@ export type UserPart = typeof UserPart.Type
 export const AssistantPart = Schema.Union([TextPart, ReasoningPart, ToolCallPart, FilePart])
 export type AssistantPart = typeof AssistantPart.Type
 
-/** How a tool call ended. */
+/**
+ * How a tool call ended. `completed`: its body, an answer, the end of a wait or another system gave the result. `supplied`: a decision on
+ * an approval or on a call in doubt gave it. `cancelled`: the call was abandoned, or its result is a placeholder.
+ */
 export const ToolOutcome = Schema.Literals(["completed", "failed", "denied", "cancelled", "supplied"])
 export type ToolOutcome = typeof ToolOutcome.Type
 

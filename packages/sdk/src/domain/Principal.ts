@@ -1,5 +1,5 @@
 /**
- * Principals: the parties that decide, grant and revoke. A principal has an id, a kind, and how the program authenticated it.
+ * Principals: the parties that decide, grant, revoke and reopen. A principal has an id, a kind, and how the program authenticated it.
  *
  * Fermata does not authenticate. A program that does records how in `authenticated`. A plain string instead of a principal means an
  * unverified person.
@@ -15,7 +15,7 @@ import { readOnce } from "./internal/untyped.ts"
 import { TaggedError } from "./TaggedError.ts"
 
 /**
- * A party that decides, grants or revokes. A caller's `id` must have at least one visible character.
+ * A party that decides, grants, revokes or reopens. A caller's `id` must have at least one visible character. Only a `person` reopens.
  *
  * - `person`: a human.
  * - `agent`: another agent, by its name or run id.
@@ -41,7 +41,10 @@ export interface Attributed {
 export const of = ({ by, principal }: Attributed): Principal =>
   principal ?? { id: by, kind: by === "expiry" ? "expiry" : "person" }
 
-/** The caller's `by` is malformed, blank or reserved for Fermata, or contradicts the given principal. Nothing was changed. */
+/**
+ * The `by` of a caller is malformed, blank or reserved for Fermata, contradicts the given principal, or is no person where a denial is
+ * reopened. Nothing was changed. A decision with such a `by` is refused with `DecisionMalformed` instead.
+ */
 export class PrincipalInvalid extends TaggedError<PrincipalInvalid>()("PrincipalInvalid", {
   problem: Schema.String
 }) {

@@ -13,7 +13,10 @@ import { Kind } from "./Interruption.ts"
 import { Misfit } from "./Misfit.ts"
 import { TaggedError } from "./TaggedError.ts"
 
-/** There is no request with this id. List the pending requests and decide one of those. */
+/**
+ * A function that decides or reopens a request found none with this id in the store, or in the run or state in which it looked. List the
+ * pending requests and decide one of those.
+ */
 export class RequestNotFound extends TaggedError<RequestNotFound>()("RequestNotFound", {
   requestId: Schema.String
 }) {
@@ -23,8 +26,8 @@ export class RequestNotFound extends TaggedError<RequestNotFound>()("RequestNotF
 }
 
 /**
- * No call waits for the result of this token, or not yet: a result can arrive before the call that waits for it is recorded. Let the sender
- * deliver it again later. Nothing was recorded.
+ * `completeStored` or `Fermata.complete` found no call that waits for the result of this token, or none yet: a result can arrive before the
+ * call that waits for it is recorded. Let the sender deliver it again later. Nothing was recorded.
  */
 export class TokenNotFound extends TaggedError<TokenNotFound>()("TokenNotFound", {
   token: Schema.String
@@ -34,7 +37,10 @@ export class TokenNotFound extends TaggedError<TokenNotFound>()("TokenNotFound",
   }
 }
 
-/** The request already has a decision, which stands: `decision`, made `by` and `at`. It is by `expiry` if the request has expired. */
+/**
+ * The request already has a decision, which stands: `decision`, made `by` and `at`. It is by `expiry` if the request has expired. A
+ * decision that repeats the recorded one, with its `idempotencyKey`, is accepted instead.
+ */
 export class AlreadyDecided extends TaggedError<AlreadyDecided>()("AlreadyDecided", {
   requestId: RequestId,
   by: Schema.String,
@@ -113,8 +119,8 @@ export class GrantRefused extends TaggedError<GrantRefused>()("GrantRefused", {
 }
 
 /**
- * The edited arguments cannot be approved: the tool's schema refuses or would change them, the program has no such agent or tool, or the
- * call is one by which a model calls another agent. The request stays open.
+ * The edited arguments of an approval cannot be used: the tool's schema refuses or would change them, the program has no such agent or
+ * tool, or the call is one by which a model calls another agent. The request stays open.
  */
 export class EditedArgumentsInvalid extends TaggedError<EditedArgumentsInvalid>()("EditedArgumentsInvalid", {
   requestId: RequestId,
@@ -127,7 +133,7 @@ export class EditedArgumentsInvalid extends TaggedError<EditedArgumentsInvalid>(
   }
 }
 
-/** The value is not a valid decision, or the request that it answers is not one. */
+/** The value that a caller gave as a decision is not one, or the request that it answers is not a whole request. */
 export class DecisionMalformed extends TaggedError<DecisionMalformed>()("DecisionMalformed", {
   issues: Schema.String,
   /** Its unknown and missing keys, and values of the wrong kind. */
@@ -139,8 +145,9 @@ export class DecisionMalformed extends TaggedError<DecisionMalformed>()("Decisio
 }
 
 /**
- * The request cannot be reopened, because no denial of it stands: it is open, is no approval request, or was decided otherwise, by expiry or
- * by a message that superseded it. An equal call is asked about without a reopening.
+ * `reopenRequest`, `reopenInState` or a method `reopen` found no denial of the request that stands: it is open or closed without a
+ * decision, is no approval request, or was decided otherwise, by expiry or by a message that superseded its turn. An equal call is asked
+ * about without a reopening.
  */
 export class RequestNotDenied extends TaggedError<RequestNotDenied>()("RequestNotDenied", {
   requestId: RequestId

@@ -4,7 +4,8 @@
  *
  * A context is a JSON object, because a run may be held and released elsewhere: an object of the process would be gone. Agents and tools
  * declare the schema of what they read. The model does not receive the context. A sub-agent's run has the context of the run that it works
- * for, an agent that takes over keeps it, and the session's next run and a fork inherit it.
+ * for, and an agent that takes over keeps it. A fork and a prompt that continues an ended run inherit it, unless they give another one; a
+ * prompt that names only the session does not.
  *
  * @since 0.2.0
  */

@@ -1,8 +1,8 @@
 /**
  * The failures of runs, and the errors of functions that start or continue a run.
  *
- * A {@link RunFailure} happens *inside* a run. It is plain data, part of the run's state, and is returned in the result. The errors
- * below it, except {@link RunSuspended}, are refusals by functions. They change nothing, unless the error's description says otherwise.
+ * A {@link RunFailure} happens *inside* a run. It is plain data, part of the run's state, and is returned in the result. The errors below
+ * it, except {@link RunSuspended}, are refusals by functions. A refusal changes nothing, unless the error's description says otherwise.
  *
  * @since 0.1.0
  */
@@ -37,8 +37,9 @@ export class ModelFailed extends TaggedError<ModelFailed>()("ModelFailed", ofMod
 }
 
 /**
- * User code outside of tools, such as instructions or a context policy, failed or returned an invalid value, or the drive of the run met
- * an unexpected exception.
+ * User code outside of tools, such as instructions or a context policy, failed or returned an invalid value; the drive of the run met an
+ * unexpected exception; or the output cannot be encoded. Also the error in the result of a completed run whose stored output no longer fits
+ * the agent's output schema.
  */
 export class RunDefect extends TaggedError<RunDefect>()("RunDefect", { description: Schema.String }) {
   override get message() {
@@ -81,7 +82,7 @@ export const fromFailure = (failure: RunFailure): RunError => {
   }
 }
 
-/** The prompt has no content, or is no prompt. */
+/** The prompt or message that a caller gave has no content, or is no prompt. Nothing was started or sent. */
 export class EmptyPrompt extends TaggedError<EmptyPrompt>()("EmptyPrompt", {
   /** The problem of a value that is no prompt. Absent if the prompt is empty. */
   problem: Schema.optionalKey(Schema.String)
@@ -128,7 +129,10 @@ export class PolicyInvalid extends TaggedError<PolicyInvalid>()("PolicyInvalid",
   }
 }
 
-/** The context that a caller gave to a run cannot be used, or an agent or a tool does not accept it. Nothing was done. */
+/**
+ * The context of a new run, given by its caller or inherited, cannot be used, or an agent or a tool of the program does not accept it.
+ * Nothing was done.
+ */
 export class ContextInvalid extends TaggedError<ContextInvalid>()("ContextInvalid", {
   issues: Schema.String,
   /** The agent whose schema does not accept the context, or the agent of the tool. */
@@ -159,7 +163,7 @@ export class PolicyFixed extends TaggedError<PolicyFixed>()("PolicyFixed", {
 /** The most characters of an id that a caller chooses. Ids derived from it are longer. */
 export const maxChosenId = 128
 
-/** The value is not a run state, or not a row of a journal. */
+/** A value that was decoded, unsealed or restored is not a run state, or not a row of a journal. */
 export class RunStateMalformed extends TaggedError<RunStateMalformed>()("RunStateMalformed", {
   issues: Schema.String
 }) {
@@ -178,14 +182,20 @@ export class RunStateTooNew extends TaggedError<RunStateTooNew>()("RunStateTooNe
   }
 }
 
-/** The text is not a state sealed with one of the keys: it was changed, cut off, sealed with another key, or never sealed. */
+/**
+ * `Seal.open` or `openState` was given a text that is not a state sealed with one of the keys: it was changed, cut off, sealed with another
+ * key, or never sealed.
+ */
 export class SealBroken extends TaggedError<SealBroken>()("SealBroken", {}) {
   override get message() {
     return "The seal of this run state does not match: it was changed, or sealed with another key. It is not used."
   }
 }
 
-/** The program has no agent of this name that may act here. A stored run stays as it is. */
+/**
+ * The program has no agent of this name or alias that may act here, or the run was started with another agent than the one that the caller
+ * named; `agent` is then that of the run. A stored run stays as it is.
+ */
 export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound", {
   agent: Schema.String,
   /** The kind of the value that the caller gave as an agent, if it was neither a name nor an agent. */
@@ -229,8 +239,9 @@ export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound",
 }
 
 /**
- * A call without a result cannot run with its tool; the call stays as it is. `missing`: the agent no longer has the tool. `schemaChanged`,
- * which only `checkResume` reports: the tool no longer accepts the call's arguments.
+ * A call without a result cannot run with its tool; the call stays as it is. `missing`: the agent no longer has the tool. `contextRefused`:
+ * the tool's schema does not accept the context of the run. `schemaChanged`, which only checks such as `checkResume` report: the tool no
+ * longer accepts the call's arguments.
  */
 export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavailable", {
   runId: RunId,
@@ -258,7 +269,10 @@ export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavail
   }
 }
 
-/** The run has ended. */
+/**
+ * The run is completed, cancelled or failed, and takes no message and no reopening. Without a store, a completed or cancelled run is
+ * continued only with a `prompt`, which starts the next run of its session.
+ */
 export class RunEnded extends TaggedError<RunEnded>()("RunEnded", {
   runId: RunId,
   status: Schema.String,
@@ -273,7 +287,10 @@ export class RunEnded extends TaggedError<RunEnded>()("RunEnded", {
   }
 }
 
-/** The program suspended the run before it was held or ended. The store keeps it; a worker or `recover` continues it. */
+/**
+ * This program stopped driving the run before it was held or had ended, for example because its scope, its runtime or its Fermata closed.
+ * The store keeps the run; a worker, `recover`, `resume` or `attach` continues it.
+ */
 export class RunSuspended extends TaggedError<RunSuspended>()("RunSuspended", { runId: RunId }) {
   override get message() {
     return sentence`The program suspended the run ${this.runId} before it was held or ended. The store keeps its state: a worker or recover() continues it.`
@@ -318,7 +335,7 @@ export class SessionBusy extends TaggedError<SessionBusy>()("SessionBusy", {
   }
 }
 
-/** The run's journal has no such revision. */
+/** `forkRun` or `Fermata.fork` was given a revision that the run's journal does not have. */
 export class RevisionNotFound extends TaggedError<RevisionNotFound>()("RevisionNotFound", {
   runId: RunId,
   /** The revision as the caller gave it; it may be any number. */
@@ -331,7 +348,7 @@ export class RevisionNotFound extends TaggedError<RevisionNotFound>()("RevisionN
   }
 }
 
-/** The caller chose a session for a fork that already has runs. */
+/** `forkRun` or `Fermata.fork` was given a session that already has runs. */
 export class SessionTaken extends TaggedError<SessionTaken>()("SessionTaken", {
   sessionId: SessionId,
   /** One of its runs. */

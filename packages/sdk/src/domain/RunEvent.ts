@@ -120,15 +120,21 @@ export const ToolStarted = Schema.TaggedStruct("tool.started", {
 
 /**
  * Takes a `tool.started` back: the body did not run, because in between the run was stopped, cancelled or suspended, the turn was
- * superseded, or the call's grant was revoked. The call becomes `ready`, as it was before the start.
+ * superseded, the call's grant was revoked, or the mail could not be read. The call becomes `ready`, as it was before the start.
  */
 export const ToolNotStarted = Schema.TaggedStruct("tool.notStarted", { ...at, callId: ToolCallId })
 
 const settled = { ...at, callId: ToolCallId, content: Schema.Array(UserPart) }
 
-/** A body returned, `reconcile` reported that it had, or the runtime carried out a call about sub-agents or a handoff. */
+/**
+ * A call has its result: its body returned, `reconcile` reported that it had, another system completed it, its wait was over at once, or
+ * the runtime carried out a call about sub-agents or a handoff. (A question and a timer are settled by their `request.decided`.)
+ */
 export const ToolCompleted = Schema.TaggedStruct("tool.completed", settled)
-/** The call failed: in its body, or before it, for example because the arguments did not decode. */
+/**
+ * The call failed: in its body, before it, for example because the arguments did not decode, or after it, for example because its result
+ * cannot be shown.
+ */
 export const ToolFailed = Schema.TaggedStruct("tool.failed", settled)
 /**
  * A policy or the denial of an earlier, equal call denied the call, it needs approval in a run that is not interactive, or what would run
@@ -233,8 +239,8 @@ export const LimitsChanged = Schema.TaggedStruct("limits.changed", {
 })
 
 /**
- * The run is held: it waits for decisions, or a new run for the first slot of its conductor, and no process drives it. A sub-agent may also
- * wait for a decision on a run above it, while other runs of the tree continue.
+ * The run is held: it waits for decisions (also those that end a timer or an external call), or a new run for the first slot of its
+ * conductor, and no process drives it. A sub-agent may also wait for a decision on a run above it, while other runs of the tree continue.
  */
 export const RunHeld = Schema.TaggedStruct("run.held", {
   ...at,

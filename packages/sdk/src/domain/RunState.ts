@@ -47,8 +47,8 @@ export const AgentIdentity = Schema.Struct({
 export type AgentIdentity = typeof AgentIdentity.Type
 
 /**
- * The status of a run. `held` waits for decisions, or for the first slot of its conductor. `running` is every run that is neither held nor
- * ended, also one that no process drives.
+ * The status of a run. `held` waits for decisions, also those that end a timer or an external call, or for the first slot of its conductor.
+ * `running` is every run that is neither held nor ended, also one that no process drives.
  */
 export const Status = Schema.Literals(["running", "held", "completed", "cancelled", "error"])
 export type Status = typeof Status.Type

@@ -144,8 +144,8 @@ export interface Fermata extends AsyncDisposable {
     options?: PromptOptions
   ) => RunStream<Output>
   /**
-   * Runs a prompt in the background. Resolves to a handle once the run is stored. A held run continues when it is decided, through the
-   * handle, `decide` or another process.
+   * Runs a prompt in the background. Resolves to a handle once the run is stored. A held run continues when a request of it is decided,
+   * through the handle, `decide`, `complete` or another process, or expires.
    */
   readonly dispatch: <Output = unknown>(
     agent: string | Agent<never, Output>,
@@ -232,10 +232,11 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly pending: (filter?: PlainIds<PendingFilter>) => Promise<ReadonlyArray<PendingRequest>>
   /**
-   * Records the decision on a request; the first one counts, and another one rejects with `AlreadyDecided`. The run is not driven by this
-   * call: its handle, a worker or `resume` continues it. Pass the request itself, unchanged, to bind an approval to the arguments that it
-   * showed. The request and the decision may come from the body of an HTTP request as they are: both are checked completely, and a wrong one
-   * is refused with `DecisionMalformed` or `ArgumentsChanged`. `note` and `idempotencyKey` may be in the decision or in the options, which win.
+   * Records the decision on a request; the first one counts, and another one rejects with `AlreadyDecided`, except a repetition of the
+   * first with its `idempotencyKey`. The run is not driven by this call: its handle, a worker or `resume` continues it. Pass the request
+   * itself, unchanged, to bind an approval to the arguments that it showed. The request and the decision may come from the body of an HTTP
+   * request as they are: both are checked completely, and a wrong one is refused with `DecisionMalformed` or `ArgumentsChanged`. `note` and
+   * `idempotencyKey` may be in the decision or in the options, which win.
    */
   readonly decide: (
     request: string | Interruption | PendingRequest,

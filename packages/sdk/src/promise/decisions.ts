@@ -28,7 +28,8 @@ export const approve = (
 /**
  * Denies a request. After the denial of an approval or a question, the model receives `message`, or a default text, and continues. After
  * the denial of a larger budget, the run that opened the request fails with `BudgetExceeded`. With `then: "stop"`, and after the denial of
- * a login, that run ends as cancelled. A call in doubt cannot be denied: use {@link fail}.
+ * a login, that run ends as cancelled. A call in doubt, a timer and an external call cannot be denied, since the call was started: use
+ * {@link fail}.
  */
 export const deny = (
   message?: string,

@@ -28,7 +28,7 @@ export const isRequestNotFound = tagged<Rejection.RequestNotFound>("RequestNotFo
 export const isTokenNotFound = tagged<Rejection.TokenNotFound>("TokenNotFound")
 /** The request was already decided, or has expired; the error has the decision that counts. */
 export const isAlreadyDecided = tagged<Rejection.AlreadyDecided>("AlreadyDecided")
-/** The request was closed without a decision; see `reason`. */
+/** The request was closed without a decision, for example because its run ended; see `reason`. */
 export const isRequestSuperseded = tagged<Rejection.RequestSuperseded>("RequestSuperseded")
 /** The decision was made about other arguments than those of the call, or the request was changed in the store. */
 export const isArgumentsChanged = tagged<Rejection.ArgumentsChanged>("ArgumentsChanged")
@@ -36,7 +36,10 @@ export const isArgumentsChanged = tagged<Rejection.ArgumentsChanged>("ArgumentsC
  * The kind of the decision does not answer the kind of the request, or the limit of a top-up is too low or no whole number; see `allowed`.
  */
 export const isDecisionNotApplicable = tagged<Rejection.DecisionNotApplicable>("DecisionNotApplicable")
-/** The edited arguments cannot be used: the tool's schema refuses them, the program lacks the tool, or the call is of another agent. */
+/**
+ * The edited arguments cannot be used: the tool's schema refuses or would change them, the program lacks the agent or the tool, or the call
+ * is one by which a model calls another agent.
+ */
 export const isEditedArgumentsInvalid = tagged<Rejection.EditedArgumentsInvalid>("EditedArgumentsInvalid")
 /** The value is not a decision. */
 export const isDecisionMalformed = tagged<Rejection.DecisionMalformed>("DecisionMalformed")
@@ -44,7 +47,9 @@ export const isDecisionMalformed = tagged<Rejection.DecisionMalformed>("Decision
 export const isGrantRefused = tagged<Rejection.GrantRefused>("GrantRefused")
 /** Neither the run nor its session has the grant. */
 export const isGrantNotFound = tagged<GrantNotFound>("GrantNotFound")
-/** The `by` of a caller is neither a principal nor a name, is blank, or is reserved for Fermata. */
+/**
+ * The `by` of a caller is neither a principal nor a name, is blank, is reserved for Fermata, or is no person where a denial is reopened.
+ */
 export const isPrincipalInvalid = tagged<PrincipalInvalid>("PrincipalInvalid")
 /** A process, which may be this one, owns the lease of the run: `owner`, until `until` at least. */
 export const isRunBusy = tagged<RunStoreError.RunBusy>("RunBusy")
@@ -66,9 +71,9 @@ export const isRunStoreError = tagged<RunStoreError.RunStoreError>("RunStoreErro
 export const isArchiveInvalid = tagged<Archive.ArchiveInvalid>("ArchiveInvalid")
 /** The message, or its `messageId`, is not valid, or another message of the run has the `messageId`; see `issues`. */
 export const isMessageInvalid = tagged<RunStoreError.MessageInvalid>("MessageInvalid")
-/** The run has no such revision. */
+/** `fork` was given a revision that the run does not have. */
 export const isRevisionNotFound = tagged<RunError.RevisionNotFound>("RevisionNotFound")
-/** A fork needs a session of its own, and the given one already has runs. */
+/** `fork` needs a session of its own, and the given one already has runs. */
 export const isSessionTaken = tagged<RunError.SessionTaken>("SessionTaken")
 /** A policy was given without the start of a new run. A run that is continued keeps the policy with which it was started. */
 export const isPolicyFixed = tagged<RunError.PolicyFixed>("PolicyFixed")
@@ -85,7 +90,10 @@ export const isExtensionFailed = tagged<RuntimeError.ExtensionFailed>("Extension
 export const isRuntimeBusy = tagged<RuntimeError.RuntimeBusy>("RuntimeBusy")
 /** The runtime of the agent was closed, and takes no more runs. */
 export const isRuntimeClosed = tagged<RuntimeError.RuntimeClosed>("RuntimeClosed")
-/** The run has ended. */
+/**
+ * The run is completed, cancelled or failed, and takes no message and no reopening. Without a store, the `resume` of a completed or
+ * cancelled run needs a `prompt`.
+ */
 export const isRunEnded = tagged<RunError.RunEnded>("RunEnded")
 /** The Fermata was closed. */
 export const isFermataClosed = tagged<Fermata.FermataClosed>("FermataClosed")
@@ -100,7 +108,10 @@ export const isRunLetGo = isRunSuspended
 export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")
 /** The program has no agent with this name or alias that may act here, or the run was started with another agent than the given one. */
 export const isAgentNotFound = tagged<RunError.AgentNotFound>("AgentNotFound")
-/** The program does not have a tool that the run needs (`missing`), or the tool does not accept the arguments of an open call, or the context of the run, any more. */
+/**
+ * A tool that the run needs cannot be used; see `reason`. The program does not have it (`missing`), or it no longer accepts the context of
+ * the run (`contextRefused`) or the arguments of an open call (`schemaChanged`).
+ */
 export const isToolUnavailable = tagged<RunError.ToolUnavailable>("ToolUnavailable")
 /** The prompt has no content, or is not a prompt (`problem`). */
 export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
@@ -108,7 +119,9 @@ export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
 export const isLimitsInvalid = tagged<RunError.LimitsInvalid>("LimitsInvalid")
 /** The approval policy that the caller gave is not valid. */
 export const isPolicyInvalid = tagged<RunError.PolicyInvalid>("PolicyInvalid")
-/** The context that the caller gave to a run cannot be used, or an agent or a tool (`agent`, `tool`) does not accept it. */
+/**
+ * The context of a new run, given by its caller or inherited, cannot be used, or an agent or a tool (`agent`, `tool`) does not accept it.
+ */
 export const isContextInvalid = tagged<RunError.ContextInvalid>("ContextInvalid")
 /** The options of a function have an unknown key or a wrong value, or lack a key; `misfits` names each, and the nearest known key. */
 export const isOptionsInvalid = tagged<OptionsInvalid>("OptionsInvalid")
@@ -131,7 +144,7 @@ export const isSealKeyInvalid = tagged<Seal.SealKeyInvalid>("SealKeyInvalid")
 export const isRunStateMalformed = tagged<RunError.RunStateMalformed>("RunStateMalformed")
 /** The state was written by a newer version of Fermata. */
 export const isRunStateTooNew = tagged<RunError.RunStateTooNew>("RunStateTooNew")
-/** The text is not a state that was sealed with one of the keys, or it was changed. */
+/** `openState` was given a text that is not a state sealed with one of the keys, or that was changed. */
 export const isSealBroken = tagged<RunError.SealBroken>("SealBroken")
 /** Two tools of an agent have the same name or alias. */
 export const isToolNameTaken = tagged<ToolError.ToolNameTaken>("ToolNameTaken")

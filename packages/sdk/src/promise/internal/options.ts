@@ -153,7 +153,7 @@ export interface OfAgent<Output = unknown> {
   readonly agent?: string | Agent<never, Output>
 }
 
-/** The options of a decision. A revocation takes only `by`. */
+/** The options of a decision. A reopening takes only `by` and `note`, a revocation only `by`. */
 export interface DecideOptions {
   /** The author of the decision: a principal, or an unverified name. Default: the `by` of the Fermata. */
   readonly by?: string | Principal | undefined
