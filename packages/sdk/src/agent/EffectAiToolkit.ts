@@ -17,9 +17,12 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { messageOf } from "../domain/Display.ts"
 import type { RunId, SessionId, ToolCallId } from "../domain/Id.ts"
+import { keysOf, shapeOf } from "../domain/internal/misfits.ts"
 import { withoutUndefined } from "../domain/internal/untyped.ts"
+import { type OptionsInvalid, problemOf } from "../domain/OptionsInvalid.ts"
 import * as RunContext from "../domain/RunContext.ts"
 import type { DataSchema } from "../tool/DataSchema.ts"
+import { holdOf } from "../tool/Hold.ts"
 import { readBlobs, unreadBlobs } from "../tool/internal/blobs.ts"
 import { decodeContext } from "../tool/internal/decodeContext.ts"
 import { encodeFailure } from "../tool/internal/encodeFailure.ts"
@@ -29,6 +32,7 @@ import { type AnyTool, content, isContent, make, toContent, type Tool } from "..
 import type { ToolContext } from "../tool/ToolContext.ts"
 import { ToolDefinitionError, ToolFailure } from "../tool/ToolError.ts"
 import type { ToolOptions } from "../tool/ToolOptions.ts"
+import { requireOptions } from "./internal/soundOptions.ts"
 import { Reading, readStream } from "./internal/streamedResult.ts"
 import { isPromise } from "./internal/userCode.ts"
 import type { ToolServices } from "./RuntimeExtension.ts"
@@ -51,7 +55,8 @@ export type ToolOverrides<T> = Partial<
  *
  * **Errors**
  *
- * Throws `ToolDefinitionError` for a tool that a provider defines, which has no handler.
+ * Throws `ToolDefinitionError` for a tool that a provider defines, which has no handler, and `OptionsInvalid` for options of a tool that the
+ * toolkit does not have.
  *
  * **Example** (Holding the calls of a toolkit)
  *
@@ -81,10 +86,13 @@ export type ToolOverrides<T> = Partial<
 export const fromToolkit = <Tools extends Record<string, AiTool.Any>>(
   toolkit: Toolkit.Toolkit<Tools>,
   overrides: { readonly [Name in keyof Tools]?: ToolOverrides<Tools[Name]> } = {}
-): ReadonlyArray<Tool<AiTool.HandlersFor<Tools> | AiTool.HandlerServices<Tools[keyof Tools]>>> =>
-  Object.entries(toolkit.tools).map(([name, tool]) =>
+): ReadonlyArray<Tool<AiTool.HandlersFor<Tools> | AiTool.HandlerServices<Tools[keyof Tools]>>> => {
+  const problem = problemOf("fromToolkit", overrides, keysOf(Object.keys(toolkit.tools)))
+  if (problem !== undefined) throw problem
+  return Object.entries(toolkit.tools).map(([name, tool]) =>
     fromTool(tool, overrides[name] as ToolOverrides<any> | undefined)
   )
+}
 
 const fromTool = (tool: AiTool.Any, overrides: ToolOverrides<any> = {}): Tool<any> => {
   const { name, needsApproval, parametersSchema, toModelOutput } = tool
@@ -136,15 +144,17 @@ export interface ToToolkitOptions {
   readonly context?: RunContext.RunContext
 }
 
+const toToolkitShape = shapeOf<ToToolkitOptions>({ context: "anything" })
+
 /**
  * Makes a toolkit of tools, for `LanguageModel.generateText` and the like, outside of a run.
  *
  * **Details**
  *
  * A tool that needs approval has `needsApproval`, with which `LanguageModel` asks before it runs the tool. A rule that fails requires approval.
- * What else a run does about a call, it does not: nothing is stored, held or recovered, and no policy or grant applies. A failure is returned
- * to the model as text. Output and progress are preliminary results. The ids of a handler's context are placeholders, except `callId` and
- * `idempotencyKey`, which are the provider's id of the call.
+ * What else a run does about a call, it does not: nothing is stored, held or recovered, and no policy or grant applies. The call of a tool
+ * that returns a hold fails, since its result comes later. A failure is returned to the model as text. Output and progress are preliminary
+ * results. The ids of a handler's context are placeholders, except `callId` and `idempotencyKey`, which are the provider's id of the call.
  *
  * **Gotchas**
  *
@@ -153,6 +163,7 @@ export interface ToToolkitOptions {
  * **Errors**
  *
  * - `ToolDefinitionError` — the tool's parameters or its context cannot be used; also for `askUser`, which needs a run.
+ * - `OptionsInvalid` — an option is unknown; for a misspelt key, the error names the nearest one.
  *
  * **Example** (Generating text with a tool)
  *
@@ -175,9 +186,10 @@ export interface ToToolkitOptions {
  */
 export const toToolkit = <const T extends AnyTool>(
   tools: ReadonlyArray<T>,
-  { context = RunContext.empty }: ToToolkitOptions = {}
-): Effect.Effect<MadeToolkit, ToolDefinitionError, ToolServices<T>> =>
+  options: ToToolkitOptions = {}
+): Effect.Effect<MadeToolkit, ToolDefinitionError | OptionsInvalid, ToolServices<T>> =>
   Effect.gen(function* () {
+    const { context = RunContext.empty } = yield* requireOptions("toToolkit", options, toToolkitShape)
     const services = yield* Effect.context<ToolServices<T>>()
     const made = yield* Effect.forEach(tools, (tool) => toTool(tool, context, services))
     const toolkit = Toolkit.make(...made.map(({ tool }) => tool))
@@ -255,6 +267,7 @@ const toTool = Effect.fnUntraced(function* (
         Effect.onInterrupt(() => Effect.sync(() => abort.abort())),
         Effect.mapError((error) => failureText(options, error))
       )
+      if (holdOf(out) !== undefined) return yield* Effect.fail(onHold)
       const blobs = unreadBlobs(out)
       if (blobs.length > 0) yield* Effect.promise(() => readBlobs(blobs))
       return yield* Effect.fromResult(
@@ -265,6 +278,8 @@ const toTool = Effect.fnUntraced(function* (
     }).pipe(Effect.scoped, Effect.provideContext(services))
   return { tool, handler }
 })
+
+const onHold = "The call was started. Its result comes later, and only a run can wait for it."
 
 /** A result in a toolkit: parts that are not one text are kept as they are, for `toModelOutput`. */
 const shown = (value: unknown): unknown => {

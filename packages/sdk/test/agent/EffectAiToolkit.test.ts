@@ -13,6 +13,7 @@ import * as Runtime from "../../src/agent/Runtime.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as Hold from "../../src/tool/Hold.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import { approve, expect, only, results } from "../helpers/Fixture.ts"
 
@@ -129,6 +130,11 @@ describe("fromToolkit", () => {
     } as any)({} as never)
     assert.throws(() => fromToolkit(Toolkit.make(search as any)), /the provider defines it/)
   })
+
+  it("refuses options of a tool that the toolkit does not have, and names the nearest one", () => {
+    const misspelt = { shipp: { needsApproval: true } } as {}
+    assert.throws(() => fromToolkit(toolkit, misspelt), /"shipp".*did you mean "ship"/)
+  })
 })
 
 class Payments extends Context.Service<Payments, { readonly pay: (id: string) => Effect.Effect<string> }>()(
@@ -228,6 +234,25 @@ describe("toToolkit", () => {
       const refused = yield* Effect.flip(toToolkit([pay]).pipe(Effect.provideService(Payments, {} as never)))
       assert.include(refused.message, "it does not accept the context")
       assert.include((yield* Effect.flip(toToolkit([Tool.askUser]))).message, "only a run can ask a user")
+      const misspelt = { contxt: { tenant: "acme" } } as {}
+      assert.include((yield* Effect.flip(toToolkit([], misspelt))).message, 'did you mean "context"')
+    })
+  )
+
+  it.effect("fails the call of a tool that returns a hold, which only a run can wait for", () =>
+    Effect.gen(function* () {
+      const snooze = Tool.make("snooze", { handler: () => Hold.wait({ for: "1 day" }) })
+      const render = Tool.make("render", {
+        handler: async function* () {
+          yield { result: Hold.pending() }
+        }
+      })
+      const made = yield* toToolkit([snooze, render])
+      for (const name of ["snooze", "render"]) {
+        const [failed] = yield* Stream.runCollect(yield* made.handle(name, {}))
+        assert.deepInclude(failed, { isFailure: true })
+        assert.include(String(failed?.result), "Its result comes later")
+      }
     })
   )
 })
