@@ -59,8 +59,11 @@ export const smoke = async (systems: ReadonlyArray<System>, place: string): Prom
   return failed
 }
 
-/** Bytes of four pages in the log: the trees of a larger store are deeper. */
-const pages = 4 * 4120
+/** Bytes of a page in the log. */
+const page = 1048
+
+/** The trees of a larger store are deeper. */
+const pages = 4 * page
 
 type Check = (what: string, small: number, large: number, times: number, slack?: number) => void
 
@@ -99,7 +102,8 @@ const steps = async (adapter: Adapter, folder: () => string, check: Check): Prom
   const [short, long] = [await of(50), await of(1000)]
   check("statements of a stored step, in a run of 50 and of 1,000", short.statements, long.statements, 1.1)
   check("rows of a stored step", short.rows, long.rows, 1.1)
-  check("bytes written by a stored step", short.written, long.written, 1.1)
+  // Only the log of the long run grows so large that it is copied into the file.
+  check("bytes written by a stored step", short.written, long.written, 1.1, page)
 }
 
 const history = (messages: number): ReadonlyArray<PastMessage> =>
