@@ -31,10 +31,10 @@ export interface RuntimeOptions<R, Output> extends RuntimeSettings {
   /** The agent to run. */
   readonly agent: Agent<R, Output>
   /**
-   * Decides requests before they hold the run. The callback is called with one open request of a run after the other and has no timeout; a
-   * decision from elsewhere ends the wait. Return a decision, or `undefined` to leave the request open. A callback that fails, or whose
-   * decision does not fit the request, leaves it open, too. Each time a run is resumed, the callback is called for its open requests.
-   * Default: an open request holds the run.
+   * Decides requests before they hold the run. The callback is called with one open request of a run after the other, except timers and
+   * external calls, and has no timeout; a decision from elsewhere ends the wait. Return a decision, or `undefined` to leave the request
+   * open. A callback that fails, or whose decision does not fit the request, leaves it open, too. Each time a run is resumed, the callback
+   * is called for these requests again. Default: an open request holds the run.
    */
   readonly approvalCallback?: (
     request: Interruption,

@@ -21,7 +21,7 @@ export class RuntimeOptionsInvalid extends TaggedError<RuntimeOptionsInvalid>()(
   }
 }
 
-/** The runtime has no capability profile of this name. */
+/** The runtime that is created, reconfigured or restored from a capture has no capability profile of this name. */
 export class CapabilityProfileNotFound extends TaggedError<CapabilityProfileNotFound>()(
   "CapabilityProfileNotFound",
   { profile: Schema.String, known: Schema.Array(Schema.String) }
@@ -31,7 +31,9 @@ export class CapabilityProfileNotFound extends TaggedError<CapabilityProfileNotF
   }
 }
 
-/** The model client has no profile of this name. */
+/**
+ * The model client of the runtime that is created, reconfigured or restored from a capture lists its profiles, and has none of this name.
+ */
 export class ModelProfileNotFound extends TaggedError<ModelProfileNotFound>()("ModelProfileNotFound", {
   profile: Schema.String,
   known: Schema.Array(Schema.String)
@@ -41,7 +43,7 @@ export class ModelProfileNotFound extends TaggedError<ModelProfileNotFound>()("M
   }
 }
 
-/** An extension failed to make its tools or to start. */
+/** An extension failed to make its tools, when the runtime was created or reconfigured, or to start. */
 export class ExtensionFailed extends TaggedError<ExtensionFailed>()("ExtensionFailed", {
   extension: Schema.String,
   during: Schema.Literals(["tools", "start"]),
@@ -53,7 +55,9 @@ export class ExtensionFailed extends TaggedError<ExtensionFailed>()("ExtensionFa
   }
 }
 
-/** Runs are in the middle of a turn: a call is open or a model call is running. Retry between turns. */
+/**
+ * A reconfiguration or a restored capture met runs in the middle of a turn: a call is open or a model call is running. Retry between turns.
+ */
 export class RuntimeBusy extends TaggedError<RuntimeBusy>()("RuntimeBusy", {
   /** The ids of these runs. */
   runs: Schema.Array(Schema.String)
@@ -76,7 +80,7 @@ export class RuntimeBusy extends TaggedError<RuntimeBusy>()("RuntimeBusy", {
 export const CloseStatus = Schema.Literals(["completed", "cancelled", "error"])
 export type CloseStatus = typeof CloseStatus.Type
 
-/** The runtime was closed and takes no more runs. */
+/** The runtime was closed, and takes no more runs and no change. */
 export class RuntimeClosed extends TaggedError<RuntimeClosed>()("RuntimeClosed", {
   agent: Schema.String,
   status: CloseStatus
@@ -96,7 +100,9 @@ export class ReconfigureRefused extends TaggedError<ReconfigureRefused>()("Recon
   }
 }
 
-/** The text is not JSON, or does not have the fields of a capture. Other changes to a capture are not detected. */
+/**
+ * `restoreState` was given a text that is not JSON, or does not have the fields of a capture. Other changes to a capture are not detected.
+ */
 export class CaptureMalformed extends TaggedError<CaptureMalformed>()("CaptureMalformed", {
   issues: Schema.String
 }) {
@@ -105,7 +111,7 @@ export class CaptureMalformed extends TaggedError<CaptureMalformed>()("CaptureMa
   }
 }
 
-/** The capture was made by a newer version of Fermata. */
+/** `restoreState` was given a capture that a newer version of Fermata made. */
 export class CaptureTooNew extends TaggedError<CaptureTooNew>()("CaptureTooNew", {
   version: Schema.Finite,
   supported: Schema.Finite

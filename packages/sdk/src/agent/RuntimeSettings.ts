@@ -37,8 +37,8 @@ export const RuntimeSettings = Schema.Struct({
   model: Schema.optionalKey(Schema.NonEmptyString),
   /**
    * Whether a person or program decides requests. Default: `true`. With `false`, a call that needs approval is denied, a question fails
-   * with a text for the model, and an exhausted budget or a missing login fails the run. A call in doubt opens a request even then.
-   * Without a store, an exhausted budget or a missing login always fails the run.
+   * with a text for the model, and an exhausted budget or a missing login fails the run. A call in doubt, a wait and an external call open
+   * a request even then. Without a store, an exhausted budget or a missing login always fails the run.
    */
   interactive: Schema.optionalKey(Schema.Boolean),
   /**

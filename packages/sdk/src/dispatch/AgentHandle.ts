@@ -49,7 +49,7 @@ import type {
  * - `queued`: the run has not started, for example because it waits for a slot of its conductor; or it waits for such a slot again, or for
  *   its next attempt (`restart`).
  * - `running`: a process drives the run.
- * - `held`: the run waits for decisions.
+ * - `held`: the run waits for decisions, also those that end a timer or an external call.
  * - `completed`, `cancelled`: the run has ended.
  * - `error`: the run has failed; or it has no result, and `wait` and `done` fail with the reason.
  * - `suspended`: this program has stopped driving the run, which is in the store and can be attached to again.
@@ -82,9 +82,9 @@ export type WhenHeld =
   /** The model receives the message when the open calls are settled. */
   | "queue"
   /**
-   * Abandons the open turn: approvals and questions are denied, calls in doubt count as failed, no further call of the turn starts, and the
-   * model receives the message next. Requests about budgets and logins stay open. If no approval, question or call in doubt is open, the
-   * message is queued, and approved calls run.
+   * Abandons the open turn: approvals and questions are denied, calls in doubt, timers and external calls count as failed, no further call
+   * of the turn starts, and the model receives the message next. Requests about budgets and logins stay open. If no other request is open,
+   * the message is queued, and approved calls run.
    */
   | "supersede"
   /** Answers the one open question. */

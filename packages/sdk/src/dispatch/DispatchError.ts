@@ -8,7 +8,7 @@ import { sentence } from "../domain/Display.ts"
 import { RunId } from "../domain/Id.ts"
 import { TaggedError } from "../domain/TaggedError.ts"
 
-/** The run has no open question to answer. */
+/** `send` with `whenHeld: "answer"` found no open question of the run. */
 export class NothingToAnswer extends TaggedError<NothingToAnswer>()("NothingToAnswer", {
   runId: RunId
 }) {
@@ -17,7 +17,7 @@ export class NothingToAnswer extends TaggedError<NothingToAnswer>()("NothingToAn
   }
 }
 
-/** The run has several open questions. */
+/** `send` with `whenHeld: "answer"` found several open questions of the run. */
 export class SeveralQuestions extends TaggedError<SeveralQuestions>()("SeveralQuestions", {
   runId: RunId,
   /** The ids of the questions. */
@@ -28,14 +28,17 @@ export class SeveralQuestions extends TaggedError<SeveralQuestions>()("SeveralQu
   }
 }
 
-/** The answer to a question must be text, and the message has other parts. */
+/** `send` with `whenHeld: "answer"` was given a message with other parts than text, and the answer to a question must be text. */
 export class AnswerNotText extends TaggedError<AnswerNotText>()("AnswerNotText", { runId: RunId }) {
   override get message() {
     return sentence`The answer to the question of the run ${this.runId} must be text: send the file with whenHeld "queue".`
   }
 }
 
-/** A sub-agent's run cannot be forked, because it is part of its root's run. */
+/**
+ * `send` with `whenHeld: "fork"` was called on the handle of a sub-agent's run with open requests. Such a run cannot be forked, because it
+ * is part of its root's run.
+ */
 export class SubAgentNotForked extends TaggedError<SubAgentNotForked>()("SubAgentNotForked", {
   runId: RunId,
   /** The id of the root's run. */
@@ -46,7 +49,10 @@ export class SubAgentNotForked extends TaggedError<SubAgentNotForked>()("SubAgen
   }
 }
 
-/** All slots of the conductor are taken, and no further run may wait for one: `overflow` is `reject`, or `maxQueued` runs wait already. */
+/**
+ * `dispatch` or `dispatchStored` of a conductor whose slots are all taken, and where no further run may wait for one: `overflow` is
+ * `reject`, or `maxQueued` runs wait already.
+ */
 export class ConductorFull extends TaggedError<ConductorFull>()("ConductorFull", {
   running: Schema.Natural,
   queued: Schema.Natural
@@ -57,7 +63,10 @@ export class ConductorFull extends TaggedError<ConductorFull>()("ConductorFull",
   }
 }
 
-/** The conductor was closed before the run was started. The run had no effect. */
+/**
+ * The conductor was closed before it started, attached to or adopted the run. From `dispatch`, `dispatchStored`, `attach` and `adopt`, and
+ * from `wait` and `done` of a run that was still queued. The conductor did nothing with the run.
+ */
 export class ConductorClosed extends TaggedError<ConductorClosed>()("ConductorClosed", {}) {
   override get message() {
     return "The conductor was closed before the run was started: dispatch the prompt with another conductor."
@@ -98,7 +107,7 @@ const Unsuccessful = Schema.Struct({ runId: RunId, status: Schema.String, why: S
 const listed = (runs: ReadonlyArray<typeof Unsuccessful.Type>) =>
   runs.map(({ runId, status, why }) => `${runId} ${status}${why === "" ? "" : ` (${why})`}`).join(", ")
 
-/** None of the runs completed. */
+/** `firstSuccess`: none of the runs completed, or there are none. */
 export class NoneSucceeded extends TaggedError<NoneSucceeded>()("NoneSucceeded", {
   runs: Schema.Array(Unsuccessful)
 }) {
@@ -109,7 +118,7 @@ export class NoneSucceeded extends TaggedError<NoneSucceeded>()("NoneSucceeded",
   }
 }
 
-/** The wanted number of runs can no longer complete, or is not a number. */
+/** `quorum`: the wanted number of runs can no longer complete, or is not a number. */
 export class QuorumMissed extends TaggedError<QuorumMissed>()("QuorumMissed", {
   wanted: Schema.Number,
   completed: Schema.Natural,

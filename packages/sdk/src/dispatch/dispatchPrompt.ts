@@ -24,8 +24,8 @@ import { dispatchShape } from "./internal/shapes.ts"
  *
  * **Details**
  *
- * When the scope closes, the run is cancelled, even if it is held. A held run is a value in its handle; the run continues when it is
- * decided through the handle, or when a request expires.
+ * When the scope closes, the run is cancelled, even if it is held. A held run is a value in its handle; the run continues when a request of
+ * it is decided through the handle, or expires.
  *
  * **Errors**
  *

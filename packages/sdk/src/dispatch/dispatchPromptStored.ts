@@ -27,9 +27,10 @@ import { attachShape, storedDispatchShape } from "./internal/shapes.ts"
  *
  * **Details**
  *
- * A held run continues when it is decided, through the handle or by another process through the store. If another process drives the run,
- * the handle follows the run through the store, and drives it if that process dies. When the scope closes, the run is cancelled if
- * `onClose` is `cancel`. Otherwise the run is suspended: `done` fails with `RunSuspended`, and {@link attach} creates a new handle.
+ * A held run continues when a request of it is decided, through the handle or by another process through the store, or expires. If another
+ * process drives the run, the handle follows the run through the store, and drives it if that process dies. When the scope closes, the run
+ * is cancelled if `onClose` is `cancel`. Otherwise the run is suspended: `done` fails with `RunSuspended`, and {@link attach} creates a new
+ * handle.
  *
  * **Errors**
  *

@@ -12,8 +12,8 @@ import { requestEnd } from "./internal/requestEnd.ts"
 
 /**
  * Cancels a run. A run that is held, or that no process drives, is ended by this call. A run that a process drives is cancelled by that
- * process when it next writes to the store or renews the lease, which it does every third of `leaseTtl`. A completed or cancelled run does
- * not change.
+ * process as soon as the store notifies it, and otherwise when it next writes to the store or renews the lease, which it does every third
+ * of `leaseTtl`. A completed or cancelled run does not change.
  *
  * **Details**
  *

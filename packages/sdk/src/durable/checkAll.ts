@@ -30,8 +30,8 @@ export interface BlockedRun {
   /** Absent if it cannot be read. */
   readonly head?: RunHead
   /**
-   * What prevents resuming the run: missing agents and tools, tools that refuse the arguments of an open call, and damage of the stored run.
-   * At least one.
+   * What prevents resuming the run, or a part of it: missing agents and tools, tools that refuse the arguments of an open call or the
+   * context of the run, and damage of the stored run. At least one.
    */
   readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable | RunStoreError>
   /** The run and the reasons in words. */

@@ -59,6 +59,7 @@ const completeShape = shapeOf<CompleteOptions>({ by: "anything", waitFor: durati
  * - `AlreadyDecided` — another result, a person or the expiry was first; it is in the error.
  * - `RequestSuperseded` — the run has ended, or goes another way.
  * - `OptionsInvalid` — the completion has neither a result of JSON nor a failure, or both, or an option's key or value is wrong.
+ * - `DecisionMalformed` — `by` is not a name or a valid principal.
  * - `RunStoreError` — the store failed; see its `reason`.
  *
  * @category running

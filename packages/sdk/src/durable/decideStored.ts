@@ -32,9 +32,9 @@ import { loadRun } from "./internal/loadRun.ts"
  *
  * **Errors**
  *
- * - A `Rejection` — see `RunStore.decide`; also `ArgumentsChanged` if the request was changed in the store, and `EditedArgumentsInvalid` if
- *   edited arguments cannot be used: the tool's schema does not accept them, for example. Edited arguments are checked only if one of
- *   `runtimes` has the agent with which the run was started.
+ * - A `Rejection` — see `RunStore.decide`, such as `DecisionMalformed` for a `by` that is no valid principal; also `ArgumentsChanged` if
+ *   the request was changed in the store, and `EditedArgumentsInvalid` if edited arguments cannot be used: the tool's schema does not
+ *   accept them, for example. Edited arguments are checked only if one of `runtimes` has the agent with which the run was started.
  * - `RunStoreError` — the store failed; see its `reason`.
  *
  * @category running

@@ -39,11 +39,12 @@ import type { ForkInput, StoredRunOptions } from "./storedInput.ts"
  *
  * **Details**
  *
- * The fork has the original's messages up to the revision, and then the prompt. It repeats nothing and undoes nothing: the side effects
- * of the original stay, from before the revision and after it, and the fork's model does not see what came after. The original's
- * requests are not opened again: if the revision is in the middle of a turn, each call without a result gets a result that says so, and
- * sub-agents stay with the original. Grants with the scope of a session apply to the fork; grants with the scope of a run do not. The
- * fork inherits the limits and the policy that the original's caller gave; `input` can replace the policy, and each limit on its own.
+ * The fork has the original's messages up to the revision, and then the prompt. It repeats nothing and undoes nothing: the side effects of
+ * the original stay, from before the revision and after it, and the fork's model does not see what came after. The original's requests are
+ * not opened again: if the revision is in the middle of a turn, each call without a result gets a result that says so, and sub-agents stay
+ * with the original. Grants with the scope of a session apply to the fork; grants with the scope of a run do not. The fork inherits the
+ * limits, the policy and the context that the original's caller gave; `input` can replace the policy, the context, and each limit on its
+ * own.
  *
  * The original may be running, held or ended, and may be a run of another agent; it may not be a sub-agent's run. It does not change, and
  * it cannot be removed while a fork builds on it. A fork can be forked.

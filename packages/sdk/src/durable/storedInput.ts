@@ -14,7 +14,8 @@ import type { ContinueInput, RunOptions, StartInput } from "../run/runInput.ts"
 
 /**
  * Input that starts a stored run; with the `sessionId` of a session that has runs, its next run. The next run inherits the conversation,
- * and not the limits and the policy that callers gave to earlier runs; a `StoredContinueInput` with a `message` inherits these, too.
+ * and not the limits, the policy and the context that callers gave to earlier runs; a `StoredContinueInput` with a `message` inherits
+ * these, too.
  */
 export interface StoredStartInput extends StartInput, Dispatched {
   /** The run's id, so that a repeated start fails with `RunExists` instead of starting it twice. Default: a new id. */

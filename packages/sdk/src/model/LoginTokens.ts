@@ -39,9 +39,9 @@ export type { Tokens } from "./Tokens.ts"
 export interface TokenStore {
   /** Reads the tokens; `undefined` if there was no login. */
   readonly read: Effect.Effect<Tokens | undefined, ModelError>
-  /** Replaces the tokens atomically: a crash leaves either the old or the new ones. */
+  /** Replaces the tokens. Must be atomic: a crash leaves either the old or the new ones. */
   readonly write: (tokens: Tokens) => Effect.Effect<void, ModelError>
-  /** Runs the effect under an exclusive lock, across all processes that use the same store. */
+  /** Runs the effect under a lock that must exclude all other processes and fibers that use the same store. */
   readonly locked: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | ModelError, R>
 }
 

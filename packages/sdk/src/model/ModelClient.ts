@@ -1,9 +1,12 @@
 /**
  * The port to a model.
  *
- * A client turns one {@link ModelRequest} into one response, streamed or complete. It retries by itself, but only before it has emitted
- * the first part: a run does not retry, except by one complete call after a stream that failed before its first content, if the error
- * states no `attempts` or is a `StreamUnsupported`. Interrupting a call closes the connection. A client never runs a tool.
+ * A client turns one {@link ModelRequest} into one response, streamed or complete. The clients of this SDK do the following, and an
+ * implementation of your own must, too: it retries only before it has emitted the first part, closes the connection when a call is
+ * interrupted, never runs a tool, and keeps secrets out of its errors, which users and models may read. A run does not repeat a failed
+ * call, with two exceptions: it makes one complete call after a stream that failed before its first content, if the error is a
+ * `StreamUnsupported`, or if it is a lost connection, a timeout or an invalid response, is retryable and states no `attempts`; and it calls
+ * the model again after a new login.
  *
  * @since 0.1.0
  */

@@ -29,7 +29,8 @@ export interface Options extends Partial<Omit<ModelProfile, "protocol" | "model"
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for an unknown option, and for a `model`, `name` or `baseUrl` that is not a string. Other values are not checked.
+ * Throws `OptionsInvalid` for an unknown option, for a `model`, `name` or `baseUrl` that is not a string, and for an invalid `rateLimit` or
+ * `circuitBreaker`. Other values are not checked.
  *
  * @category constructors
  * @since 0.1.0

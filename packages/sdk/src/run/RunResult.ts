@@ -30,14 +30,18 @@ export interface Completed<Output> extends Fields {
   readonly output: Output
 }
 
-/** The run waits: for decisions on `interruptions`, for definitions that are `missing`, or for both. Provide them, then continue it. */
+/**
+ * The run waits: for decisions on `interruptions` (for a timer, its expiry; for an external call, its completion), for definitions that are
+ * `missing`, or for both. Provide them, then continue it. Without either, it waits for the first slot of its conductor, or, as a
+ * sub-agent's run, for its root.
+ */
 export interface Interrupted extends Fields {
   readonly status: "interrupted"
-  /** The open requests of the run and its sub-agents. */
+  /** The open requests of the run and its sub-agents; may be empty. */
   readonly interruptions: ReadonlyArray<Interruption>
   /**
-   * Agents and tools that the run needs and that this program does not have. The parts of the run that need them wait. Absent if nothing is
-   * missing.
+   * Agents and tools that the run needs and that this program does not have, or whose schema refuses the context of the run. The parts of
+   * the run that need them wait. Absent if there are none.
    */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }

@@ -47,7 +47,10 @@ export class RunNotFound extends TaggedError<RunNotFound>()("RunNotFound", {
 export const ArchivedAs = Schema.Literals(["older", "newer", "apart", "other"])
 export type ArchivedAs = typeof ArchivedAs.Type
 
-/** A run with this id already exists. Resume it, or choose another id. */
+/**
+ * A run that a caller starts, submits, forks or imports has the id of a stored run. Resume that run, or choose another id; for an import,
+ * see `archive`.
+ */
 export class RunExists extends TaggedError<RunExists>()("RunExists", {
   runId: RunId,
   status: Schema.String,
@@ -115,7 +118,7 @@ export class LeaseLost extends TaggedError<LeaseLost>()("LeaseLost", {
   }
 }
 
-/** A later run builds on this run. Remove the run `by` first. */
+/** `remove` was given a run on which a later run or a fork, `by`, builds. Remove that one first. */
 export class RunContinued extends TaggedError<RunContinued>()("RunContinued", {
   runId: RunId,
   by: RunId

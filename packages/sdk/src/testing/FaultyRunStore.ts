@@ -17,7 +17,7 @@ type Store = RunStore["Service"]
 
 /**
  * An operation of a run store. `changes`, `notices` and `broadcast` are none, because notifications guarantee nothing that a fault could
- * break.
+ * break. Neither are the operations of `blobs`, which pass without hooks.
  */
 export type Operation = Exclude<keyof Store, "changes" | "notices" | "broadcast" | "blobs">
 

@@ -97,8 +97,8 @@ export const make = <R>(
 > => Effect.map(makeScene(setup), makeRuns)
 
 /**
- * One of the rehearsals of {@link everyCrash} failed: its setup, its scenario (also if an assertion threw), or the rehearsal itself. `crashes`
- * are the points at which this rehearsal crashed its workers; empty for the first one, which has no crash.
+ * One of the rehearsals of {@link everyCrash} or `rehearseEveryCrash` failed: its setup, its scenario (also if an assertion threw), or the
+ * rehearsal itself. `crashes` are the points at which this rehearsal crashed its workers; empty for the first one, which has no crash.
  */
 export class ScenarioFailed extends TaggedError<ScenarioFailed>()("ScenarioFailed", {
   crashes: Schema.Array(Schema.String),

@@ -20,7 +20,7 @@ const holdTag: unique symbol = Symbol.for("@fermata/sdk/tool/Hold")
 /** A hold until a time. Made by {@link wait}. */
 export interface Wait {
   readonly [holdTag]: "timer"
-  /** When the wait ends, in milliseconds since 1970: absent if it ends a time after its start. */
+  /** When the wait ends, in milliseconds since 1970; absent if `forMs` counts from the end of the handler instead. */
   readonly until?: number
   readonly forMs?: number
   readonly reason?: string

@@ -40,7 +40,10 @@ import { identityOf, nameTools, otherNames, readableTools, warnOfLeftOut } from 
 import { failureOf, resultOf } from "./internal/mcpResults.ts"
 import * as Tool from "./Tool.ts"
 
-/** An MCP server cannot be used: it cannot be started or reached, speaks no supported revision, or an option is invalid. */
+/**
+ * `make`, `fromProcess` or `fromUrl`: an MCP server cannot be used. It cannot be started or reached, refuses the connection or speaks no
+ * supported revision, its tools cannot be listed, or an option is invalid.
+ */
 export class McpServerError extends TaggedError<McpServerError>()("McpServerError", {
   /** The tag of the MCP client's error reason, or `OptionsInvalid`. */
   reason: Schema.String,

@@ -11,7 +11,10 @@ import { lines, sentence, text } from "../domain/Display.ts"
 import { Misfit } from "../domain/Misfit.ts"
 import { TaggedError } from "../domain/TaggedError.ts"
 
-/** Two tools of an agent, including those by which its model calls other agents, have the same name or alias. */
+/**
+ * An agent cannot be bound to a runtime, because two of its tools, including those by which its model calls other agents, have the same
+ * name or alias.
+ */
 export class ToolNameTaken extends TaggedError<ToolNameTaken>()("ToolNameTaken", {
   agent: Schema.String,
   tool: Schema.String
@@ -23,7 +26,7 @@ export class ToolNameTaken extends TaggedError<ToolNameTaken>()("ToolNameTaken",
 
 /** The definition of a tool is invalid. */
 export class ToolDefinitionError extends TaggedError<ToolDefinitionError>()("ToolDefinitionError", {
-  /** The agent that has the tool. Absent if `Tool.make` threw the error. */
+  /** The agent that has the tool. Absent if the tool has none yet: in errors of `Tool.make` and of the bridges to toolkits. */
   agent: Schema.optionalKey(Schema.String),
   /** The name of the tool; empty if it has none. */
   tool: Schema.String,
@@ -38,7 +41,9 @@ export class ToolDefinitionError extends TaggedError<ToolDefinitionError>()("Too
   }
 }
 
-/** The definition of an agent is invalid. */
+/**
+ * The definition of an agent is invalid; two agents of a Fermata have the same name or alias; or a resource of an agent's tools is closed.
+ */
 export class AgentDefinitionError extends TaggedError<AgentDefinitionError>()("AgentDefinitionError", {
   /** The name of the agent; empty if it has none. */
   agent: Schema.String,
@@ -52,7 +57,7 @@ export class AgentDefinitionError extends TaggedError<AgentDefinitionError>()("A
   }
 }
 
-/** A failure of a handler with a description for the model. */
+/** A failure with a description for the model. A handler may fail with it, and the runtime uses it for failures such as a timeout. */
 export class ToolFailure extends TaggedError<ToolFailure>()("ToolFailure", {
   description: Schema.String
 }) {

@@ -76,7 +76,10 @@ export interface ApprovalOptions {
   readonly warnBefore?: Duration.Input
 }
 
-/** The last argument of `needsApproval`, `risk`, `preview` and `reconcile`. `Context` is the context of the run as the tool reads it. */
+/**
+ * The last argument of `needsApproval`, `facts`, `risk`, `preview` and `reconcile`. `Context` is the context of the run as the tool reads
+ * it.
+ */
 export interface ApprovalContext<Context = RunContext> {
   readonly runId: string
   readonly sessionId: string

@@ -69,7 +69,7 @@ export const RunArchive = Schema.Struct({
 export type RunArchive = typeof RunArchive.Type
 export type ArchivedRun = RunArchive["runs"][number]
 
-/** An import was refused: the value is not an archive of a run that can be stored. Nothing was written. */
+/** `importRun` refused the value, which is not an archive of a run that can be stored. Nothing was written. */
 export class ArchiveInvalid extends TaggedError<ArchiveInvalid>()("ArchiveInvalid", {
   problem: Schema.String
 }) {

@@ -239,7 +239,10 @@ export const continueStored = Effect.fnUntraced(function* (
   return "events" in end ? yield* create(work, end, previous) : end
 })
 
-/** Whether the approval callback is called with the run's open requests when the run continues. */
+/**
+ * Whether the approval callback is called with one of the run's open requests when the run continues. Timers and external calls are no
+ * question to it.
+ */
 export const isCallbackAsked = ({ options }: Runtime, state: RunState): boolean =>
   options.approvalCallback !== undefined && interruptions(state).some((request) => !isHold(request))
 

@@ -1,5 +1,6 @@
 /**
- * Judges a call by its tool, the policies of its run and of the runs above it, and grants: the call may run, is denied, or needs approval.
+ * Judges a call by its tool, the policies of its run and of the runs above it, earlier denials of equal calls, and grants: the call may
+ * run, is denied, needs approval, or fails because its facts cannot be read.
  */
 import * as Cause from "effect/Cause"
 import type * as Effect from "effect/Effect"
@@ -29,8 +30,9 @@ export interface Understood {
 }
 
 /**
- * Judges a call: allows it, denies it, or opens an approval request. In a run that is not interactive, a call that needs approval is
- * denied. `reason` states why a call is judged again.
+ * Judges a call: allows it, denies it, opens an approval request, or fails it if its facts cannot be read. A call that equals one whose
+ * denial stands is denied, even if a policy or a grant allows it. In a run that is not interactive, a call that needs approval is denied.
+ * `reason` states why a call is judged again.
  */
 export function* judgeCall(
   run: AgentRun,

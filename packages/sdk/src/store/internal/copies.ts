@@ -30,7 +30,7 @@ export interface PresentRun extends Pick<RestoredRun, "agent" | "cancelReason" |
   readonly isClaimed: boolean
   /** The highest revision that a run of this store builds on; `undefined` if none does. */
   readonly builtOn?: number
-  /** Decisions that its journal does not contain, without denials by expiry that no process has recorded. */
+  /** Decisions that its journal does not contain, without those by expiry that no process has recorded. */
   readonly decisions: ReadonlyArray<Decision>
   /** Messages that its journal does not contain. */
   readonly messages: ReadonlyArray<SentMessage>

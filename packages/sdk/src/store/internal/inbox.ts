@@ -72,7 +72,7 @@ export const closed = (inbox: Inbox, reason: string): Inbox =>
     ])
   )
 
-/** The decisions in force at `now` that the journal does not contain yet, including denials by expiry. */
+/** The decisions in force at `now` that the journal does not contain yet, including those by expiry. */
 export const undelivered = (inbox: Inbox, now: Timestamp): ReadonlyArray<Decision> =>
   oldestFirst(
     Array.from(inbox.values()).flatMap((entry) => {

@@ -106,7 +106,7 @@ export interface RequestEntry {
   readonly warned?: boolean
 }
 
-/** The decision that counts at `now`, which may be a denial by expiry, or `undefined`. */
+/** The decision that counts at `now`, which may be one by expiry, or `undefined`. */
 export const decisionOf = (entry: RequestEntry, now: Timestamp): Decision | undefined =>
   (entry.status === "open" ? expiryAt(entry.request, now) : undefined) ?? entry.decision
 

@@ -27,7 +27,7 @@ export interface CallLedger {
   retries: number
   /** The number of starts of an already started body without a `retry` decision. */
   restarts: number
-  /** Whether a body returned. */
+  /** Whether the call completed: its body returned, or its result came from outside. */
   completed: boolean
 }
 

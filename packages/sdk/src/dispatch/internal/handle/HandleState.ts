@@ -31,7 +31,7 @@ type Phase =
   | { readonly _tag: "backingOff" }
   /** This process drives the run, in a slot of its conductor or without one. */
   | { readonly _tag: "driving"; readonly intent: DriveIntent; readonly hasSlot: boolean }
-  /** The run waits for a decision, or for a slot of a conductor that this handle does not have. */
+  /** The run waits for a decision, a time or a result, or for a slot of a conductor that this handle does not have. */
   | { readonly _tag: "held" }
   /** Another process drives the run. */
   | { readonly _tag: "elsewhere" }

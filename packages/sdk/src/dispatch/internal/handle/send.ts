@@ -104,7 +104,10 @@ const requireWithoutId = ({
 const isLate = (tag: unknown): boolean =>
   tag === "AlreadyDecided" || tag === "RequestSuperseded" || tag === "RequestNotFound"
 
-/** The decision that denies a request; `undefined` for budgets and logins, without which the model cannot receive the message. */
+/**
+ * The decision that abandons a request: a denial, or the failure of a call that was started. `undefined` for budgets and logins, without
+ * which the model cannot receive the message.
+ */
 const denialOf = (
   { _tag, requestId, runId }: Interruption,
   by: string | Principal,

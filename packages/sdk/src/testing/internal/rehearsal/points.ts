@@ -25,7 +25,7 @@ export type PointName =
 /** A point: the next time that it is passed, or, with `#3`, the third time. */
 export type Point = PointName | `${PointName}#${number}`
 
-/** The rehearsal has no such point, or the planned failure is not possible there. */
+/** `crashAt` or `failAt`: the rehearsal has no such point, or the planned failure is not possible there. */
 export class PointInvalid extends TaggedError<PointInvalid>()("PointInvalid", {
   point: Schema.String,
   problem: Schema.String

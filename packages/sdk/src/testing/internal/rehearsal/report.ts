@@ -49,7 +49,7 @@ export interface Report {
   readonly undisturbed?: Report
 }
 
-/** An effect happened more than once under one key. */
+/** `assertEffectsAtMostOnce`: an effect happened more than once under one key. */
 export class EffectRepeated extends TaggedError<EffectRepeated>()("EffectRepeated", {
   effect: Schema.String,
   key: Schema.String,
@@ -73,7 +73,10 @@ export class EffectRepeated extends TaggedError<EffectRepeated>()("EffectRepeate
   }
 }
 
-/** A tool that is declared idempotent ran again, and it records no effects that would show whether this was harmless. */
+/**
+ * `assertEffectsAtMostOnce`: a tool that is declared idempotent ran again, and it records no effects that would show whether this was
+ * harmless.
+ */
 export class EffectUnproven extends TaggedError<EffectUnproven>()("EffectUnproven", {
   tool: Schema.String,
   key: Schema.String,
@@ -87,7 +90,7 @@ export class EffectUnproven extends TaggedError<EffectUnproven>()("EffectUnprove
   }
 }
 
-/** An effect of the scenario without a fault is missing, and the runs ended as if it had happened. */
+/** `assertNothingLost`: an effect of the scenario without a fault is missing, and the runs ended as if it had happened. */
 export class EffectLost extends TaggedError<EffectLost>()("EffectLost", {
   effect: Schema.String,
   tool: Schema.optionalKey(Schema.String),
@@ -104,7 +107,7 @@ export class EffectLost extends TaggedError<EffectLost>()("EffectLost", {
   }
 }
 
-/** A run has not ended and does not wait for a decision. */
+/** `assertNothingLost`: a run has neither ended nor is held with an open request. */
 export class RunLost extends TaggedError<RunLost>()("RunLost", {
   runId: Schema.String,
   status: Schema.String,
@@ -118,7 +121,7 @@ export class RunLost extends TaggedError<RunLost>()("RunLost", {
   }
 }
 
-/** A history that a provider would refuse. */
+/** `assertTranscriptsValid`: a history that a provider would refuse. */
 export class TranscriptInvalid extends TaggedError<TranscriptInvalid>()("TranscriptInvalid", {
   runId: Schema.String,
   problem: Schema.String,
@@ -129,7 +132,7 @@ export class TranscriptInvalid extends TaggedError<TranscriptInvalid>()("Transcr
   }
 }
 
-/** The store lost acknowledged data, or a run violated an invariant of `RunChecker`. */
+/** `assertPromisesKept`: the store lost acknowledged data, or a run violated an invariant of `RunChecker`. */
 export class PromiseBroken extends TaggedError<PromiseBroken>()("PromiseBroken", {
   invariant: Schema.String,
   detail: Schema.String,
@@ -223,7 +226,7 @@ export const assertTranscriptsValid = (reports: Reports): void =>
   })
 
 /**
- * Asserts that every run has ended or waits for a decision, and that no effect is missing.
+ * Asserts that every run has ended or is held with an open request, and that no effect is missing.
  *
  * **Details**
  *
