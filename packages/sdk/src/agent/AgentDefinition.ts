@@ -69,9 +69,9 @@ export interface AgentOptions<R, Output, Context = any> {
    * takes precedence. Default: that `model`, also for a sub-agent, otherwise the model client's default profile.
    */
   readonly profile?: string
-  /** Settings of the agent's model calls, such as `temperature`. */
+  /** Settings of the agent's model calls, such as `temperature`. Default: those of the model profile, field by field. */
   readonly settings?: ModelSettings
-  /** Earlier names of the agent, by which stored and held runs find it after a rename. */
+  /** Earlier names of the agent, by which stored and held runs find it after a rename. Default: none. */
   readonly aliases?: ReadonlyArray<string>
 }
 

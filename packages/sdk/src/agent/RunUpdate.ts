@@ -19,7 +19,7 @@ interface Whose {
 
 /** A transient part, which is not stored. A slow reader receives only the latest ones. */
 interface Transient extends Whose {
-  /** The number of characters before this part that a slow reader missed. */
+  /** The number of characters before this part that a slow reader missed. Absent if it missed none. */
   readonly omitted?: number
 }
 

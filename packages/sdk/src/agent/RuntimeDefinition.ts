@@ -96,7 +96,7 @@ export interface Choice {
   /** The name of the capability profile. */
   readonly profile: string
   readonly mode?: string
-  /** The name of the model profile. */
+  /** The name of the model profile, if one was chosen by name. */
   readonly model?: string
   /** Tools that replace the agent's own. */
   readonly tools?: ReadonlyArray<AnyTool>

@@ -11,7 +11,7 @@ import type { Restart } from "./internal/handle/restart.ts"
 
 /** The options of `dispatchPrompt`. */
 export interface DispatchOptions extends Pick<RunOptions, "onUpdate" | "cancellation"> {
-  /** The name of the run, which its handle shows. Names need not be unique. */
+  /** The name of the run, which its handle shows. Names need not be unique. Default: none. */
   readonly name?: string
   /** How often, and after which delays, a run that failed with a retryable `ModelFailed` is resumed. Default: never. */
   readonly restart?: Restart

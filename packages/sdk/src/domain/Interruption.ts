@@ -26,6 +26,7 @@ const fields = {
   agentPath: Schema.Array(Schema.String),
   /** When the request was opened. */
   at: Timestamp,
+  /** When the request expires. A timer has it; an approval and an external call have it if their tool sets an expiry; others do not. */
   expiresAt: Schema.optionalKey(Timestamp),
   /** When to announce that the request will expire soon. Absent: see {@link warnAt}. */
   warnAt: Schema.optionalKey(Timestamp),
@@ -52,16 +53,19 @@ export const ToolApprovalItem = Schema.TaggedStruct("approval", {
    * `schema`, which an earlier version opened: of the tool's name and the arguments.
    */
   digest: Schema.String,
-  /** Fingerprint of the argument schema under which the arguments were decoded. */
+  /** Fingerprint of the argument schema under which the arguments were decoded. Absent in requests of earlier versions. */
   schema: Schema.optionalKey(Schema.String),
   safety: Safety,
   /** What the tool stated when the request opened, such as a price. The digest covers it, and it is compared again right before the body. */
   facts: Schema.optionalKey(Schema.Json),
-  /** The tool's text about what could go wrong. */
+  /** The tool's text about what could go wrong. Absent if the tool gave none. */
   risk: Schema.optionalKey(Schema.String),
-  /** The tool's text about what would happen, such as a diff. */
+  /** The tool's text about what would happen, such as a diff. Absent if the tool gave none. */
   preview: Schema.optionalKey(Schema.String),
-  /** Why the request was opened, in unusual cases: a rule failed, or an earlier decision, grant or permission could not be used. */
+  /**
+   * Why the request was opened, in unusual cases: a rule failed, or an earlier decision, grant or permission could not be used. Absent
+   * otherwise.
+   */
   reason: Schema.optionalKey(Schema.String)
 })
 export type ToolApprovalItem = typeof ToolApprovalItem.Type
@@ -126,7 +130,7 @@ export const TimerRequest = Schema.TaggedStruct("timer", {
   ...fields,
   ...callFields,
   expiresAt: Timestamp,
-  /** What the call waits for, in the words of the tool or the model. */
+  /** What the call waits for, in the words of the tool or the model, if they gave any. */
   reason: Schema.optionalKey(Schema.String)
 })
 export type TimerRequest = typeof TimerRequest.Type
@@ -140,7 +144,7 @@ export const ExternalRequest = Schema.TaggedStruct("external", {
   ...callFields,
   /** The name by which the system that does the work names this call. Unique in a store. It is no secret. */
   token: Schema.String,
-  /** What the call waits for, in the words of the tool. */
+  /** What the call waits for, in the words of the tool, if it gave any. */
   reason: Schema.optionalKey(Schema.String)
 })
 export type ExternalRequest = typeof ExternalRequest.Type

@@ -95,7 +95,7 @@ export const AssistantMessage = Schema.Struct({
   role: Schema.tag("assistant"),
   ...fields,
   content: Schema.Array(AssistantPart),
-  /** The name of the model profile that gave the response. */
+  /** The name of the model profile that gave the response. Absent if the client does not report it. */
   profile: Schema.optionalKey(Schema.String),
   /** Set if the run was cancelled before the response was complete. A message from the runtime, which says so, follows. */
   cut: Schema.optionalKey(Schema.Boolean)

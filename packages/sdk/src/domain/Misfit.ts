@@ -11,7 +11,10 @@ export const Misfit = Schema.Struct({
   place: Schema.String,
   /** The key that is unknown, missing, misplaced, not enumerable or without a value. Absent if a value is of the wrong kind. */
   key: Schema.optionalKey(Schema.String),
-  /** For an unknown key, the known key that it most probably means: one of similar spelling, or one that it abbreviates. */
+  /**
+   * For an unknown key, the known key that it most probably means: one of similar spelling, or one that it abbreviates. Absent if there is
+   * none.
+   */
   nearest: Schema.optionalKey(Schema.String),
   /** The problem as a sentence without its full stop. */
   problem: Schema.String

@@ -109,7 +109,7 @@ export class IdInvalid extends TaggedError<IdInvalid>()("IdInvalid", {
 /** The limits that a caller gave are invalid. Nothing was done. */
 export class LimitsInvalid extends TaggedError<LimitsInvalid>()("LimitsInvalid", {
   issues: Schema.String,
-  /** Their unknown keys and values of the wrong kind. */
+  /** Their unknown keys and values of the wrong kind. Absent if the problem is another. */
   misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
@@ -135,9 +135,12 @@ export class PolicyInvalid extends TaggedError<PolicyInvalid>()("PolicyInvalid",
  */
 export class ContextInvalid extends TaggedError<ContextInvalid>()("ContextInvalid", {
   issues: Schema.String,
-  /** The agent whose schema does not accept the context, or the agent of the tool. */
+  /**
+   * The agent whose schema does not accept the context, or the agent of the tool. Absent if the context is no small JSON object, or holds a
+   * secret.
+   */
   agent: Schema.optionalKey(Schema.String),
-  /** The tool whose schema does not accept the context. */
+  /** The tool whose schema does not accept the context. Absent if the schema is the agent's own. */
   tool: Schema.optionalKey(Schema.String)
 }) {
   override get message() {

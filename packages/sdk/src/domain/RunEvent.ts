@@ -52,7 +52,10 @@ export const RunStarted = Schema.TaggedStruct("run.started", {
   /** Whether the session ends with the same prompt, which no model has answered. The prompt is not appended again. */
   repeats: Schema.optionalKey(Schema.Boolean),
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
-  /** Calls of the session's previous run that a decision released, but that did not run because that run failed first. */
+  /**
+   * Calls of the session's previous run that a decision released, but that did not run because that run failed first. Absent if there are
+   * none.
+   */
   notRun: Schema.optionalKey(
     Schema.Array(
       Schema.Struct({
@@ -189,7 +192,7 @@ export const MessageQueued = Schema.TaggedStruct("message.queued", {
   ...at,
   content: Schema.Array(UserPart),
   messageId: Schema.optionalKey(Schema.String),
-  /** The denied request that the message reopens. */
+  /** The denied request that the message reopens. Absent in other messages. */
   reopens: Schema.optionalKey(Reopens)
 })
 
@@ -271,7 +274,7 @@ export const RunCancelled = Schema.TaggedStruct("run.cancelled", {
   ...at,
   reason: Schema.String,
   calls: Schema.Array(CallReport),
-  /** The text of the response that the model was streaming. */
+  /** The text of the response that the model was streaming. Absent if there was none. */
   said: Schema.optionalKey(Schema.Array(TextPart))
 })
 

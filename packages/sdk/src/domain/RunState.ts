@@ -90,7 +90,7 @@ export const RequestRecord = Schema.Struct({
   superseded: Schema.optionalKey(
     Schema.Struct({ reason: Schema.String, by: Schema.optionalKey(Schema.String) })
   ),
-  /** When the warning that the request will expire soon was recorded. */
+  /** When the warning that the request will expire soon was recorded. Absent before. */
   warnedAt: Schema.optionalKey(Timestamp),
   /** Set if a person reopened the denied request: an equal call is asked about again. */
   reopened: Schema.optionalKey(Reopening)
@@ -164,7 +164,10 @@ const stateFields = {
   /** Events folded since the run started. */
   revision: Revision,
   startedAt: Timestamp,
-  /** The run that this one builds on (the previous run of the session, or the original of a fork), and the revision at which it does. */
+  /**
+   * The run that this one builds on (the previous run of the session, or the original of a fork), and the revision at which it does. Absent
+   * if it builds on none.
+   */
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
   history: History.History,
   limits: Limits,
@@ -207,7 +210,7 @@ const stateFields = {
       answered: Schema.optionalKey(Schema.Literal(true))
     })
   ),
-  /** The number of the last turn, from 1, in which the model summarized its progress. */
+  /** The number of the last turn, from 1, in which the model summarized its progress. Absent if it never did. */
   wrappedUp: Schema.optionalKey(Schema.Natural),
   usage: SessionUsage,
   sessionUsage: SessionUsage,
@@ -238,7 +241,7 @@ const stateStruct = Schema.Struct(stateFields)
 export interface RunState extends Schema.Schema.Type<typeof stateStruct> {
   /** The calls of the open turn, in the order of the response; empty between turns. */
   readonly calls: ReadonlyArray<ToolCall>
-  /** The sub-agents in the background, in the order in which they were started. */
+  /** The sub-agents in the background, in the order in which they were started. Absent if the run started none. */
   readonly background?: ReadonlyArray<BackgroundRun>
 }
 const wholeFields = {

@@ -95,9 +95,9 @@ export const fields = {
   proposed: Schema.optionalKey(Schema.Json),
   /** Who edited the arguments, and the note, if the call's result informs the model of the edit. */
   edited: Schema.optionalKey(Schema.Struct({ by: Schema.String, note: Schema.optionalKey(Schema.String) })),
-  /** The request that the call waits for, or whose decision released it. */
+  /** The request that the call waits for, or whose decision released it. Absent if the call has none. */
   requestId: Schema.optionalKey(RequestId),
-  /** The grant that permitted the call. */
+  /** The grant that permitted the call. Absent if something else did. */
   grantId: Schema.optionalKey(GrantId),
   /** The number of attempts: recorded starts of the body, also one that is presumed because a store was lost. */
   attempt: Schema.Natural,

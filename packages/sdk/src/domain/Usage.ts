@@ -33,7 +33,7 @@ export type SessionUsage = typeof SessionUsage.Type
 export const ModelUsage = Schema.Struct({
   inputTokens: Schema.Natural,
   cachedInputTokens: Schema.optionalKey(Schema.Natural),
-  /** The part of `inputTokens` that the provider wrote to its cache. */
+  /** The part of `inputTokens` that the provider wrote to its cache. Absent if the provider does not report it. */
   cacheWriteTokens: Schema.optionalKey(Schema.Natural),
   outputTokens: Schema.Natural,
   reasoningTokens: Schema.optionalKey(Schema.Natural),

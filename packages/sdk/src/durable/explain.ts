@@ -47,8 +47,8 @@ export interface Wait {
   readonly since: Timestamp
   readonly expiresAt?: Timestamp
   /**
-   * What happens at `expiresAt`. `deny`: the request is denied, the call in doubt or elsewhere counts as failed, or the timer is over. `stay`: the request
-   * stays open.
+   * What happens at `expiresAt`; absent for a request that does not expire. `deny`: the request is denied, the call in doubt or elsewhere
+   * counts as failed, or the timer is over. `stay`: the request stays open.
    */
   readonly onExpiry?: "deny" | "stay"
 }
@@ -57,7 +57,7 @@ export interface Wait {
 export interface Explanation {
   readonly runId: RunId
   readonly status: Status
-  /** The owner of the lease in force, and the earliest time at which the lease can end. */
+  /** The owner of the lease in force, and the earliest time at which the lease can end. Absent if no process owns the run. */
   readonly workedOnBy?: { readonly owner: string; readonly until: Timestamp }
   /** Open requests of the run and its sub-agents that have no decision yet, oldest first; none if the run was stopped. */
   readonly waitsFor: ReadonlyArray<Wait>

@@ -33,7 +33,7 @@ export interface Running extends Pick<Interrupted, "runId" | "sessionId" | "stat
   readonly status: "running"
   /** The open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */
   readonly interruptions: ReadonlyArray<Interruption>
-  /** The owner of the lease in force, and the earliest time at which the lease can end. */
+  /** The owner of the lease in force, and the earliest time at which the lease can end. Absent if no process owns the run. */
   readonly workedOnBy?: NonNullable<StoredRun["head"]["lease"]>
 }
 

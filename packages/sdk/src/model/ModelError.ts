@@ -109,7 +109,7 @@ export type Reason = typeof Reason.Type
  */
 export class ModelError extends TaggedError<ModelError>()("ModelError", {
   reason: Reason,
-  /** The provider's id of the request, for the provider's support. */
+  /** The provider's id of the request, for the provider's support. Absent if the provider gave none. */
   requestId: Schema.optionalKey(Schema.String),
   /** Overrides the reason's `isRetryable`, for example when the provider states that a retry cannot help. */
   retryable: Schema.optionalKey(Schema.Boolean),

@@ -54,7 +54,7 @@ export interface Ending {
   readonly usage: ModelUsage
   /** The input tokens of the last request alone, or of the model's last pass within it, if `usage` covers several. */
   readonly lastInputTokens?: number
-  /** The name of the model profile that responded. */
+  /** The name of the model profile that responded. Absent if the client does not report it. */
   readonly profile?: string
   /**
    * Set if the provider paused while it ran its own tools. It continues when it receives its content back, with these fields in the

@@ -182,8 +182,8 @@ export interface ModelProfile {
   /** Headers that are added to every request. They override the protocol's; those of `auth` override them. */
   readonly headers?: Readonly<Record<string, string>>
   /**
-   * The size of the context in tokens, input and output together. A requested `maxOutputTokens` above 1024 is lowered to the space that the
-   * estimated input leaves, but not below 1024.
+   * The size of the context in tokens, input and output together. Default: unknown. A requested `maxOutputTokens` above 1024 is lowered to
+   * the space that the estimated input leaves, but not below 1024.
    */
   readonly contextTokens?: number
   /**

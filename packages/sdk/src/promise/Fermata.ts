@@ -265,11 +265,11 @@ export interface Fermata extends AsyncDisposable {
   /**
    * Responds to a request with the updates of a run or of a sub-agent's run, until it has ended, as server-sent events: each `data` is an
    * update as JSON, without the data that only the provider reads (`payload` of a part). The id of an event is its revision. Pass the
-   * `request`, so that a client that reconnects misses no event. The last message is of the type `end`; its `data` has the run's `status`, or
-   * the status `removed`. A client that reconnects after the run's status gets a response with the HTTP status 204, which stops it. If the
-   * events cannot be read, the last message is of the type `error`, and its `data` has a `message` and the `code` of the error. A response that
-   * ends because the Fermata is closed has no such message, so that the client reconnects. Rejects with `RunNotFound`, also after the run was
-   * removed.
+   * `request`, so that a client that reconnects misses no event. The last message is of the type `end`; its `data` has the run's `status`,
+   * or the status `removed`. A client that reconnects and has every event of a run that has ended gets a response with the HTTP status 204,
+   * which stops it. If the events cannot be read, the last message is of the type `error`, and its `data` has a `message` and, if the store
+   * failed, the `code` of the error. A response that ends because the Fermata is closed has no such message, so that the client reconnects.
+   * Rejects with `RunNotFound`, also after the run was removed.
    */
   readonly eventsResponse: (runId: string, options?: EventsResponseOptions) => Promise<Response>
   /**
@@ -332,7 +332,7 @@ export interface Fermata extends AsyncDisposable {
   readonly state: (runId: string) => Promise<RunState>
   /**
    * Reports what has changed in this program's agents since the run recorded them (`changes`), and which agents and tools keep the run or a
-   * part of it from continuing (`blocking`).
+   * part of it from continuing (`blocking`). Rejects with `RunNotFound` for the id of a sub-agent's run.
    */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
   /**

@@ -116,8 +116,9 @@ export interface RunHandle<Output = unknown> {
 export interface RunConductor extends AsyncDisposable {
   /**
    * Runs a prompt in the background, in the store if the Fermata has one, as soon as there is a slot; `overflow` says what happens until
-   * then. A queued run is stored, and no worker starts it; after a restart, `adopt` finds it. `agent` is an agent of the Fermata, or its name or alias. Rejects with the errors of the
-   * Fermata's `dispatch`, and with `ConductorFull`, `ConductorClosed` and `ConductorBudgetExceeded`.
+   * then. With a store, a queued run is stored, and no worker starts it; after a restart, `adopt` finds it. `agent` is an agent of the
+   * Fermata, or its name or alias. Rejects with the errors of the Fermata's `dispatch`, and with `ConductorFull`, `ConductorClosed` and
+   * `ConductorBudgetExceeded`.
    */
   readonly dispatch: <Output = unknown>(
     agent: string | Agent<never, Output>,

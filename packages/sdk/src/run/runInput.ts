@@ -24,11 +24,11 @@ export interface StartInput extends Allotted {
   readonly runId?: string
   /** The id of the run's session, of the same form. Default: a new session. */
   readonly sessionId?: string
-  /** Changes to the limits that the agent and the capability profile set, field by field. */
+  /** Changes to the limits that the agent and the capability profile set, field by field. Default: none. */
   readonly limits?: Partial<Limits>
   /**
    * Replaces the approval policies of the runtime's agent and of the capability profile. Other agents that act in the run are bound by it
-   * in addition to their own policies; the strictest verdict counts.
+   * in addition to their own policies; the strictest verdict counts. Default: each agent's own policy, or that of the profile.
    */
   readonly policy?: ApprovalPolicy
   /**

@@ -19,7 +19,7 @@ export interface Journal {
   /** Revision and status of the run's head. */
   readonly revision: Revision
   readonly status: Status
-  /** The run that it builds on, which must be among the journals. */
+  /** The run that it builds on, if any, which must be among the journals. */
   readonly parent?: { readonly runId: RunId; readonly revision: Revision }
 }
 

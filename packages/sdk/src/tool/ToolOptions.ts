@@ -161,7 +161,7 @@ export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
   readonly risk?: string | ((args: A, context: ApprovalContext<Context>) => Awaitable<string, R>)
   /** What would happen, for the person who decides: a diff, an amount. A function that fails or returns no string is ignored. */
   readonly preview?: (args: A, context: ApprovalContext<Context>) => Awaitable<string, R>
-  /** Earlier names of the tool, by which held runs find it after a rename. */
+  /** Earlier names of the tool, by which held runs find it after a rename. Default: none. */
   readonly aliases?: ReadonlyArray<string>
   /**
    * Identifies the tool in addition to its name: an approval or a grant for one identity never covers a call of another. Use it for tools

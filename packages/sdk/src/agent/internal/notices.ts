@@ -54,7 +54,10 @@ export type ModelCallNotice =
       readonly finishReason: FinishReason
       /** The model profile that answered, if the client reports it. */
       readonly profile?: string
-      /** Milliseconds since the run's previous event. Includes the preparation of the call and its earlier attempts. */
+      /**
+       * Milliseconds since the run's previous event; absent if the observer has not seen that event. Includes the preparation of the call
+       * and its earlier attempts.
+       */
       readonly ms?: number
     })
   | (Notice & { readonly status: "failed"; readonly turn: number; readonly reason: string })

@@ -58,7 +58,10 @@ export interface FermataOptions extends Pick<
   readonly tokenizer?: Tokenizer
   /** The layer of the store, which is opened with the Fermata and closed with it. */
   readonly store: Layer.Layer<RunStore, RunStoreError>
-  /** The author of decisions, revocations and messages that name none: a principal, or an unverified name. Default: `unnamed`. */
+  /**
+   * The author of decisions, reopenings, revocations and messages of handles that name none: a principal, or an unverified name. Default:
+   * `unnamed`.
+   */
   readonly by?: string | Principal
   /**
    * Removes secrets from the texts that runs write; see `Scrubber` for the few that it does not read. Default: a scrubber that removes
