@@ -24,9 +24,9 @@ export const stored: Workload = {
       most: 3
     },
     {
-      says: `${name}: at most 10,000 bytes per step`,
+      says: `${name}: at most 6,000 bytes per step`,
       reached: ({ get }) => get("fermata", name, "bytes"),
-      most: 10_000
+      most: 6_000
     }
   ]),
   measure: async ({ adapter, folder, ms }, name) => {

@@ -90,6 +90,13 @@ describe("on Postgres, a page", () => {
       ["fermata_requests_group"],
       (store: Store) => store.pending({ tool: "pay" })
     ],
+    ["of all runs", "ORDER BY created_at DESC", ["fermata_runs_age"], (store: Store) => store.list()],
+    [
+      "of the runs of a session",
+      "ORDER BY created_at DESC",
+      ["fermata_runs_session"],
+      (store: Store) => store.list({ sessionId: "s-1" as Id.SessionId })
+    ],
     [
       "of the runs of an agent",
       "UNION ALL",
