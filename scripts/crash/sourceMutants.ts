@@ -168,6 +168,97 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/run/redaction.test.ts"] }
   },
   {
+    name: "runs a body with a reference instead of the secret",
+    file: "run/steps/settle.ts",
+    line: "return invoke(this.run, call, entry.tool, resolved)",
+    broken: "return invoke(this.run, call, entry.tool, [resolved, this.ready.value][1])",
+    finder: { tests: ["sdk/test/run/secrets.test.ts"] }
+  },
+  {
+    name: "tries a body again with the secret of its first try",
+    file: "run/steps/settle.ts",
+    line: "Effect.flatMap(again, (value) => resolved(run, call, entry, value)),",
+    broken: "Effect.map(again, () => [ready.resolved, resolved][0]),",
+    finder: { tests: ["sdk/test/run/secrets.test.ts"] }
+  },
+  {
+    name: "lets every tool use every secret",
+    file: "run/calls/secrets.ts",
+    line: "if (!isStated(secrets, secret))",
+    broken: 'if (!isStated(secrets, secret) && secret === "")',
+    finder: { tests: ["sdk/test/run/secrets.test.ts"] }
+  },
+  {
+    name: "does not remove a secret that it has resolved",
+    file: "run/calls/secrets.ts",
+    line: "know(secret, value)\n",
+    broken: "void know\n",
+    finder: { tests: ["sdk/test/run/secrets.test.ts"] }
+  },
+  {
+    name: "fails a call in a program without secrets",
+    file: "run/calls/prepareCall.ts",
+    line: "if (lacksSecrets(run.drive.runtime, entry, call))",
+    broken: "if (mayHaveRun && lacksSecrets(run.drive.runtime, entry, call))",
+    finder: { tests: ["sdk/test/run/secrets.test.ts"] }
+  },
+  {
+    name: "asks about a call that may not use its secret",
+    file: "run/steps/classify.ts",
+    line: "if (unstated !== undefined) return refuse(",
+    broken: "if (unstated !== undefined && args.shown === null) return refuse(",
+    finder: { tests: ["sdk/test/run/secrets.test.ts"] }
+  },
+  {
+    name: "calls reconcile with a reference",
+    file: "run/steps/reconcile.ts",
+    line: "Effect.flatMap(value, (value) => resolved(run, call, entry, value))",
+    broken: "Effect.tap(value, () => Effect.sync(() => resolved))",
+    finder: { tests: ["sdk/test/run/secrets.test.ts"] }
+  },
+  {
+    name: "resolves a text that was approved as a text",
+    file: "agent/BoundAgent.ts",
+    line: "secrets === undefined ? parameters : { parameters, secrets: true }",
+    broken: "secrets === undefined ? parameters : { ...parameters }",
+    finder: { tests: ["sdk/test/run/secrets.test.ts"] }
+  },
+  {
+    name: "takes a reference for a password",
+    file: "tool/internal/scrub/scan.ts",
+    line: "const text = maskedReferences(given)",
+    broken: "const text = [given, maskedReferences][0] as string",
+    finder: { tests: ["sdk/test/tool/Scrubber.test.ts"] }
+  },
+  {
+    name: "does not know the key of a client before its first request",
+    file: "agent/internal/configuration.ts",
+    line: "yield* knowSecretsOf(model)",
+    broken: "void knowSecretsOf",
+    finder: { tests: ["sdk/test/agent/knownSecrets.test.ts"] }
+  },
+  {
+    name: "keeps the secrets of the process in a streamed output",
+    file: "tool/Scrubber.ts",
+    line: "push: attempt((chunk) => pushed(stream, known.push(chunk))),",
+    broken: "push: attempt((chunk) => pushed(stream, chunk)),",
+    finder: { tests: ["sdk/test/agent/knownSecrets.test.ts"] }
+  },
+  {
+    name: "removes the words that servers without keys take",
+    file: "model/internal/knownSecrets.ts",
+    line: "if (!isWords.test(credential) &&",
+    broken: "if (isWords.source !== credential &&",
+    finder: { tests: ["sdk/test/agent/knownSecrets.test.ts"] }
+  },
+  {
+    name: "keeps all secrets of a process for ever",
+    file: "model/internal/knownSecrets.ts",
+    line: "if (secrets.size <= mostSecrets) return",
+    broken: "if (secrets.size <= mostSecrets * 2) return",
+    finder: { tests: ["sdk/test/agent/knownSecrets.test.ts"] }
+  },
+  {
     name: "repeats a call in doubt",
     file: "run/steps/reconcile.ts",
     line: "if (isRepeatable(found) && mayRepeat) {",

@@ -14,6 +14,7 @@ import type {
   LanguageModelV4StreamPart
 } from "@ai-sdk/provider"
 import {
+  Auth,
   ModelBridge,
   ModelClient,
   type ModelError,
@@ -166,11 +167,29 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
   const contextTokens = () => options.contextTokens
   const { circuitBreaker, rateLimit } = options
   const limited = ModelBridge.guarded(
-    { stream, complete, contextTokens },
+    { stream, complete, contextTokens, secrets: secretsOf(model, options) },
     { server: model.provider, rateLimit, circuitBreaker }
   )
   return ModelBridge.retrying(limited, options.retry)
 }
+
+/** The credentials in the headers of a model: those of the options, and those that the models of the AI SDK's own providers send. */
+const secretsOf = (
+  model: LanguageModel,
+  { headers = {} }: Options
+): NonNullable<ModelClient.ModelClient["Service"]["secrets"]> =>
+  Effect.flatMap(
+    Effect.promise(async () => {
+      try {
+        const { config } = model as { readonly config?: { readonly headers?: () => unknown } }
+        return ((await config?.headers?.()) ?? {}) as Readonly<Record<string, string>>
+      } catch {
+        // A provider without a key throws; its calls say so.
+        return {}
+      }
+    }),
+    (own) => Auth.secretsOf({ headers: { ...own, ...headers } })
+  )
 
 /**
  * Provides a model of the AI SDK as the `ModelClient`.

@@ -118,6 +118,7 @@ const others = {
   safety: true,
   trustHints: true,
   needsApproval: true,
+  secrets: true,
   maxResultLength: true,
   include: true,
   protocols: true,

@@ -8,7 +8,7 @@
  *
  * @since 0.1.0
  */
-import { OptionsInvalid } from "@fermata/sdk"
+import { Auth, OptionsInvalid } from "@fermata/sdk"
 import type {
   AnthropicMessages,
   LoginTokens,
@@ -18,6 +18,7 @@ import type {
   OpenAiResponses
 } from "@fermata/sdk/model"
 import type * as Models from "@fermata/sdk/model"
+import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Result from "effect/Result"
@@ -44,7 +45,7 @@ type Made = Effect.Effect<Client, never, HttpClient.HttpClient>
  * @since 0.1.0
  */
 export const openAi = (options: OpenAiResponses.Options): Client =>
-  lazily(options, ({ OpenAiResponses }) => OpenAiResponses.make(options))
+  lazily(options, "OPENAI_API_KEY", ({ OpenAiResponses }) => OpenAiResponses.make(options))
 
 /**
  * Makes a client for a model of any server with the `/chat/completions` protocol, at its `baseUrl` (default: OpenAI's).
@@ -58,7 +59,7 @@ export const openAi = (options: OpenAiResponses.Options): Client =>
  * @since 0.1.0
  */
 export const openAiCompatible = (options: OpenAiChat.Options): Client =>
-  lazily(options, ({ OpenAiChat }) => OpenAiChat.make(options))
+  lazily(options, "OPENAI_API_KEY", ({ OpenAiChat }) => OpenAiChat.make(options))
 
 /**
  * Makes a client for a model of Anthropic, with the `/v1/messages` protocol. The key is the environment variable `ANTHROPIC_API_KEY` unless
@@ -68,7 +69,7 @@ export const openAiCompatible = (options: OpenAiChat.Options): Client =>
  * @since 0.1.0
  */
 export const anthropic = (options: AnthropicMessages.Options): Client =>
-  lazily(options, ({ AnthropicMessages }) => AnthropicMessages.make(options))
+  lazily(options, "ANTHROPIC_API_KEY", ({ AnthropicMessages }) => AnthropicMessages.make(options))
 
 /**
  * Makes a client for the model of a profile, with the protocol that the profile names.
@@ -82,7 +83,7 @@ export const anthropic = (options: AnthropicMessages.Options): Client =>
  * @since 0.1.0
  */
 export const modelOf = (profile: ModelProfile.ModelProfile): Client =>
-  lazily(profile, ({ AnthropicMessages, OpenAiChat, OpenAiResponses }) => {
+  lazily(profile, keyNames[profile?.protocol], ({ AnthropicMessages, OpenAiChat, OpenAiResponses }) => {
     switch (profile.protocol) {
       case "chat":
         return OpenAiChat.make(profile)
@@ -210,8 +211,20 @@ const codexKeys: ReadonlyArray<keyof CodexLoginOptions> = [
   "tokenUrl"
 ]
 
+const keyNames = {
+  chat: "OPENAI_API_KEY",
+  responses: "OPENAI_API_KEY",
+  messages: "ANTHROPIC_API_KEY"
+} as const
+
+/** The options that are read before the code of the client is loaded. They may be anything: they are checked later. */
+type EarlyOptions = Partial<
+  Pick<ModelProfile.ModelProfile, "contextTokens" | "auth" | "headers"> & Pick<OpenAiChat.Options, "apiKey">
+>
+
 const lazily = (
-  { contextTokens }: Pick<ModelProfile.ModelProfile, "contextTokens">,
+  { apiKey, auth, contextTokens, headers }: EarlyOptions,
+  keyName: string,
   make: (models: typeof Models) => Made
 ): Client => {
   const load = async (): Promise<Client> => {
@@ -225,7 +238,11 @@ const lazily = (
   return {
     stream: (request) => Stream.unwrap(Effect.map(client, (client) => client.stream(request))),
     complete: (request) => Effect.flatMap(client, (client) => client.complete(request)),
-    contextTokens: () => contextTokens
+    contextTokens: () => contextTokens,
+    // A key that is no key fails the calls.
+    secrets: Effect.suspend(() =>
+      Auth.secretsOf({ auth: auth ?? Auth.bearer(apiKey ?? Config.Redacted(keyName)), headers })
+    )
   }
 }
 

@@ -46,6 +46,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     contextPolicy: true,
     tokenizer: true,
     scrubber: true,
+    secrets: true,
     maxResultLength: true,
     owner: true,
     leaseTtl: true,
@@ -81,6 +82,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     retry: true,
     approval: true,
     facts: true,
+    secrets: true,
     risk: true,
     preview: true,
     success: true,
@@ -151,6 +153,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
   mcpTools: keys<
     Record<keyof McpProgram | keyof McpUrl | keyof McpTools.Options | keyof McpTools.ConnectOptions, unknown>
   >({
+    secrets: true,
     command: true,
     args: true,
     env: true,

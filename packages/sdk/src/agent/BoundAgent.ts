@@ -34,9 +34,17 @@ const agentName = /^[A-Za-z0-9_.-]{1,64}$/
 
 const decodeLimits = Schema.decodeUnknownResult(Limits_.Limits)
 
-/** Identifies a tool in addition to its name: a hash of its argument schema, then its `identity` if it declares one. */
-const toolFingerprint = (parameters: Schema.JsonObject, identity: string | undefined): string =>
-  `${fingerprint(canonicalJson(parameters))}${identity === undefined ? "" : ` ${identity}`}`
+/** What a tool declares that an approval of a call is bound to besides its schema. */
+type Declared = Pick<AnyTool["options"], "identity" | "secrets">
+
+/**
+ * Identifies a tool in addition to its name: a hash of its argument schema and of whether it resolves references to secrets, then its
+ * `identity` if it declares one. So a text that was approved as a text is not resolved by a later version of the tool.
+ */
+const toolFingerprint = (parameters: Schema.JsonObject, { identity, secrets }: Declared = {}): string => {
+  const hashed = secrets === undefined ? parameters : { parameters, secrets: true }
+  return `${fingerprint(canonicalJson(hashed))}${identity === undefined ? "" : ` ${identity}`}`
+}
 
 /**
  * Checks the definition of an agent, of its sub-agents and of the agents that it hands over to, and binds their tools by name.
@@ -159,12 +167,11 @@ const bind = (
       agentAliases: agent.options.aliases ?? [],
       toolAliases: aliases
     })
-    const identities: Record<string, string> = {}
+    const declared: Record<string, Declared> = {}
     const registerTool = (tool: AnyTool, decoder: Decoder<unknown>, place?: number) => {
       const target = tool.target === "question" ? "question" : "tool"
-      const { identity } = tool.options
-      if (identity !== undefined) identities[tool.name] = identity
-      const definition = definitionOf(tool.name, toolFingerprint(decoder.jsonSchema, identity), tool)
+      declared[tool.name] = tool.options
+      const definition = definitionOf(tool.name, toolFingerprint(decoder.jsonSchema, tool.options), tool)
       return register({ target, name: tool.name, tool, decoder, definition }, tool, place)
     }
     // Tools with `otherNames` get their name after all others, because they give way to them, and keep their place in the definitions.
@@ -204,7 +211,7 @@ const bind = (
             `it cannot hand over to "${entry.to}": the name of the tool "${entry.name}" must be ${toolNameRule}`
           )
         }
-        const schema = toolFingerprint(entry.decoder.jsonSchema, undefined)
+        const schema = toolFingerprint(entry.decoder.jsonSchema)
         const { aliases = [] } = tool
         const definition = definitionOf(entry.name, schema, { aliases, safety: "sideEffecting" })
         yield* register({ ...entry, definition }, tool)
@@ -214,7 +221,8 @@ const bind = (
       const isFree = (name: string) => ![name, ...tool.aliases].some((one) => entries.has(one))
       const { identity, otherNames = [] } = tool.options
       // Tools with one identity keep the names that the program gave them. Otherwise the order of the tools would decide which is which.
-      const isTwin = identity !== undefined && Object.values(identities).includes(identity)
+      const isTwin =
+        identity !== undefined && Object.values(declared).some((other) => other.identity === identity)
       const name = [tool.name, ...(isTwin ? [] : otherNames)].find(isFree) ?? tool.name
       yield* registerTool({ ...tool, name }, decoder, place)
     }
@@ -236,7 +244,7 @@ const bind = (
         name: agent.name,
         instructions: typeof instructions === "string" ? fingerprint(instructions) : "computed",
         tools: Object.fromEntries(
-          definitions.map(({ name, parameters }) => [name, toolFingerprint(parameters, identities[name])])
+          definitions.map(({ name, parameters }) => [name, toolFingerprint(parameters, declared[name])])
         ),
         ...(peers.length === 0 ? {} : { peers }),
         ...(peerNames.starterPeers === undefined ? {} : { starterPeers: peerNames.starterPeers })

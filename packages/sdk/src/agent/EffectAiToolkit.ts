@@ -162,7 +162,8 @@ const toToolkitShape = shapeOf<ToToolkitOptions>({ context: "anything" })
  *
  * **Errors**
  *
- * - `ToolDefinitionError` — the tool's parameters or its context cannot be used; also for `askUser`, which needs a run.
+ * - `ToolDefinitionError` — the tool's parameters or its context cannot be used; also for `askUser` and a tool with
+ *   `secrets`, which need a run.
  * - `OptionsInvalid` — an option is unknown; for a misspelt key, the error names the nearest one.
  *
  * **Example** (Generating text with a tool)
@@ -216,6 +217,7 @@ const toTool = Effect.fnUntraced(function* (
 ) {
   const refuse = (problem: string) => new ToolDefinitionError({ tool: name, problem })
   if (target !== "tool") return yield* refuse("only a run can ask a user")
+  if (options.secrets !== undefined) return yield* refuse("only a run resolves references to secrets")
   if (Result.isFailure(parameters)) return yield* refuse(parameters.failure)
   const context = decodeContext(options.context, runContext)
   if (Result.isFailure(context)) return yield* refuse(`it does not accept the context: ${context.failure}`)

@@ -15,6 +15,7 @@ import type { RunContext } from "../domain/RunContext.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
 import type { Tokenizer } from "../model/Tokenizer.ts"
 import type { Scrubber } from "../tool/Scrubber.ts"
+import type { Secrets } from "../tool/Secrets.ts"
 import type { AnyServices, AnyTool, Tool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
 import type { Agent, Any } from "./AgentDefinition.ts"
@@ -144,6 +145,7 @@ export interface Runtime<Output = unknown> {
   readonly contextPolicy: ContextPolicy
   readonly tokenizer: Tokenizer
   readonly scrubber: Required<Scrubber>
+  readonly secrets: Secrets
   readonly ids: RunIds
   /** The name under which the runtime claims stored runs. */
   readonly owner: string

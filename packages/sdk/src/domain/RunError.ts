@@ -249,7 +249,7 @@ export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound",
 export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavailable", {
   runId: RunId,
   tool: Schema.String,
-  reason: Schema.Literals(["missing", "schemaChanged", "contextRefused"]),
+  reason: Schema.Literals(["missing", "schemaChanged", "contextRefused", "withoutSecrets"]),
   /** Set if the call was allowed, by a decision or without one: no open request is about it, and it can no longer be denied. */
   isAllowed: Schema.optionalKey(Schema.Boolean)
 }) {
@@ -257,6 +257,8 @@ export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavail
     const call = sentence`The run ${this.runId} waits to call ${this.tool}`
     if (this.reason === "contextRefused")
       return `${call}, whose schema does not accept the context of the run: let the tool accept it. ${this.meanwhile}`
+    if (this.reason === "withoutSecrets")
+      return `${call} with a secret, and this program has none: give it a source of secrets. ${this.meanwhile}`
     if (this.reason === "missing")
       return `${call}, which the agent no longer has: define it again, or add its name to another tool's aliases. ${this.meanwhile}`
     const changed = `${call}, which no longer accepts its arguments and will not run with them.`

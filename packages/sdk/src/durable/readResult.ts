@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import type * as Agent from "../agent/Agent.ts"
 import { answersTo, holderOf } from "../agent/BoundAgent.ts"
 import type { BoundAgent } from "../agent/Entry.ts"
-import { definitionInLine, type Obstacle } from "../agent/internal/definitions.ts"
+import { definitionInLine, type Equipment, type Obstacle } from "../agent/internal/definitions.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { isWithin, type RunId } from "../domain/Id.ts"
@@ -95,26 +95,29 @@ export const readResult: <Output = unknown>(
   const store = yield* RunStore
   const sub = yield* findSubRun(store, runId)
   const loaded = sub === undefined ? yield* loadRun(store, runId) : { ...sub.stored, state: sub.root }
-  const bound = runtimes.find(({ bound }) => answersTo(bound.agent, loaded.head.agent))?.bound
+  const program = runtimes.find(({ bound }) => answersTo(bound.agent, loaded.head.agent))
   if (agent !== undefined) {
     yield* requireAgent(agent, sub === undefined ? loaded.head.agent : startedAs(sub.state))
-    if (bound === undefined) return yield* notAmong(runtimes, loaded.head.agent)
+    if (program === undefined) return yield* notAmong(runtimes, loaded.head.agent)
   }
-  const run = { ...loaded, bound }
+  const run = { ...loaded, program }
   return yield* sub === undefined ? resultOfRoot<Output>(run) : resultOfSubRun<Output>(sub, run)
 })
 
 interface Loaded extends Pick<StoredRun, "decisions" | "head" | "messages"> {
   readonly state: RunState
-  readonly bound: BoundAgent | undefined
+  readonly program: Equipment | undefined
 }
 
 const resultOfRoot = Effect.fnUntraced(function* <Output>(
   run: Loaded
 ): Effect.fn.Return<StoredResult<Output>> {
-  const { bound, state } = run
+  const { program, state } = run
   if (isEnded(state)) {
-    return yield* ended<Output>(state, bound === undefined ? undefined : holderOf(bound, state.agent))
+    return yield* ended<Output>(
+      state,
+      program === undefined ? undefined : holderOf(program.bound, state.agent)
+    )
   }
   const { isHeld, ...waits } = standing(run)
   return isHeld ? yield* interrupted<Output>(state, waits) : running(run, state, waits)
@@ -125,7 +128,7 @@ const resultOfSubRun = Effect.fnUntraced(function* <Output>(
   run: Loaded
 ): Effect.fn.Return<StoredResult<Output>> {
   const { state } = sub
-  if (isEnded(state)) return yield* ended<Output>(state, definitionOf(sub, run.bound))
+  if (isEnded(state)) return yield* ended<Output>(state, definitionOf(sub, run.program?.bound))
   if (isEnded(run.state)) {
     const { runId, sessionId, usage } = state
     return { ...(yield* ended<Output>(run.state, undefined)), runId, sessionId, state, usage }
@@ -149,11 +152,11 @@ interface Waits {
 }
 
 /** What the root waits for, and whether it is held by it. A decision that no process has acted on counts. */
-const standing = ({ bound, decisions, head, state }: Loaded): Waits & { readonly isHeld: boolean } => {
+const standing = ({ decisions, head, program, state }: Loaded): Waits & { readonly isHeld: boolean } => {
   if (head.cancelReason !== undefined) return { open: [], obstacles: [], isHeld: false }
   const after = withDecisions(state, decisions)
   const open = answerable(after)
-  const obstacles = bound === undefined || head.lease !== undefined ? [] : obstaclesOf(bound, after)
+  const obstacles = program === undefined || head.lease !== undefined ? [] : obstaclesOf(program, after)
   return { open, obstacles, isHeld: obstacles.length > 0 || (state.status === "held" && open.length > 0) }
 }
 

@@ -145,7 +145,7 @@ export const takeUp = (
         if (Exit.isSuccess(exit)) {
           const { status } = exit.value
           // The run stays running, for a program that has the missing definition.
-          const [missing] = status === "running" ? missingIn(runtime.bound, exit.value) : []
+          const [missing] = status === "running" ? missingIn(runtime, exit.value) : []
           return { ...ready, status, ...(missing === undefined ? {} : { error: missing.problem }) }
         }
         const error = Cause.findErrorOption(exit.cause)

@@ -9,6 +9,7 @@
 import type * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import { credentialsIn } from "./internal/knownSecrets.ts"
 import { ModelError, NotAuthorized } from "./ModelError.ts"
 import type { Auth } from "./ModelProfile.ts"
 
@@ -57,6 +58,23 @@ export const bearer = (secret: Secret, options: { readonly missing?: string } = 
  */
 export const none: Auth = { canRefresh: false, headers: () => Effect.succeed({}) }
 
+/**
+ * The credentials of a client with this authentication and these headers, for its `secrets`. A key that cannot be read is left out.
+ *
+ * @since 0.2.0
+ */
+export const secretsOf = ({
+  auth,
+  headers = {}
+}: {
+  readonly auth?: Auth | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}): Effect.Effect<ReadonlyArray<Redacted.Redacted<string>>> =>
+  Effect.map(auth?.secrets ?? Effect.succeed([]), (own) => [
+    ...own,
+    ...credentialsIn(headers).map((value) => Redacted.make(value))
+  ])
+
 const inHeader = (
   secret: Secret,
   header: string,
@@ -72,6 +90,10 @@ const inHeader = (
         : Effect.catch(Effect.map(secret, Redacted.value), () => absent)
   return {
     canRefresh: false,
+    secrets: Effect.orElseSucceed(
+      Effect.map(key, (value) => [Redacted.make(value)]),
+      () => []
+    ),
     headers: () =>
       Effect.flatMap(key, (value) => {
         // A pasted key, or one read from a file, often ends in a line break.

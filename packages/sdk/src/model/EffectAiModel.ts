@@ -14,6 +14,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
 import { defined } from "../domain/internal/defined.ts"
 import type { FinishReason } from "../domain/RunEvent.ts"
@@ -58,6 +59,8 @@ export interface Options {
    * in its provider's own references. Without this option, they are omitted, and each is logged once, as a warning.
    */
   readonly context?: (request: ModelRequest) => Context.Context<never>
+  /** The key of the provider, which is removed from all texts of runs. A language model does not report it. */
+  readonly apiKey?: string | Redacted.Redacted<string>
   /** The size of the model's context in tokens, input and output together. A language model does not report it. */
   readonly contextTokens?: number
   /** The prices from which the cost of a call is computed. A language model does not report it. */
@@ -132,9 +135,12 @@ export const make = (model: LanguageModel.LanguageModel, options: Options): Mode
     })
 
   const contextTokens = () => options.contextTokens
-  const { circuitBreaker, name, rateLimit, retry } = options
+  const { apiKey, circuitBreaker, name, rateLimit, retry } = options
+  const secrets = Effect.sync(() =>
+    apiKey === undefined ? [] : [typeof apiKey === "string" ? Redacted.make(apiKey) : apiKey]
+  )
   return retrying(
-    guarded({ stream, complete, contextTokens }, { server: name, rateLimit, circuitBreaker }),
+    guarded({ stream, complete, contextTokens, secrets }, { server: name, rateLimit, circuitBreaker }),
     retry
   )
 }

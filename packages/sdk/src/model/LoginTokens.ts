@@ -26,6 +26,7 @@ import { duration, keysOf, oneOf, shapeOf, string } from "../domain/internal/mis
 import { problemOf } from "../domain/OptionsInvalid.ts"
 import { type Fields, fieldsOf, parseJson, textOf } from "./internal/fields.ts"
 import { renew } from "./internal/http/renew.ts"
+import { know } from "./internal/knownSecrets.ts"
 import { LoginRequired, ModelError } from "./ModelError.ts"
 import type { Auth } from "./ModelProfile.ts"
 import type { Tokens } from "./Tokens.ts"
@@ -222,6 +223,9 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
       headers: ({ forced, given }) =>
         Effect.map(tokens(forced ? accessIn(given) : undefined), (good) => {
           const id = accountOf(good, account?.claim)
+          know("access-token", good.accessToken)
+          if (good.refreshToken !== undefined) know("refresh-token", good.refreshToken)
+          if (good.idToken !== undefined) know("id-token", good.idToken)
           return {
             authorization: Redacted.make(bearer + good.accessToken),
             ...(account === undefined || id === undefined ? {} : { [account.header]: Redacted.make(id) })

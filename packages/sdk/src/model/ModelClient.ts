@@ -12,6 +12,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
 import type * as Stream from "effect/Stream"
 import { streamCut } from "./internal/modelError.ts"
 import { streamOfIterable, readAll } from "./internal/streamOfIterable.ts"
@@ -37,6 +38,11 @@ export class ModelClient extends Context.Service<
      * `profile`, that of the profile which a request without one uses. `undefined` means unknown, as does a client without this function.
      */
     readonly contextTokens?: (profile?: string) => number | undefined
+    /**
+     * The credentials of the client, such as its key. They are read when a runtime is made, and removed from all texts of runs. One that
+     * consists of words, such as `not-needed`, is ignored, as is one under 8 characters.
+     */
+    readonly secrets?: Effect.Effect<ReadonlyArray<Redacted.Redacted<string>>>
   }
 >()("@fermata/sdk/model/ModelClient") {}
 

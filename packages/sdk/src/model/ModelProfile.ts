@@ -24,6 +24,11 @@ export interface Auth {
   }) => Effect.Effect<Readonly<Record<string, Redacted.Redacted<string>>>, ModelError>
   /** If `true`, a request that fails with 401 is sent once more, with new headers; a second 401 fails with `LoginRequired`. */
   readonly canRefresh: boolean
+  /**
+   * The secrets, as far as they are known before a request. They are removed from all texts of runs; so are the values of `headers`, from the
+   * first request on.
+   */
+  readonly secrets?: Effect.Effect<ReadonlyArray<Redacted.Redacted<string>>>
   /** A sentence for the user on how to log in, for the error after a second 401. Default: `Log in again.` */
   readonly guidance?: string
 }

@@ -141,6 +141,10 @@ export const make = (options: RouterOptions): ModelRouter => {
       const name = profile ?? current
       return clients.get(name)?.contextTokens?.(name)
     },
+    secrets: Effect.map(
+      Effect.forEach(clients.values(), (client) => client.secrets ?? Effect.succeed([])),
+      (all) => all.flat()
+    ),
     profiles,
     current: () => current,
     use: (profile) => {

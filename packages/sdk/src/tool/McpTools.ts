@@ -12,6 +12,8 @@
  * were in flight fail, and their error says that they may have taken effect. With these two functions, a call whose arguments or result are
  * larger than 16 MiB fails, too.
  *
+ * The credentials in headers, in the URL and in the environment of a process are removed from all texts of runs.
+ *
  * @since 0.1.0
  */
 import * as McpClient from "effect/ai/McpClient"
@@ -29,7 +31,16 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { lines, sentence } from "../domain/Display.ts"
-import { callable, either, flag, length, oneOf, shapeOf, string } from "../domain/internal/misfits.ts"
+import {
+  callable,
+  either,
+  flag,
+  length,
+  oneOf,
+  shapeOf,
+  string,
+  strings
+} from "../domain/internal/misfits.ts"
 import { Safety } from "../domain/Interruption.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
 import { TaggedError } from "../domain/TaggedError.ts"
@@ -38,6 +49,7 @@ import * as Connection from "./internal/mcpConnection.ts"
 import * as mcpLines from "./internal/mcpLines.ts"
 import { identityOf, nameTools, otherNames, readableTools, warnOfLeftOut } from "./internal/mcpListing.ts"
 import { failureOf, resultOf } from "./internal/mcpResults.ts"
+import { knowCommand, knowConnection } from "./internal/mcpSecrets.ts"
 import * as Tool from "./Tool.ts"
 
 /**
@@ -79,6 +91,11 @@ export interface Options {
    * that are not read-only.
    */
   readonly needsApproval?: boolean | ((tool: McpSchema.Tool) => boolean)
+  /**
+   * The names of the secrets that calls may refer to, as the `secrets` of each tool: for all tools, or a function that returns them for each
+   * tool when the tools are made. The server receives the values. Default: none.
+   */
+  readonly secrets?: ReadonlyArray<string> | ((tool: McpSchema.Tool) => ReadonlyArray<string> | undefined)
   /** The longest result or error in characters, as the `maxResultLength` of each tool. Default: the runtime's, or 1,000,000. */
   readonly maxResultLength?: number
   /** Selects the tools to use. Default: all. */
@@ -143,6 +160,7 @@ const shape = shapeOf<Options & ConnectOptions & { readonly headers?: unknown }>
   safety: either(oneOf(...Safety.literals), callable),
   trustHints: flag,
   needsApproval: either(flag, callable),
+  secrets: either(strings, callable),
   maxResultLength: length,
   include: callable,
   protocols: "anything",
@@ -207,17 +225,20 @@ export const fromProcess = (
   McpServerError,
   ChildProcessSpawner.ChildProcessSpawner | Scope.Scope
 > =>
-  connect(
-    (protocol, loss) =>
-      Effect.provideServiceEffect(
-        // `mcpLines` enforces the limit. This one ends the connection, so it must be out of reach even if each invalid byte becomes three.
-        McpClient.stdio({ command, protocol, maxMessageBytes: 4 * mcpLines.maxMessageBytes }),
-        ChildProcessSpawner.ChildProcessSpawner,
-        Effect.map(ChildProcessSpawner.ChildProcessSpawner, (spawner) => bounded(spawner, loss))
-      ),
-    options,
-    true
-  )
+  Effect.suspend(() => {
+    knowCommand(command)
+    return connect(
+      (protocol, loss) =>
+        Effect.provideServiceEffect(
+          // `mcpLines` enforces the limit. This one ends the connection, so it must be out of reach even if each invalid byte becomes three.
+          McpClient.stdio({ command, protocol, maxMessageBytes: 4 * mcpLines.maxMessageBytes }),
+          ChildProcessSpawner.ChildProcessSpawner,
+          Effect.map(ChildProcessSpawner.ChildProcessSpawner, (spawner) => bounded(spawner, loss))
+        ),
+      options,
+      true
+    )
+  })
 
 /**
  * Connects to a server by its URL and makes tools from its tools. The session ends when the scope closes. `headers` are sent with every
@@ -235,16 +256,19 @@ export const fromUrl = (
   url: string | URL,
   options: Options & ConnectOptions & { readonly headers?: Readonly<Record<string, string>> } = {}
 ): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError, HttpClient.HttpClient | Scope.Scope> =>
-  connect(
-    (protocol) =>
-      Effect.provideServiceEffect(
-        McpClient.http({ url, protocol, headers: options.headers }),
-        HttpClient.HttpClient,
-        Effect.map(HttpClient.HttpClient, withoutRedirects)
-      ),
-    options,
-    false
-  )
+  Effect.suspend(() => {
+    knowConnection(url, options.headers)
+    return connect(
+      (protocol) =>
+        Effect.provideServiceEffect(
+          McpClient.http({ url, protocol, headers: options.headers }),
+          HttpClient.HttpClient,
+          Effect.map(HttpClient.HttpClient, withoutRedirects)
+        ),
+      options,
+      false
+    )
+  })
 
 /** Refuses redirects, since `fetch` would forward most headers to another host. Sends no trace headers. */
 const withoutRedirects = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
@@ -363,7 +387,8 @@ const toolOf = (
   tool: McpSchema.Tool,
   options: Options
 ): Tool.Tool => {
-  const { maxResultLength, needsApproval, safety, trustHints = false } = options
+  const { maxResultLength, needsApproval, safety, secrets: given, trustHints = false } = options
+  const secrets = typeof given === "function" ? given(tool) : given
   const hints = trustHints ? tool.annotations : undefined
   const hinted = hints?.readOnlyHint === true ? "readOnly" : "sideEffecting"
   const asked = typeof needsApproval === "function" ? needsApproval(tool) : needsApproval
@@ -376,6 +401,7 @@ const toolOf = (
     identity: identityOf(server, tool.name),
     otherNames: otherNames(server, `${options.prefix ?? ""}${tool.name}`),
     ...(asked === undefined ? {} : { needsApproval: asked }),
+    ...(secrets === undefined ? {} : { secrets }),
     ...(maxResultLength === undefined ? {} : { maxResultLength }),
     handler: (args) =>
       clientFor(tool).pipe(

@@ -17,11 +17,13 @@ import * as Context from "effect/Context"
 import * as Redacted from "effect/Redacted"
 import { flag, keysOf, shapeOf } from "../domain/internal/misfits.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
+import { shortestSecret } from "../model/internal/knownSecrets.ts"
 import { scrubFields } from "./internal/scrub/JsonFields.ts"
 import { kindOf } from "./internal/scrub/keys.ts"
-import { formsOf, KnownValues, shortestSecret } from "./internal/scrub/knownValues.ts"
+import { formsOf, KnownValues } from "./internal/scrub/knownValues.ts"
+import { processScrubber, withoutProcessSecrets } from "./internal/scrub/processSecrets.ts"
 import { type Rules, scrubText, TextScrubber } from "./internal/scrub/scrubText.ts"
-import { placeholder } from "./internal/scrub/span.ts"
+import { placeholder, typeOf } from "./internal/scrub/span.ts"
 import { isSecret } from "./internal/scrub/values.ts"
 
 /**
@@ -157,17 +159,13 @@ const entriesOf = (
     ? Array.from(secrets, (secret) => ["secret", secret] as const)
     : Object.entries(secrets).map(([name, secret]) => [typeOf(name), secret] as const)
 
-const typeOf = (name: string): string =>
-  name
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-|-$/g, "")
-    .slice(0, 80) || "secret"
-
 /** The replacement for a text on which the scrubber failed. */
 export const withheld = "[withheld: the scrubber failed on this text]"
 
-/** Makes a scrubber that never fails: a text for which the given one throws or returns no string becomes {@link withheld}. */
+/**
+ * Makes the scrubber of a run: the given one after all secrets that this process uses, such as the keys of model clients and the values
+ * that `Secrets` has resolved. It never fails: a text for which the given one throws or returns no string becomes {@link withheld}.
+ */
 export const contained = (scrubber: Scrubber): Required<Scrubber> => {
   const attempt = (clean: (text: string) => unknown) => (text: string) => {
     try {
@@ -178,23 +176,37 @@ export const contained = (scrubber: Scrubber): Required<Scrubber> => {
     }
   }
   const scrub = attempt((text) => scrubber.scrub(text))
+  const made = (): ScrubStream => {
+    try {
+      const stream = scrubber.stream?.()
+      if (stream === undefined) return { push: scrub, end: () => "" }
+      return { push: attempt((chunk) => stream.push(chunk)), end: () => attempt(() => stream.end())("") }
+    } catch {
+      return { push: () => withheld, end: () => "" }
+    }
+  }
+  const redact = attempt((text) =>
+    scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)
+  )
   return {
-    scrub,
-    redact: attempt((text) => (scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text))),
+    scrub: attempt((text) => scrub(withoutProcessSecrets(text))),
+    redact: attempt((text) => redact(withoutProcessSecrets(text))),
     redactFields: attempt((json) =>
       scrubber.redactFields === undefined ? json : scrubber.redactFields(json)
     ),
     stream: () => {
-      try {
-        const stream = scrubber.stream?.()
-        if (stream === undefined) return { push: scrub, end: () => "" }
-        return { push: attempt((chunk) => stream.push(chunk)), end: () => attempt(() => stream.end())("") }
-      } catch {
-        return { push: () => withheld, end: () => "" }
+      const known = processScrubber()
+      const stream = made()
+      return {
+        push: attempt((chunk) => pushed(stream, known.push(chunk))),
+        end: () => pushed(stream, known.end()) + stream.end()
       }
     }
   }
 }
+
+/** What a stream returns after a chunk; nothing after an empty one, which a scrubber need not expect. */
+const pushed = (stream: ScrubStream, chunk: string): string => (chunk === "" ? "" : stream.push(chunk))
 
 /** A scrubber that changes nothing. */
 export const none: Scrubber = {

@@ -66,6 +66,30 @@ export class ToolFailure extends TaggedError<ToolFailure>()("ToolFailure", {
   }
 }
 
+/** A secret that the arguments of a call refer to cannot be used. The call has not run. */
+export class SecretUnavailable extends TaggedError<SecretUnavailable>()("SecretUnavailable", {
+  tool: Schema.String,
+  /** The name of the secret, or the text in its place that is no name. */
+  secret: Schema.String,
+  /**
+   * `notStated`: the tool does not state it. `missing`: the source has none of this name for the call. `failed`: the source failed; its
+   * failure is logged. `short`: its value is under 6 characters. `unfit`: its value does not fit the parameters of the tool.
+   */
+  reason: Schema.Literals(["notStated", "missing", "failed", "short", "unfit"])
+}) {
+  override get message() {
+    return sentence`The secret "${this.secret}" cannot be used by ${this.tool}: ${whyUnavailable[this.reason]}.`
+  }
+}
+
+const whyUnavailable = {
+  notStated: "state it in the option secrets of the tool",
+  missing: "the source of secrets has none of this name for the call",
+  failed: "the source of secrets failed",
+  short: "its value is under 6 characters and may be a part of words",
+  unfit: "its value does not fit the parameters of the tool"
+}
+
 /** The result of a call cannot be shown to a model. The body has run, and may have taken effect. */
 export class ToolResultInvalid extends TaggedError<ToolResultInvalid>()("ToolResultInvalid", {
   /** The tool; absent where a value is read without one. */

@@ -2,6 +2,7 @@
 export * as DataSchema from "./DataSchema.ts"
 export * as Hold from "./Hold.ts"
 export * as Scrubber from "./Scrubber.ts"
+export * as Secrets from "./Secrets.ts"
 export * as Tool from "./Tool.ts"
 export * as ToolContext from "./ToolContext.ts"
 export * as ToolError from "./ToolError.ts"

@@ -157,6 +157,24 @@ describe("the scrubber", () => {
   })
 })
 
+describe("a reference to a secret", () => {
+  it("stays wherever a secret would be removed, and a token in the place of its name does not", () => {
+    const scrubber = Scrubber.make()
+    for (const text of [
+      'curl -H "Authorization: Bearer secret://github-token2" https://api.example.com',
+      "https://ann:secret://{db/main2}@db.example.com/app",
+      "DB_PASSWORD=secret://db/main2",
+      '{"api_key": "secret://prod.api-key1"}',
+      "mysql -u root -psecret://root_2 app",
+      "sshpass -p secret://{vm-1}x ssh vm"
+    ]) {
+      assert.strictEqual(scrubber.scrub(text), text)
+      assert.strictEqual(scrubber.redact!(text), text)
+    }
+    assert.strictEqual(scrubber.scrub(`secret://ghp_${"a1B2".repeat(9)}`), "secret://[REDACTED:github-token]")
+  })
+})
+
 describe("unusual secrets", () => {
   it("are removed with half a character or a great length, and ignored when undefined", () => {
     const half = "secret-\ud800-half"

@@ -9,6 +9,7 @@ import { clientKind } from "../../model/internal/clientKind.ts"
 import { ModelClient } from "../../model/ModelClient.ts"
 import { Tokenizer } from "../../model/Tokenizer.ts"
 import { contained, Scrubber } from "../../tool/Scrubber.ts"
+import { Secrets } from "../../tool/Secrets.ts"
 import * as Cancellation from "../Cancellation.ts"
 import { everything } from "../CapabilityProfile.ts"
 import { RunIds } from "../RunIds.ts"
@@ -70,6 +71,7 @@ export const assemble = <R, Output>(
       contextPolicy: yield* ContextPolicy,
       tokenizer: yield* Tokenizer,
       scrubber: contained(yield* Scrubber),
+      secrets: yield* Secrets,
       ids: yield* RunIds,
       owner: options.owner ?? `worker-${globalThis.crypto.randomUUID().slice(0, 8)}`,
       runs,

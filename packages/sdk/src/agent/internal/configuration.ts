@@ -2,6 +2,7 @@
  * The configuration of a runtime, built from a choice in the same way when it is created and when it is reconfigured.
  */
 import * as Effect from "effect/Effect"
+import { knowCredential } from "../../model/internal/knownSecrets.ts"
 import type { ModelClient } from "../../model/ModelClient.ts"
 import type { AnyServices } from "../../tool/Tool.ts"
 import type { Any } from "../AgentDefinition.ts"
@@ -12,6 +13,7 @@ import type { BoundAgent } from "../Entry.ts"
 import type { AnyExtension, Choice, Runtime, RuntimeContext } from "../RuntimeDefinition.ts"
 import { CapabilityProfileNotFound, ModelProfileNotFound } from "../RuntimeError.ts"
 import type { Configuration } from "../RuntimeHooks.ts"
+import { attemptEffect } from "./userCode.ts"
 
 type Client = ModelClient["Service"]
 
@@ -38,7 +40,7 @@ interface Fixed {
   readonly runtime: () => Runtime
 }
 
-/** Builds a configuration from a choice. Has no side effects. */
+/** Builds a configuration from a choice. Its only side effect is that the scrubbers know the secrets of its model. */
 export const configure = Effect.fnUntraced(function* (
   { agent, cancellation, extensions, peers, profiles, runtime }: Fixed,
   choice: Choice,
@@ -53,6 +55,7 @@ export const configure = Effect.fnUntraced(function* (
   if (asked !== undefined && known !== undefined && !known.includes(asked)) {
     return yield* new ModelProfileNotFound({ profile: asked, known })
   }
+  yield* knowSecretsOf(model)
   const mode = choice.mode ?? profile.mode ?? profile.name
   const context: RuntimeContext = { agent, profile, mode, services, cancellation, runtime }
   const bound = yield* buildRuntimeRegistry(
@@ -67,6 +70,19 @@ export const configure = Effect.fnUntraced(function* (
   )
   return { choice, bound, model, services, profileName: profile.name, mode }
 })
+
+/** Makes the scrubbers know the credentials of a client before a run has written a text. A client that fails to name them has none. */
+const knowSecretsOf = ({ secrets }: Client): Effect.Effect<void> =>
+  secrets === undefined
+    ? Effect.void
+    : Effect.ignoreCause(
+        Effect.map(
+          attemptEffect(() => secrets),
+          (all) => {
+            for (const secret of all) knowCredential("api-key", secret)
+          }
+        )
+      )
 
 /** The context of the extensions of a runtime, with its current profile and mode. */
 export const contextOf = (runtime: Runtime): RuntimeContext => {

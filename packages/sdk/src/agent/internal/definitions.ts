@@ -20,8 +20,11 @@ import {
   type ToolCall
 } from "../../domain/RunState.ts"
 import { decodeContext } from "../../tool/internal/decodeContext.ts"
+import { hasReference } from "../../tool/internal/secretReferences.ts"
+import { none as noSecrets } from "../../tool/Secrets.ts"
 import { calledAgent, holderOf, isOtherAgent, memberOf, subAgentOf } from "../BoundAgent.ts"
 import type { BoundAgent, Entry, SubAgent } from "../Entry.ts"
+import type { Runtime } from "../RuntimeDefinition.ts"
 
 /** The agent that started a sub-agent's run. `first` is the agent with which the run above it was started. */
 export const starterOf = (first: BoundAgent, child: RunState): BoundAgent | undefined =>
@@ -119,6 +122,10 @@ export const missingTool = (state: RunState, call: ToolCall): ToolUnavailable =>
 /** The error of a call whose tool does not accept the context of the run. */
 export const contextRefused = (state: RunState, call: ToolCall): ToolUnavailable =>
   unavailableTool(state, call, "contextRefused")
+
+/** The error of a call that refers to a secret, in a program without a source of secrets. */
+export const secretsMissing = (state: RunState, call: ToolCall): ToolUnavailable =>
+  unavailableTool(state, call, "withoutSecrets")
 
 /** The error of a call that cannot run with its tool. */
 export const unavailableTool = (
@@ -251,23 +258,36 @@ function* walkCall(holder: BoundAgent, state: RunState, call: ToolCall): Generat
   } else yield { _tag: "call", state, call, entry }
 }
 
+/** What a program has for its runs. */
+export type Equipment = Pick<Runtime, "bound" | "secrets">
+
 /**
- * The definitions that a root run and its sub-agents need and this program does not have, and the tools of open calls that do not accept the
- * context of the run.
+ * The definitions that a root run and its sub-agents need and this program does not have, the tools of open calls that do not accept the
+ * context of the run, and the calls that need a secret in a program without.
  */
-export const missingIn = (first: BoundAgent, root: RunState): ReadonlyArray<Obstacle> =>
-  [...walk(first, root)].flatMap((found) => {
+export const missingIn = (program: Equipment, root: RunState): ReadonlyArray<Obstacle> =>
+  [...walk(program.bound, root)].flatMap((found) => {
     if (found._tag === "missing") return [found.obstacle]
-    return found._tag === "call" && refusesContext(root, found.entry)
-      ? [
-          {
-            id: found.call.id,
-            arguments: found.call.arguments,
-            problem: contextRefused(found.state, found.call)
-          }
-        ]
-      : []
+    if (found._tag !== "call") return []
+    const { call, entry, state } = found
+    const problem = refusesContext(root, entry)
+      ? contextRefused(state, call)
+      : lacksSecrets(program, entry, call)
+        ? secretsMissing(state, call)
+        : undefined
+    return problem === undefined ? [] : [{ id: call.id, arguments: call.arguments, problem }]
   })
+
+/** Whether a call of a tool refers to a secret in a program without a source of secrets. */
+export const lacksSecrets = (
+  { secrets }: Pick<Equipment, "secrets">,
+  entry: Entry,
+  call: ToolCall
+): boolean =>
+  secrets === noSecrets &&
+  "tool" in entry &&
+  entry.tool.options.secrets !== undefined &&
+  (hasReference(call.arguments ?? {}) || hasReference(call.value ?? {}))
 
 /** Whether a tool does not accept the context of a root run. */
 export const refusesContext = (root: RunState, entry: Entry): boolean =>

@@ -21,6 +21,7 @@ import type { Prompt } from "../../run/Mail.ts"
 import type { PendingRequest, RunStore } from "../../store/RunStore.ts"
 import type { RunStoreError } from "../../store/RunStoreError.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
+import type { Secrets } from "../../tool/Secrets.ts"
 import type { Tool } from "../../tool/Tool.ts"
 import type { DecisionBody } from "../decisions.ts"
 
@@ -68,6 +69,11 @@ export interface FermataOptions extends Pick<
    * texts with the form of a known kind of credential.
    */
   readonly scrubber?: Scrubber
+  /**
+   * The values of the secrets that calls refer to as `secret://name`, for the tools that state them in their option `secrets`. Default: none;
+   * a call with such a reference waits for a program that has them.
+   */
+  readonly secrets?: Secrets
   /**
    * How long running operations may take to finish, before they are interrupted, when the Fermata is closed or a worker is stopped.
    * Default: 2 seconds.

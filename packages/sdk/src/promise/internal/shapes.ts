@@ -78,6 +78,11 @@ export const fermataShape = shapeOf<FermataOptions>({
     takes: "a scrubber, as Scrubber.make returns it: an object with the function scrub",
     is: (value) => typeof value === "object" && value !== null && "scrub" in value && callable.is(value.scrub)
   },
+  secrets: {
+    takes:
+      "a source of secrets, as Secrets.environment or Secrets.make returns it: an object with the function get",
+    is: (value) => has(value, "get") && !(value instanceof Map)
+  },
   by: "anything",
   drainTimeout: "anything",
   approvalCallback: "anything",

@@ -11,7 +11,12 @@ import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
-import { contextRefused, missingTool } from "../../agent/internal/definitions.ts"
+import {
+  contextRefused,
+  lacksSecrets,
+  missingTool,
+  secretsMissing
+} from "../../agent/internal/definitions.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 import { lines, sentence } from "../../domain/Display.ts"
 import { cloneJson, sameJson } from "../../domain/internal/json.ts"
@@ -21,7 +26,8 @@ import { text } from "../../domain/Message.ts"
 import type { ToolUnavailable } from "../../domain/RunError.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
 import { type DecodedArguments, decodeEdited } from "../../tool/internal/decodedArguments.ts"
-import { isStopped, timeLeftOf, stateOf, type AgentRun } from "../internal/AgentRun.ts"
+import { SecretUnavailable } from "../../tool/ToolError.ts"
+import { isCallOpen, isStopped, timeLeftOf, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
 import { contextFor } from "../internal/runContext.ts"
 import { outOfTime } from "../steps/limits.ts"
@@ -30,13 +36,16 @@ import { factsStanding } from "./factsStanding.ts"
 import { guarded, judgeCall } from "./judgeCall.ts"
 import { shownOf, toolEntryOf, openApproval, openInDoubt } from "./openRequest.ts"
 import { classifyTool, deny, describeArguments, emitIfOpen, parse } from "./recordClassification.ts"
-import { type ToolEntry } from "./userCalls.ts"
+import { resolved, withoutSecret } from "./secrets.ts"
+import { failCall, type ToolEntry } from "./userCalls.ts"
 
 /** A call whose body may start. */
 export interface Prepared {
   readonly call: ToolCall
   readonly entry: ToolEntry
   readonly value: unknown
+  /** The value that the body receives: `value` with the secrets that it refers to. */
+  readonly resolved: unknown
   /** The facts that have to stay the same through the tries of the body, if its tool stated any. */
   readonly facts?: Schema.Json | undefined
 }
@@ -75,13 +84,36 @@ function* judgeAgain(judging: Judging): Effect.fn.Return<Prepared | undefined> {
   const { value } = decoded
   const again = standing._tag === "holds" ? yield* factsStanding(judging, value) : standing
   if (again === undefined) return undefined
-  if (again._tag === "holds") return { call, entry, value, facts: again.facts }
+  if (again._tag === "holds") return yield* withItsSecrets(judging, value, again.facts)
   if (again._tag === "restated")
     return yield* askAgain(judging, editOf(run, call) ?? call.arguments ?? {}, again.reason, again.facts)
   if (mayHaveRun) return openInDoubt(run, call, again.reason)
   const shown = shownOf(call)
   const args = { arguments: call.arguments ?? shown, shown, rendering: call.rendering }
   yield* judgeCall(run, call, entry, { args, value }, again.reason)
+  return undefined
+}
+
+/** Reads the secrets of a call that may start. A call whose secrets cannot be read has not run. */
+function* withItsSecrets(
+  judging: Judging,
+  value: unknown,
+  facts: Schema.Json | undefined
+): Effect.fn.Return<Prepared | undefined> {
+  const { call, entry, mayHaveRun, run } = judging
+  if (entry.tool.options.secrets === undefined) return { call, entry, value, resolved: value, facts }
+  if (lacksSecrets(run.drive.runtime, entry, call))
+    return unavailable(run, call, secretsMissing(stateOf(run), call))
+  const exit = yield* run.supervisor.run(resolved(run, call, entry, value))
+  if (Exit.isSuccess(exit)) return { call, entry, value, resolved: exit.value, facts }
+  if (isStopped(run, exit.cause)) return undefined
+  const problem = Cause.squash(exit.cause)
+  const why =
+    problem instanceof SecretUnavailable ? withoutSecret(call, problem) : unfitting(run, call, problem)
+  if (mayHaveRun) return openInDoubt(run, call, why)
+  // A person may write a reference into the arguments that the tool may not use.
+  if (editOf(run, call) !== undefined) return yield* askUnfit(judging, why)
+  if (isCallOpen(run, call.id)) failCall(run, call, "secrets", exit.cause, why)
   return undefined
 }
 

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { holderOf } from "../../agent/BoundAgent.ts"
 import { type BoundAgent } from "../../agent/Entry.ts"
-import { missingIn, type Obstacle } from "../../agent/internal/definitions.ts"
+import { type Equipment, missingIn, type Obstacle } from "../../agent/internal/definitions.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import { fromFailure, RunDefect } from "../../domain/RunError.ts"
 import { type RunState, interruptions, isEnded, text } from "../../domain/RunState.ts"
@@ -13,14 +13,16 @@ import type { RunResult } from "../RunResult.ts"
 
 /** The result of a run that is held or has ended. */
 export const toResult = <Output>(
-  { bound }: Pick<Runtime<Output>, "bound">,
+  program: Pick<Runtime<Output>, "bound" | "secrets">,
   state: RunState
 ): Effect.Effect<RunResult<Output>> =>
-  Effect.suspend(() => resultOf<Output>(state, holderOf(bound, state.agent), obstaclesOf(bound, state)))
+  Effect.suspend(() =>
+    resultOf<Output>(state, holderOf(program.bound, state.agent), obstaclesOf(program, state))
+  )
 
 /** What the run needs to continue and the program does not have. */
-export const obstaclesOf = (bound: BoundAgent, state: RunState): ReadonlyArray<Obstacle> =>
-  isEnded(state) ? [] : missingIn(bound, state)
+export const obstaclesOf = (program: Equipment, state: RunState): ReadonlyArray<Obstacle> =>
+  isEnded(state) ? [] : missingIn(program, state)
 
 /** The result of a run whose current agent and missing definitions are known. */
 export const resultOf = <Output>(

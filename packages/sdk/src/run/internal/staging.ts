@@ -258,7 +258,7 @@ export const continueRun = Effect.fnUntraced(function* (
     return yield* new RunEnded({ runId: state.runId, status: state.status })
   }
   // Checked after the decisions, which may remove an obstacle: a call whose tool is missing can still be denied.
-  const obstacles = missingIn(runtime.bound, state)
+  const obstacles = missingIn(runtime, state)
   const [obstacle] = obstacles
   const missing = obstacle === undefined ? undefined : new Missing(runtime.bound, obstacles)
 

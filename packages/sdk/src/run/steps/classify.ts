@@ -18,6 +18,7 @@ import type { Question } from "../../tool/Tool.ts"
 import { judgeAgentCall } from "../calls/judgeAgentCall.ts"
 import { guarded, judgeCall, strictest } from "../calls/judgeCall.ts"
 import { classifyTool, deny, describeArguments, emitIfOpen, parse } from "../calls/recordClassification.ts"
+import { unstatedIn, withoutSecret } from "../calls/secrets.ts"
 import { type ToolEntry } from "../calls/userCalls.ts"
 import {
   isEnding,
@@ -80,8 +81,12 @@ function* classify(run: AgentRun, call: ToolCall): Effect.fn.Return<void> {
           )
         : askQuestion(run, call, entry, args)
     }
-    case "tool":
+    case "tool": {
+      // Before anyone is asked about a call that cannot run.
+      const unstated = unstatedIn(entry.tool, args.arguments, args.shown)
+      if (unstated !== undefined) return refuse(run, call, withoutSecret(call, unstated))
       return yield* judgeCall(run, call, entry, { args, value })
+    }
   }
 }
 

@@ -20,6 +20,7 @@ import { commitHolds } from "../calls/openHold.ts"
 import { toolEntryOf, openInDoubt, shownOf } from "../calls/openRequest.ts"
 import { valueOf } from "../calls/prepareCall.ts"
 import { describeArguments } from "../calls/recordClassification.ts"
+import { resolved } from "../calls/secrets.ts"
 import { idempotencyKey } from "../calls/toolBody.ts"
 import { askTool, longestOf, recordResult, type ToolEntry } from "../calls/userCalls.ts"
 import type { AgentRun } from "../internal/AgentRun.ts"
@@ -101,7 +102,10 @@ function* ask(run: AgentRun, call: ToolCall): Effect.fn.Return<Reconciled | unde
     const { reconcile } = tool.options
     if (reconcile === undefined) return unknown
     const value = other === "schema" ? startedWith(run, call, entry) : valueOf(run, call, entry)
-    const decoded = yield* run.supervisor.run<unknown, unknown>(value)
+    // It asks the system that the body used, so it needs the same secrets.
+    const decoded = yield* run.supervisor.run<unknown, unknown>(
+      Effect.flatMap(value, (value) => resolved(run, call, entry, value))
+    )
     if (Exit.isFailure(decoded)) return isStopped(run, decoded.cause) ? undefined : unknown
     const found = yield* askTool<unknown>(run, call, tool, "reconcile", () =>
       reconcile(idempotencyKey(call), decoded.value, callbackContext(run, tool))

@@ -20,6 +20,7 @@ import { commitHolds } from "../calls/openHold.ts"
 import { toolEntryOf } from "../calls/openRequest.ts"
 import type { Prepared } from "../calls/prepareCall.ts"
 import { prepare, valueOf } from "../calls/prepareCall.ts"
+import { resolved } from "../calls/secrets.ts"
 import { idempotencyKey, invoke } from "../calls/toolBody.ts"
 import { recordFailure, recordResult } from "../calls/userCalls.ts"
 import type { AgentRun } from "../internal/AgentRun.ts"
@@ -120,8 +121,8 @@ class Body implements Work<unknown, unknown, ToolFailure> {
   }
 
   begin() {
-    const { call, entry, value } = this.ready
-    return invoke(this.run, call, entry.tool, value)
+    const { call, entry, resolved } = this.ready
+    return invoke(this.run, call, entry.tool, resolved)
   }
 
   deadline() {
@@ -171,11 +172,15 @@ const retried = (
     run.supervisor.runTry(() => begin(value), timeOf(run, call, tool), onTried)
   // Each try gets a copy of the arguments: a body may mutate them.
   const tried = Effect.suspend((): Effect.Effect<unknown, unknown> => {
-    const copy = copyDecoded(value)
-    if (copy !== undefined || failed === undefined) return attempt(copy ?? value)
+    if (failed === undefined) return attempt(copyDecoded(ready.resolved) ?? ready.resolved)
     const { error } = failed
-    const stale = () => Effect.fail(error)
-    return Effect.matchEffect(valueOf(run, call, entry, true), { onSuccess: attempt, onFailure: stale })
+    const copy = copyDecoded(value)
+    const again = copy === undefined ? valueOf(run, call, entry, true) : Effect.succeed(copy)
+    // A secret may be another one than at the last try, or not be there any more.
+    return Effect.matchEffect(
+      Effect.flatMap(again, (value) => resolved(run, call, entry, value)),
+      { onSuccess: attempt, onFailure: () => Effect.fail(error) }
+    )
   })
   // A decision may have stopped the run during the delay before this try.
   const timed = Effect.suspend(() => {

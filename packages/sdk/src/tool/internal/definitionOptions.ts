@@ -23,6 +23,7 @@ import { Safety } from "../../domain/Interruption.ts"
 import type { Misfit } from "../../domain/Misfit.ts"
 import type { ApprovalOptions, ToolOptions } from "../ToolOptions.ts"
 import { dataSchemaKind } from "./dataSchemaKind.ts"
+import { isPattern } from "./secretReferences.ts"
 
 const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
   description: string,
@@ -42,6 +43,11 @@ const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
   ),
   risk: either(string, callable),
   facts: callable,
+  secrets: {
+    takes:
+      'a list of names of secrets, such as "github-token" or "db/*": words of letters, digits and "_", joined by ".", "/" or "-"',
+    is: (value) => Array.isArray(value) && value.every((one) => typeof one === "string" && isPattern(one))
+  },
   preview: callable,
   aliases: strings,
   identity: string,

@@ -179,7 +179,7 @@ export class SubAgentHandle
     if (isEnded(child)) return Effect.flatMap(this.definition, (holder) => resultOf(child, holder, []))
     if (!this.over || exit === undefined) {
       const state = this.root.state()
-      const all = state === undefined ? [] : missingIn(runtime.bound, state)
+      const all = state === undefined ? [] : missingIn(runtime, state)
       const missing = all.filter(({ id }) => isWithin(id, this.runId))
       return Effect.map(resultOf(child, undefined, missing), (result) =>
         result.status === "interrupted" ? { ...result, interruptions: this.interruptions() } : result

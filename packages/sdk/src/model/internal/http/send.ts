@@ -13,6 +13,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { InvalidRequest, LoginRequired, type ModelError, NotAuthorized } from "../../ModelError.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
+import { knowCredential } from "../knownSecrets.ts"
 import { changed, modelError } from "../modelError.ts"
 import type { Protocol } from "../protocol.ts"
 import { headLimitOf, headWithin } from "../timeLimits.ts"
@@ -49,7 +50,11 @@ export const send = (
               refused === undefined ? { forced: false } : { forced: true, given: refused }
             )
       const secret: Record<string, string> = {}
-      for (const [name, value] of Object.entries(given)) secret[name] = Redacted.value(value)
+      for (const [name, value] of Object.entries(given)) {
+        secret[name] = Redacted.value(value)
+        // A login has renewed its token, or a key was not known before.
+        knowCredential("api-key", value)
+      }
       const headers = {
         accept: streaming ? "text/event-stream" : "application/json",
         ...protocol.headers,

@@ -9,6 +9,7 @@ import * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import * as Pull from "effect/Pull"
 import * as Stream from "effect/Stream"
+import { secretsOf } from "../../Auth.ts"
 import { collect, type ModelClient } from "../../ModelClient.ts"
 import type { ModelError } from "../../ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../ModelPart.ts"
@@ -60,7 +61,12 @@ export const makeClient = (
       )
     const streamOnly = profile.compatibility?.streamOnly === true
     const whole = streamOnly ? (request: ModelRequest) => collect(stream(request)) : complete
-    const client = { stream, complete: whole, contextTokens: () => profile.contextTokens }
+    const client = {
+      stream,
+      complete: whole,
+      contextTokens: () => profile.contextTokens,
+      secrets: secretsOf(profile)
+    }
     return retrying(guarded(client, { ...profile, server: hostOf(profile) }), profile.retry)
   })
 

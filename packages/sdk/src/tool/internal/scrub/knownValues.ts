@@ -2,6 +2,7 @@
  * Removes texts that are known: the values of secrets in every form that programs write them in, and paths of the host.
  */
 import * as Base64 from "effect/encoding/Base64"
+import { shortestSecret } from "../../../model/internal/knownSecrets.ts"
 import { markRules, prefixRules } from "./vendorRules.ts"
 
 /** The types of the secrets that the other layers find. */
@@ -24,8 +25,6 @@ export interface Known {
   readonly type?: string
 }
 
-/** The shortest value that is removed. Shorter ones occur in ordinary words. */
-export const shortestSecret = 6
 const shortestLine = 16
 const longestPiece = 1024
 
@@ -114,30 +113,62 @@ const pieces = (known: Known): ReadonlyArray<Known> => {
 const placeholder = /\[REDACTED:([a-z0-9-]{1,80})\]/y
 const begunPlaceholder = /^\[(?:R(?:E(?:D(?:A(?:C(?:T(?:E(?:D(?::[a-z0-9-]{0,80})?)?)?)?)?)?)?)?)?$/
 const isWord = /[\w-]/
+/** A prime, so that starts with equal first or second characters differ. */
+const startBits = 65_521
+
+/** Texts with the same first two characters. */
+interface Bucket {
+  readonly byText: Map<string, Known>
+  /** The lengths of the texts, the longest first. There are few, also of many tokens that one service has made. */
+  lengths: ReadonlyArray<number>
+}
 
 /** Known texts, found by their first two characters. */
 export class KnownValues {
-  readonly #byStart = new Map<number, Array<Known>>()
+  readonly #byStart = new Map<number, Bucket>()
   readonly #firsts = new Set<number>()
-  readonly longest: number
+  /** The starts of all texts, each as one bit: most places of a text are no start. */
+  readonly #starts = new Uint8Array(startBits)
   readonly types = new Set<string>()
+  longest = 0
 
-  constructor(known: Iterable<Known>) {
-    let longest = 0
-    const seen = new Set<string>()
+  constructor(known: Iterable<Known> = []) {
+    this.add(known)
+  }
+
+  add(known: Iterable<Known>): void {
     for (const one of [...known].flatMap(pieces)) {
-      if (one.text.length < 2 || seen.has(one.text)) continue
-      seen.add(one.text)
-      if (one.type !== undefined) this.types.add(one.type)
+      const { length } = one.text
+      if (length < 2) continue
       const start = startOf(one.text, 0)
-      const others = this.#byStart.get(start) ?? []
-      others.push(one)
-      this.#byStart.set(start, others)
+      const bucket: Bucket = this.#byStart.get(start) ?? { byText: new Map(), lengths: [] }
+      if (bucket.byText.has(one.text)) continue
+      bucket.byText.set(one.text, one)
+      if (!bucket.lengths.includes(length)) bucket.lengths = [...bucket.lengths, length].sort((a, b) => b - a)
+      this.#byStart.set(start, bucket)
       this.#firsts.add(one.text.charCodeAt(0))
-      longest = Math.max(longest, one.text.length)
+      this.#starts[start % startBits] = 1
+      if (one.type !== undefined) this.types.add(one.type)
+      this.longest = Math.max(this.longest, length)
     }
-    for (const others of this.#byStart.values()) others.sort((a, b) => b.text.length - a.text.length)
-    this.longest = longest
+  }
+
+  /** Removes texts that were added. */
+  remove(known: Iterable<Known>): void {
+    for (const { text } of [...known].flatMap(pieces))
+      this.#byStart.get(startOf(text, 0))?.byText.delete(text)
+  }
+
+  /** Whether a known text occurs in a text. */
+  isIn(text: string): boolean {
+    let code = text.charCodeAt(0)
+    for (let at = 1; at < text.length; at += 1) {
+      const next = text.charCodeAt(at)
+      const isStart = this.#starts[(code * 65_536 + next) % startBits] === 1
+      if (isStart && this.at(text, at - 1, true) !== undefined) return true
+      code = next
+    }
+    return false
   }
 
   get isEmpty(): boolean {
@@ -146,10 +177,12 @@ export class KnownValues {
 
   /** The longest known text at a position. */
   at(text: string, at: number, ended: boolean): Known | "undecided" | undefined {
-    const start = at + 1 < text.length ? this.#byStart.get(startOf(text, at)) : undefined
-    if (start === undefined) return undefined
-    for (const known of start) {
-      if (!text.startsWith(known.text, at)) continue
+    const start = at + 1 < text.length ? startOf(text, at) : 0
+    const bucket = this.#starts[start % startBits] === 1 ? this.#byStart.get(start) : undefined
+    if (bucket === undefined) return undefined
+    for (const length of bucket.lengths) {
+      const known = bucket.byText.get(text.slice(at, at + length))
+      if (known === undefined) continue
       if (known.type !== undefined) return known
       // A path ends where its last name ends.
       const after = at + known.text.length
@@ -164,10 +197,11 @@ export class KnownValues {
     const left = text.length - at
     if (!this.#firsts.has(text.charCodeAt(at))) return false
     if (left === 1) return true
-    const others = this.#byStart.get(startOf(text, at))
-    if (others === undefined) return false
+    const bucket = this.#byStart.get(startOf(text, at))
+    if (bucket === undefined || bucket.lengths[0]! <= left) return false
     const rest = text.slice(at)
-    return others.some((known) => known.text.length > left && known.text.startsWith(rest))
+    for (const known of bucket.byText.keys()) if (known.length > left && known.startsWith(rest)) return true
+    return false
   }
 }
 

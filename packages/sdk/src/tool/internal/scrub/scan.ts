@@ -7,7 +7,7 @@ import { secretWords, secretWordsAndVendors } from "./keys.ts"
 import { findKeyValues } from "./keyValues.ts"
 import { Line } from "./Line.ts"
 import { startOfLongWord } from "./longWords.ts"
-import { masked, separated, type Span, unmasked } from "./span.ts"
+import { masked, maskedReferences, separated, type Span, unmasked } from "./span.ts"
 import { findCredentials } from "./structure.ts"
 import { findVendorTokens } from "./vendors.ts"
 
@@ -24,17 +24,24 @@ export const mayHoldSecret = (text: string): boolean => startOfLongWord(text) !=
 
 /** The secrets of a line, sorted, without overlaps and without what is already removed. */
 export const scan = (line: string, layers: Layers, before?: NameBefore): ReadonlyArray<Span> => {
-  const text = masked(line)
+  const given = masked(line)
+  const text = maskedReferences(given)
   const spans: Array<Span> = []
+  // A token in the place of a reference's name is a token.
+  const tokens: Array<Span> = []
   before?.next(text, spans)
-  const hasLongWord = startOfLongWord(text) !== -1
+  const hasLongWord = startOfLongWord(given) !== -1
   if (hasLongWord) {
-    findVendorTokens(text, spans)
-    if (layers === "all") findRandomTexts(text, spans)
+    findVendorTokens(given, tokens)
+    if (layers === "all") findRandomTexts(given, tokens)
   }
   if ((hasLongWord ? marksAndVendors : marks).test(text)) {
     findCredentials(text, spans)
     findKeyValues(new Line(text), hasLongWord, spans)
   }
-  return spans.length === 0 ? spans : separated(spans.flatMap((span) => unmasked(text, span) ?? []))
+  if (spans.length === 0 && tokens.length === 0) return spans
+  return separated([
+    ...tokens.flatMap((span) => unmasked(given, span) ?? []),
+    ...spans.flatMap((span) => unmasked(text, span) ?? [])
+  ])
 }

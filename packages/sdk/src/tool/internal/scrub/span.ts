@@ -24,6 +24,14 @@ export const separated = (spans: Array<Span>): ReadonlyArray<Span> => {
 /** The text that stands where a secret was. */
 export const placeholder = (type: string): string => `[REDACTED:${type}]`
 
+/** The type of the secret with a name: the name in lower case. */
+export const typeOf = (name: string): string =>
+  name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "")
+    .slice(0, 80) || "secret"
+
 const placeholders = /\[REDACTED:[a-z0-9-]+\]/g
 
 /** The character that stands for each character of a placeholder while a text is scanned. */
@@ -32,6 +40,12 @@ const mask = "\ue000"
 /** The text with masks in place of its placeholders, so that no layer reads their words. */
 export const masked = (text: string): string =>
   text.includes("[REDACTED:") ? text.replace(placeholders, (found) => mask.repeat(found.length)) : text
+
+const references = /secret:\/\/(?:\{\w+(?:[./-]\w+)*\}|\w+(?:[./-]\w+)*)/gi
+
+/** The text with masks in place of references to secrets, which are none: `password=secret://db` stays. */
+export const maskedReferences = (text: string): string =>
+  text.replace(references, (found) => mask.repeat(found.length))
 
 /**
  * A span of a masked text without what is already removed: undefined if little else is in it, and otherwise extended to the whole of each

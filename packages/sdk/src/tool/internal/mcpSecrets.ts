@@ -1,0 +1,36 @@
+/**
+ * Makes the scrubbers know the credentials with which a program connects to an MCP server: headers, parts of the URL, and environment
+ * variables and arguments of a process.
+ */
+import type * as ChildProcess from "effect/process/ChildProcess"
+import * as Redacted from "effect/Redacted"
+import { credentialsIn, know, knowCredential } from "../../model/internal/knownSecrets.ts"
+import { secretsIn } from "../Scrubber.ts"
+
+/** Knows the credentials among headers and in a URL: its password, and the query's parameters with the name of a credential. */
+export const knowConnection = (url: string | URL, headers: Readonly<Record<string, string>> = {}): void => {
+  for (const value of credentialsIn(headers)) knowCredential("mcp", value)
+  const parsed = URL.parse(String(url))
+  if (parsed === null) return
+  // Percent-encoded: the scrubbers look for both forms of a decoded value.
+  const [password = ""] = new URLSearchParams(`password=${parsed.password.replaceAll("+", "%2B")}`).values()
+  for (const value of [password, ...credentialsIn(Object.fromEntries(parsed.searchParams))])
+    knowCredential("mcp", value)
+}
+
+/** Knows the variables of a process with the name of a secret, and what its program has marked as `Redacted`. */
+export const knowCommand = (command: ChildProcess.Command): void => {
+  if (command._tag === "PipedCommand") {
+    knowCommand(command.left)
+    knowCommand(command.right)
+    return
+  }
+  const { args, options } = command
+  const named: Record<string, string> = {}
+  for (const [name, value] of Object.entries(options.env ?? {})) {
+    if (Redacted.isRedacted(value)) know(name, value)
+    else if (value !== undefined) named[name] = value
+  }
+  for (const [name, value] of Object.entries(secretsIn(named))) know(name, value)
+  for (const arg of args) if (Redacted.isRedacted(arg)) know("mcp", arg as Redacted.Redacted<string>)
+}
