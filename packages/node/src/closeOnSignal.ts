@@ -7,7 +7,7 @@ import { constants } from "node:os"
 import { Display } from "@fermata/sdk"
 import { OptionsInvalid } from "@fermata/sdk/domain"
 
-/** An object that can be closed, such as a Fermata or a conductor: by its `close` if it has one, otherwise by its `Symbol.asyncDispose`. */
+/** An object that can be closed, such as a Fermata or a conductor: by its `Symbol.asyncDispose` if it has one, otherwise by its `close`. */
 export type Closable = AsyncDisposable | { readonly close: () => Promise<unknown> }
 
 /** Options of `closeOnSignal`. */

@@ -1,5 +1,6 @@
 /**
- * Makes a Fermata with defaults for Node programs: a SQLite file for the runs, and a scrubber that also hides the home directory.
+ * Makes a Fermata with defaults for Node programs: a SQLite file for the runs, and a scrubber that also removes the secrets of the
+ * environment and hides the home directory.
  *
  * @since 0.1.0
  */
@@ -33,8 +34,9 @@ export interface CreateStorelessOptions extends Storeless.StorelessOptions {
  *
  * **Details**
  *
- * Without the option `scrubber`, the scrubber removes known forms of secrets from everything that is written, and replaces the home
- * directory by `~` in the output of tools. A scrubber in the options replaces it, with both of its tasks.
+ * Without the option `scrubber`, the scrubber removes the values of environment variables whose names name a secret, and texts with a known
+ * form of credential, from the texts that runs write, and replaces the home directory by `~` in the output of tools. A scrubber in the
+ * options replaces it, with all of these tasks.
  *
  * **Example** (A run that is held)
  *

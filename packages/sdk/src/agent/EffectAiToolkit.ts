@@ -48,10 +48,10 @@ export type ToolOverrides<T> = Partial<
  * **Details**
  *
  * The tools need the toolkit's handlers (`toolkit.toLayer`) as services. Names, descriptions and the schemas of parameters, successes and
- * failures are those of the toolkit. A tool with the annotation `Tool.Readonly` is `readOnly`, one with `Tool.Idempotent` is `idempotent`, and
- * every other is `sideEffecting`; unless it says `needsApproval`, its calls need approval unless it is `readOnly`, as with `Tool.make`. A
- * function `needsApproval` receives no messages. The second argument gives further options per tool. Preliminary results are published as
- * output. A failure fails the call in both failure modes: the model reads it.
+ * failures are those of the toolkit. A tool with the annotation `Tool.Readonly` is `readOnly`, and every other is `sideEffecting`; one with
+ * `Tool.Idempotent` is `idempotent`. Unless it says `needsApproval`, its calls need approval if it is not `readOnly`, as with `Tool.make`.
+ * A function `needsApproval` receives no messages. The second argument gives further options per tool, which replace those of the toolkit.
+ * Preliminary results are published as output. A failure fails the call in both failure modes: the model reads it.
  *
  * **Errors**
  *
@@ -151,10 +151,11 @@ const toToolkitShape = shapeOf<ToToolkitOptions>({ context: "anything" })
  *
  * **Details**
  *
- * A tool that needs approval has `needsApproval`, with which `LanguageModel` asks before it runs the tool. A rule that fails requires approval.
- * What else a run does about a call, it does not: nothing is stored, held or recovered, and no policy or grant applies. The call of a tool
- * that returns a hold fails, since its result comes later. A failure is returned to the model as text. Output and progress are preliminary
- * results. The ids of a handler's context are placeholders, except `callId` and `idempotencyKey`, which are the provider's id of the call.
+ * A tool that needs approval has `needsApproval`, with which `LanguageModel` asks before it runs the tool. A rule that fails requires
+ * approval. What else a run does about a call, it does not: nothing is stored, held, recovered, scrubbed, timed out, retried or cut, and no
+ * policy or grant applies. The call of a tool that returns a hold fails, since its result comes later. A failure is returned to the model
+ * as text. Output and progress are preliminary results. The ids of a handler's context are placeholders, except `callId` and
+ * `idempotencyKey`, which are the provider's id of the call.
  *
  * **Gotchas**
  *

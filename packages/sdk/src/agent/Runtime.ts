@@ -81,8 +81,8 @@ export interface ServiceClass<Self, Id extends string, Output, R> extends Contex
   /** Creates the runtime, and closes it with the layer; see `createRuntime`. */
   readonly layer: Layer.Layer<Self, CreateRuntimeError, R>
   /**
-   * Like `layer`, with settings from the `ConfigProvider` in addition, such as `{ model: Config.String("MODEL") }`. A setting whose value is
-   * `undefined` is that of the class.
+   * Like `layer`, with settings from the `ConfigProvider`, such as `{ model: Config.String("MODEL") }`. Each replaces the setting of the
+   * class; one whose value is `undefined` does not.
    */
   readonly layerConfig: (
     settings: Config.Wrap<Settings>

@@ -1,9 +1,9 @@
 /**
  * The handle of a background run: observes, awaits, decides, messages and cancels it.
  *
- * `dispatchPrompt`, `dispatchPromptStored`, `attach` and a `Conductor` return one. A held run without a store is a value inside its
- * handle; it has a fiber only if a request expires. A stored run can be attached to again by its id. A held run continues as soon as it is
- * decided, under a conductor as soon as it also has a slot. A handle without readers has no stream and no queue.
+ * `dispatchPrompt`, `dispatchPromptStored`, `attach` and a `Conductor` return one. A held run without a store is a value inside its handle;
+ * it has a fiber only if a request expires. A stored run can be attached to again by its id. A held run continues as soon as a request of
+ * it is decided or expires, under a conductor as soon as it also has a slot. A handle without readers has no stream and no queue.
  *
  * @since 0.1.0
  */

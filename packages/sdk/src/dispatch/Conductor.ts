@@ -3,7 +3,7 @@
  * name. When the conductor's scope closes, the stored runs are suspended together, and the others are cancelled.
  *
  * A conductor owns the handles of its runs. The runs behave as with `dispatchPrompt` and `dispatchPromptStored`. A held run releases its
- * slot, and takes one again when it is decided.
+ * slot, and takes one again when it continues.
  *
  * @since 0.1.0
  */
@@ -223,7 +223,10 @@ type Settings = {
 export interface ServiceClass<Self, Id extends string> extends Context.ServiceClass<Self, Id, Conductor> {
   /** Makes the conductor, which is drained with the layer. */
   readonly layer: Layer.Layer<Self, LimitsInvalid | OptionsInvalid>
-  /** Like `layer`, with options from the `ConfigProvider` in addition, such as `{ concurrency: Config.Int("CONCURRENCY") }`. */
+  /**
+   * Like `layer`, with options from the `ConfigProvider`, such as `{ concurrency: Config.Int("CONCURRENCY") }`. Each replaces the option of
+   * the class; one whose value is `undefined` does not.
+   */
   readonly layerConfig: (
     options: Config.Wrap<Settings>
   ) => Layer.Layer<Self, LimitsInvalid | OptionsInvalid | Config.ConfigError>

@@ -63,7 +63,7 @@ export type Step =
   | { readonly _tag: "StartBackground"; readonly callId: ToolCallId }
   /** Wait until a sub-agent in the background has progressed; the run itself can do nothing before. */
   | { readonly _tag: "AwaitChildren" }
-  /** Answer this call about sub-agents in the background: report on them, stop one, or send it a message. */
+  /** Answer this call about sub-agents in the background: list them, report the end of a wait for them, stop one, or send one a message. */
   | { readonly _tag: "SettleAgents"; readonly callId: ToolCallId }
   /** Hand the conversation over to another agent. */
   | { readonly _tag: "HandOff"; readonly callId: ToolCallId }

@@ -159,9 +159,11 @@ export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
   readonly retry?: Schedule.Schedule<unknown, unknown>
   readonly approval?: ApprovalOptions
   /**
-   * What an approval depends on besides the arguments, as JSON: a price, a revision. It is read when an approval request opens, which shows
-   * it, and again right before the body starts. If it is another one then, the approval is not used: a new request opens with the new facts.
-   * A call whose facts cannot be read fails without running. Leave out what changes by itself, such as the time. Default: none.
+   * What an approval or a grant depends on besides the arguments, as JSON: a price, a revision. It is read when the call is judged, and an
+   * approval request shows it. It is read again right before the body starts, and before each repetition of a failed body (`retry`), which
+   * ends if it has changed. If it has changed before the start, the approval is not used: a new request opens with the new facts. A call
+   * that the tool, a rule or a policy allows is not asked for it, unless a call of the tool was denied in the run. A call whose facts
+   * cannot be read fails without running. Leave out what changes by itself, such as the time. Default: none.
    */
   readonly facts?: (args: A, context: ApprovalContext<Context>) => Awaitable<Schema.Json, R>
   /** What could go wrong, for the person who decides. A function that fails or returns no string is ignored. */

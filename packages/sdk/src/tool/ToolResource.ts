@@ -22,7 +22,9 @@ export interface ToolResource {
 const resources = new WeakMap<AnyTool, ToolResource>()
 
 /**
- * Attaches a resource to the tools that need it. A Fermata whose agents have one of the tools uses the resource until it is closed.
+ * Attaches a resource to the tools that need it. Each Fermata whose agents have one of the tools uses the resource until that Fermata is
+ * closed; the end of the last use calls `close`, once. No Fermata can be made with these tools afterwards. Without a Fermata, close the
+ * resource yourself. A later resource of a tool replaces the earlier one.
  *
  * **Example** (A connection that closes with the Fermata)
  *

@@ -1,10 +1,10 @@
 /**
  * Checks a call's authorization again right before its body starts.
  *
- * A call that was approved, covered by a grant or allowed may have waited since: behind another call, for a decision, or over a deploy.
- * The tool's definition, the decided arguments, the grant, the policies and the tool's approval rule are checked again. If one of them no
- * longer allows the call, a policy denies it, or it is judged again, which usually opens a new request with the reason. A call whose
- * definition or arguments have changed is classified and judged like a new one.
+ * A call that was approved, covered by a grant or allowed may have waited since: behind another call, for a decision, or over a deploy. The
+ * tool's definition, the decided arguments, the grant, the policies and the tool's approval rule are checked again; `factsStanding`
+ * compares the facts. If one of them no longer allows the call, a policy denies it, or it is judged again, which usually opens a new
+ * request with the reason. A call whose definition or arguments have changed is classified and judged like a new one.
  */
 import type * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
