@@ -1,7 +1,7 @@
 /**
  * The main entry of a Node program: {@link createFermata}, everything that the root of `@fermata/sdk` exports, and Effect's `Schema`, which
- * describes arguments and answers. It adds clients for models, the tools of MCP servers, the store in a SQLite file, a file for the tokens
- * of a login, OpenAI's tokenizer, and {@link closeOnSignal}.
+ * describes arguments and answers. It adds clients for models, the tools of MCP servers, the store in a SQLite file, files for the tokens
+ * of a login and for secrets, OpenAI's tokenizer, and {@link closeOnSignal}.
  *
  * @since 0.1.0
  */
@@ -9,6 +9,7 @@ export * as Schema from "effect/Schema"
 export * from "@fermata/sdk"
 export * from "./closeOnSignal.ts"
 export * from "./createFermata.ts"
+export * as FileSecrets from "./FileSecrets.ts"
 export * as FileTokenStore from "./FileTokenStore.ts"
 export * as GptTokenizer from "./GptTokenizer.ts"
 export * from "./mcpTools.ts"
