@@ -1,5 +1,5 @@
 /**
- * The handle of a background run: observes, awaits, decides, messages and cancels it.
+ * The handle of a background run: observes, awaits, decides, reopens, messages, explains and cancels it.
  *
  * `dispatchPrompt`, `dispatchPromptStored`, `attach` and a `Conductor` return one. A held run without a store is a value inside its handle;
  * it has a fiber only if a request expires. A stored run can be attached to again by its id. A held run continues as soon as a request of

@@ -41,7 +41,7 @@ const superseding = {
 
 /**
  * Permits the call; with `arguments`, permits it with these instead of the shown ones. The tool's schema must accept them unchanged. The
- * call is checked again before it starts: if its tool, its arguments or a policy has changed, it is asked about again or denied.
+ * call is checked again before it starts: if its tool, its arguments, its facts or a policy has changed, it is asked about again or denied.
  */
 export const Approve = Schema.TaggedStruct("approve", {
   ...fields,

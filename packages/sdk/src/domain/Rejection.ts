@@ -68,8 +68,8 @@ export class RequestSuperseded extends TaggedError<RequestSuperseded>()("Request
 }
 
 /**
- * The decision carries another digest than the request, so it was made about another tool or other arguments; or the arguments in the
- * given state are not those that the request showed. Show the request again.
+ * The decision carries another digest than the request, so it was made about another tool, other arguments or other facts; or the arguments
+ * in the store or in the given state are not those that the request showed. Show the request again.
  */
 export class ArgumentsChanged extends TaggedError<ArgumentsChanged>()("ArgumentsChanged", {
   requestId: RequestId,

@@ -26,7 +26,10 @@ export const version = 1
 
 const at = { at: Timestamp }
 
-/** A run started with a prompt. Folded onto the state of the session's previous run, it continues the session. */
+/**
+ * A run started with a prompt. Folded onto the state of the session's previous run, it continues the session; onto that of another
+ * session's run, it starts a fork.
+ */
 export const RunStarted = Schema.TaggedStruct("run.started", {
   ...at,
   runId: RunId,

@@ -28,7 +28,10 @@ import { loadRun } from "./internal/loadRun.ts"
 import { notAmong, requireAgent, startedAs } from "./internal/requireAgent.ts"
 import { findSubRun, type SubRun } from "./internal/subRun.ts"
 
-/** The run has not ended and can continue without a decision: a process drives it, or the next worker, handle or caller will. */
+/**
+ * The run has not ended and can continue without a decision: a process drives it; the next worker, handle or caller will; or it is queued,
+ * and its conductor will when it has a slot.
+ */
 export interface Running extends Pick<Interrupted, "runId" | "sessionId" | "state" | "usage"> {
   readonly status: "running"
   /** The open requests of the run and its sub-agents. There may be some while other sub-agents are still running. */

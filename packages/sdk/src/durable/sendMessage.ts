@@ -54,7 +54,8 @@ const shape = shapeOf<SendOptions>({ messageId: "anything" })
  * - `RunNotFound` — check the id.
  * - `RunEnded` — start a new run in its session with a prompt; for a sub-agent's run, send the message to the root, which the error names.
  * - `OptionsInvalid` — an option is unknown, or the options are not an object; for a misspelt key, the error names the nearest one.
- * - `EmptyPrompt`, `MessageInvalid` — give the message content; choose another `messageId`, if another message has it.
+ * - `EmptyPrompt`, `MessageInvalid` — give the message content; choose another `messageId`, if another message has it, or if it is
+ *   malformed or has the form of a secret.
  * - `RunStoreError` — send it again.
  *
  * @category running

@@ -234,9 +234,9 @@ export interface Fermata extends AsyncDisposable {
   /**
    * Records the decision on a request; the first one counts, and another one rejects with `AlreadyDecided`, except a repetition of the
    * first with its `idempotencyKey`. The run is not driven by this call: its handle, a worker or `resume` continues it. Pass the request
-   * itself, unchanged, to bind an approval to the arguments that it showed. The request and the decision may come from the body of an HTTP
-   * request as they are: both are checked completely, and a wrong one is refused with `DecisionMalformed` or `ArgumentsChanged`. `note` and
-   * `idempotencyKey` may be in the decision or in the options, which win.
+   * itself, unchanged, to bind an approval to the arguments and the facts that it showed. The request and the decision may come from the
+   * body of an HTTP request as they are: both are checked completely, and a wrong one is refused with `DecisionMalformed` or
+   * `ArgumentsChanged`. `note` and `idempotencyKey` may be in the decision or in the options, which win.
    */
   readonly decide: (
     request: string | Interruption | PendingRequest,

@@ -55,7 +55,8 @@ export type {
 } from "./internal/options.ts"
 
 /**
- * The handle of a background run: observes, awaits, decides, messages and cancels it. The run continues if the handle is dropped.
+ * The handle of a background run: observes, awaits, decides, reopens, messages, explains and cancels it. The run continues if the handle is
+ * dropped.
  *
  * @category models
  * @since 0.1.0

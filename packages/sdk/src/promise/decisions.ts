@@ -13,9 +13,10 @@ import { requireApproval, requireBody, requireDenial } from "./internal/body.ts"
 export type { DecisionBody } from "../domain/Decision.ts"
 
 /**
- * Approves a call: it runs with the arguments that the request showed, or with `arguments`, which the tool's schema has to accept. With
- * `grant`, later calls that the grant covers need no decision. Throws `DecisionMalformed` for an unknown option and for a value of the
- * wrong type, as all functions of this module do that take one.
+ * Approves a call: it runs with the arguments that the request showed, or with `arguments`, which the tool's schema has to accept. The call
+ * is checked again before it starts: if its tool, its facts or a policy has changed, it is asked about again or denied. With `grant`, later
+ * calls that the grant covers need no decision. Throws `DecisionMalformed` for an unknown option and for a value of the wrong type, as all
+ * functions of this module do that take one.
  */
 export const approve = (
   options: { readonly arguments?: Schema.Json; readonly grant?: GrantRequest } = {}

@@ -30,7 +30,10 @@ export const isTokenNotFound = tagged<Rejection.TokenNotFound>("TokenNotFound")
 export const isAlreadyDecided = tagged<Rejection.AlreadyDecided>("AlreadyDecided")
 /** The request was closed without a decision, for example because its run ended; see `reason`. */
 export const isRequestSuperseded = tagged<Rejection.RequestSuperseded>("RequestSuperseded")
-/** The decision was made about other arguments than those of the call, or the request was changed in the store. */
+/**
+ * The decision was made about another tool, other arguments or other facts than those of the call, or the request was changed in the store
+ * or in the given state.
+ */
 export const isArgumentsChanged = tagged<Rejection.ArgumentsChanged>("ArgumentsChanged")
 /**
  * The kind of the decision does not answer the kind of the request, or the limit of a top-up is too low or no whole number; see `allowed`.
@@ -41,7 +44,7 @@ export const isDecisionNotApplicable = tagged<Rejection.DecisionNotApplicable>("
  * is one by which a model calls another agent.
  */
 export const isEditedArgumentsInvalid = tagged<Rejection.EditedArgumentsInvalid>("EditedArgumentsInvalid")
-/** The value is not a decision. */
+/** The value is not a decision, or the request that it answers is not a whole one. */
 export const isDecisionMalformed = tagged<Rejection.DecisionMalformed>("DecisionMalformed")
 /** The tool is privileged, or the request is a sub-agent's and the grant for the session. Nothing was decided. */
 export const isGrantRefused = tagged<Rejection.GrantRefused>("GrantRefused")

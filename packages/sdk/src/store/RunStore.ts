@@ -62,9 +62,9 @@ export class RunStore extends Context.Service<RunStore, RunStorePort>()("@fermat
  *
  * **Details**
  *
- * Derived are `head`, `events`, `decisions` and `messages` from `load`, and `latest`, `sessions` and `prune` from `list` (and `remove`), which
- * read all heads. `damaged` is empty, and `changes` emits for operations of this store alone, so that workers in other processes poll. Give
- * those that your database does better.
+ * Derived are `head`, `events`, `decisions` and `messages` from `load`, and `latest`, `sessions` and `prune` from `list` (and `remove`),
+ * which read all heads. `damaged` is empty, and `changes` emits for operations of this store alone, so that workers in other processes
+ * poll. Give those that your database does better. `notices`, `blobs` and `broadcast` may be missing, and are not derived.
  *
  * **Example** (Deriving what a store leaves out)
  *

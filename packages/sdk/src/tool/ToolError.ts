@@ -90,7 +90,10 @@ const whyUnavailable = {
   unfit: "its value does not fit the parameters of the tool"
 }
 
-/** The result of a call cannot be shown to a model. The body has run, and may have taken effect. */
+/**
+ * A value cannot be shown to a model. The call whose result it is fails after its body has run, which may have taken effect;
+ * `Tool.toContent` throws the error.
+ */
 export class ToolResultInvalid extends TaggedError<ToolResultInvalid>()("ToolResultInvalid", {
   /** The tool; absent where a value is read without one. */
   tool: Schema.optionalKey(Schema.String),

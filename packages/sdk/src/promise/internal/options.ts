@@ -260,5 +260,8 @@ export interface DecisionOn extends DecideOptions {
   readonly decision: DecisionBody
 }
 
-/** A request, an inbox entry with it, or its id. Pass the request or the entry to bind an approval to the arguments that it showed. */
+/**
+ * A request, an inbox entry with it, or its id. Pass the request or the entry to bind an approval to the arguments and the facts that it
+ * showed.
+ */
 export type Decidable = string | Interruption | PendingRequest | Conductor_.InboxEntry

@@ -31,7 +31,7 @@ export const holdTools = Effect.fnUntraced(function* (agent: string, tools: Iter
   }
 })
 
-/** The tools of an agent and of the agents that it can call or hand over to. */
+/** The tools of an agent and of the agents that it can call or hand over to, directly or through others. */
 export const toolsIn = (agent: Any, seen = new Set<Any>()): ReadonlyArray<AnyTool> => {
   if (seen.has(agent)) return []
   seen.add(agent)

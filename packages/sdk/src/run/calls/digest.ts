@@ -1,6 +1,4 @@
-/**
- * The digest that binds a decision to the tool and the arguments that its request showed.
- */
+/** The digest that binds a decision to the tool, the arguments and the facts that its request showed. */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import { canonicalJson } from "../../domain/internal/json.ts"

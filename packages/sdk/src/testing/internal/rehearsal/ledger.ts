@@ -20,7 +20,7 @@ export interface Body {
   readonly startedAt: number
   readonly state: "running" | "returned" | "failed"
   readonly endedAt?: number
-  /** The returned value. */
+  /** The returned value; absent unless the body returned. */
   readonly value?: unknown
   /** Whether the tool records its effects itself. */
   readonly records: boolean
