@@ -44,7 +44,9 @@ export interface ContextTooLarge {
 }
 
 /**
- * Selects the context of a model call.
+ * Selects the context of a model call. An implementation must check `limits.maxContextTokens`, must keep each tool call together with its
+ * result, and must keep the latest user message: the runtime checks none of this. If it fails otherwise than with {@link ContextTooLarge},
+ * the run fails with `RunDefect`.
  *
  * @category services
  * @since 0.1.0
@@ -81,7 +83,10 @@ export const everything: ContextPolicy = {
   }
 }
 
-/** A function that selects the context of a model call. It returns {@link ContextTooLarge} if the context does not fit. */
+/**
+ * A function that selects the context of a model call, with the duties of a {@link ContextPolicy}. It returns {@link ContextTooLarge} if
+ * the context does not fit.
+ */
 export type ContextFunction = (
   input: ContextInput
 ) => PreparedContext | ContextTooLarge | PromiseLike<PreparedContext | ContextTooLarge>

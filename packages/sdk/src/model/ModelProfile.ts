@@ -22,7 +22,10 @@ export interface Auth {
     readonly forced: boolean
     readonly given?: Readonly<Record<string, Redacted.Redacted<string>>>
   }) => Effect.Effect<Readonly<Record<string, Redacted.Redacted<string>>>, ModelError>
-  /** If `true`, a request that fails with 401 is sent once more, with new headers; a second 401 fails with `LoginRequired`. */
+  /**
+   * If `true`, a request that fails with 401 is sent once more, with new headers; a second 401 fails with `LoginRequired`. If `false`, a
+   * 401 fails with `NotAuthorized`.
+   */
   readonly canRefresh: boolean
   /**
    * The secrets, as far as they are known before a request. They are removed from all texts of runs; so are the values of `headers`, from the

@@ -265,7 +265,10 @@ export interface RunBroadcast {
   readonly watch: (runId: RunId, listener: (signal: RunSignal) => void) => () => void
 }
 
-/** The operations of a run store. Each can also fail with `RunStoreError`, which their lists of errors do not repeat. */
+/**
+ * The operations of a run store. Each effect can also fail with `RunStoreError`, which their lists of errors do not repeat.
+ * `RunStoreContract` tests an implementation; `RunStore.fromCore` derives what one leaves out.
+ */
 export interface RunStorePort {
   /**
    * Stores a new run with its first events and returns its lease.

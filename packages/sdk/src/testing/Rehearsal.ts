@@ -4,7 +4,7 @@
  * A rehearsal runs your agent unchanged. Workers simulate processes. When a worker crashes, its memory is lost, its lease is not released,
  * and it writes nothing more; the next worker claims the run when the lease has expired. The rehearsal's time moves only when the rehearsal
  * moves it. The final report lists the side effects, and assertions check the report: no effect twice for one call, valid histories,
- * nothing lost. `rehearse` offers the same as promises.
+ * nothing lost, and the invariants of `RunChecker` kept. `rehearse` offers the same as promises.
  *
  * @since 0.1.0
  */

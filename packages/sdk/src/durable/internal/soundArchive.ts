@@ -116,7 +116,7 @@ const problemOf = (
   }
 }
 
-/** A body starts only for a call that a rule or a decision allowed. */
+/** A body starts only for a call that was allowed: by its tool, a rule, a policy, a grant or a decision. */
 const startProblem = (run: RunState | undefined, callId: ToolCallId): string | undefined => {
   const call = run === undefined ? undefined : findCall(run, callId)
   if (call === undefined) return sentence`the run has no open call ${callId}`

@@ -8,7 +8,10 @@ import type { UserPart } from "../../domain/Message.ts"
 import type { AnsweredPart, RunEvent } from "../../domain/RunEvent.ts"
 import { type Scrubber, withheld } from "../../tool/Scrubber.ts"
 
-/** Removes secrets from a text. Host paths stay; they are removed from tool results and tool output only. */
+/**
+ * Removes secrets from a text. Host paths stay; `scrub` removes them, from the results, failures, progress, output and previews of tools
+ * only.
+ */
 export const redactText = (scrubber: Scrubber, text: string): string =>
   scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)
 

@@ -1,7 +1,8 @@
 /**
  * The machine of a handle: keeps the state that {@link transition} computes, and performs its actions.
  *
- * Only a running run has fibers, those of its drive. A waiting run consists of this object, whose streams and effects are made on demand.
+ * A running run has the fibers of its drive; a held run without a store has one if a request expires; any other run has none. A waiting run
+ * consists of this object, whose streams and effects are made on demand.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
