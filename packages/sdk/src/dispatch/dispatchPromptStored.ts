@@ -67,9 +67,9 @@ export const dispatchPromptStored: <Output>(
  *
  * **Details**
  *
- * The handle of a run that has ended has its result. A held run continues when it is decided. A run that another process drives is followed
- * through the store; decisions, messages and cancellations reach it through the store. An orphaned run is driven, and so is a held one with
- * a decision, a message or an expired request that no process has acted on.
+ * The handle of a run that has ended has its result. A held run continues when a request of it is decided or expires. A run that another
+ * process drives is followed through the store; decisions, messages and cancellations reach it through the store. An orphaned run is
+ * driven, and so is a held one with a decision, a message or an expired request that no process has acted on.
  *
  * With the id of a sub-agent's run, the handle is about that run: its status, requests and result. Messages are sent to the sub-agent, and
  * a cancellation ends its run and the runs under it. Unless the sub-agent's run has ended, the root is attached to as well and is driven if

@@ -14,7 +14,8 @@ import { matchesGlob } from "./internal/glob.ts"
 
 /**
  * A rule for the tools whose own name, not an alias, matches `tool`, in which `*` stands for any number of characters. It also applies to
- * the tools by which a model calls other agents (a sub-agent, `delegate`, `transfer_to_…`), which need no approval by themselves.
+ * the tools by which a model calls other agents (a sub-agent, `delegate` and the tools for background sub-agents, `transfer_to_…`) and to
+ * `ask_user`, which need no approval by themselves.
  */
 export const Rule = Schema.Struct({
   tool: Schema.String,

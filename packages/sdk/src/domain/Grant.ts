@@ -212,7 +212,10 @@ export interface Revoked {
   readonly revocation: Revocation
 }
 
-/** The run, its session or the store has no grant with this id, or the id is not a string. Nothing was changed. */
+/**
+ * `revokeGrant` or `revokeInState` found no grant with this id in the run, its session, the store or the state, or the id is not a string.
+ * Nothing was changed.
+ */
 export class GrantNotFound extends TaggedError<GrantNotFound>()("GrantNotFound", {
   /** The id as the caller gave it; it may have any form. "" if `given` is set. */
   grantId: Schema.String,

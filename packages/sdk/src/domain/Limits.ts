@@ -59,8 +59,8 @@ export const Limits = Schema.Struct({
    */
   toolTimeoutMs: Schema.Natural,
   /**
-   * How often in a row, without progress, the run may be taken up again after its process died or suspended it. One time more, and it fails
-   * with `WorkersLost`. Default 3.
+   * How often in a row, without progress, the run may be taken up again after its process died or suspended it. The first claim of a
+   * submitted run counts, too. One time more, and it fails with `WorkersLost`. Default 3.
    */
   maxRecoveries: Schema.optionalKey(Schema.Natural),
   /** Read-only calls of one turn that run concurrently. Default 100; 0 counts as 1. */

@@ -188,8 +188,8 @@ export const GrantRevoked = Schema.TaggedStruct("grant.revoked", {
 })
 
 /**
- * The run took a message. `messageId` is the message's id in the store. `content` is empty if the message asked to end a sub-agent that had
- * already ended.
+ * The run took a message. `messageId` is the message's id in the store; absent without a store. `content` is empty if the message asked to
+ * end a sub-agent that had already ended.
  */
 export const MessageQueued = Schema.TaggedStruct("message.queued", {
   ...at,
@@ -254,7 +254,10 @@ export const RunHeld = Schema.TaggedStruct("run.held", {
   awaitsSlot: Schema.optionalKey(Schema.Literal(true))
 })
 
-/** A process took up a run with the status `running`, whose previous process died or suspended it. */
+/**
+ * A process took up a run with the status `running`, whose previous process died or suspended it, or that was submitted and not driven
+ * before.
+ */
 export const RunRecovered = Schema.TaggedStruct("run.recovered", at)
 
 /**

@@ -214,7 +214,7 @@ const stateFields = {
   wrappedUp: Schema.optionalKey(Schema.Natural),
   usage: SessionUsage,
   sessionUsage: SessionUsage,
-  /** How often in a row the run was taken up after its process died or suspended it, without progress. */
+  /** How often in a row the run was taken up after its process died or suspended it, or after its submission, without progress. */
   recoveries: Schema.optionalKey(Schema.Natural),
   mayRepeat: Schema.optionalKey(MayRepeat),
   /**

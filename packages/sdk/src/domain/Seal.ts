@@ -31,7 +31,7 @@ export interface SealKey {
 /** The least number of bytes of a secret: the length of an HMAC-SHA-256. */
 export const minimumBytes = 32
 
-/** The key is invalid. The error does not contain its secret. */
+/** `seal` or `open` (`sealState`, `openState`) was given an invalid key. The error does not contain its secret. */
 export class SealKeyInvalid extends TaggedError<SealKeyInvalid>()("SealKeyInvalid", {
   keyId: Schema.String,
   reason: Schema.Literals(["tooShort", "badId"])

@@ -4,7 +4,7 @@
  * @since 0.1.0
  * @module
  */
-/** The tokens of one login, as plain JSON. They are secrets: a store keeps them where no other user can read them. */
+/** The tokens of one login, as plain JSON. They are secrets: a store must keep them where no other user can read them. */
 export interface Tokens {
   readonly accessToken: string
   readonly refreshToken?: string

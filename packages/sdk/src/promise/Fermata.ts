@@ -118,7 +118,7 @@ export type { RunStream } from "./internal/textStream.ts"
 
 /**
  * Runs agents, whose runs can be held and released. Made by {@link make}. Its methods reject with errors that have a `_tag`. There are
- * guards for the common ones, such as `isRunBusy`. After `close`, methods reject with `FermataClosed`.
+ * guards for the common ones, such as `isRunBusy`. After `close`, methods reject with `FermataClosed`, and iterations throw it.
  *
  * @category models
  * @since 0.1.0

@@ -53,8 +53,8 @@ export const supply = (result: Schema.Json): DecisionBody => requireBody({ _tag:
 export const retry = (): DecisionBody => ({ _tag: "retry" })
 
 /**
- * Fails a call in doubt, a timer or an external call: what it stands for did not happen, or did not succeed. The model receives `message`, or a
- * default text.
+ * Fails a call in doubt, a timer or an external call: the work of the call did not happen, or did not succeed. The model receives
+ * `message`, or a default text.
  */
 export const fail = (message?: string): DecisionBody =>
   requireBody({ _tag: "fail", ...withoutUndefined({ message }) })

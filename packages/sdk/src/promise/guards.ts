@@ -130,7 +130,10 @@ export const isContextInvalid = tagged<RunError.ContextInvalid>("ContextInvalid"
 export const isOptionsInvalid = tagged<OptionsInvalid>("OptionsInvalid")
 /** The id of a run or of a session that the caller chose is not valid. */
 export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
-/** A budget is exhausted, or the cost of a run with a cost budget is unknown. */
+/**
+ * A budget is exhausted or reserved for sub-agents, the context of a model call is too large, or the cost of a run with a cost budget is
+ * unknown.
+ */
 export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")
 /** The model call failed; see `reason` and `isRetryable`. */
 export const isModelFailed = tagged<RunError.ModelFailed>("ModelFailed")
