@@ -90,8 +90,8 @@ export type WhenHeld =
   /** Answers the one open question. */
   | "answer"
   /**
-   * Forks the run at the start of the open turn and sends the message to the fork, which inherits the limits and the policy that the caller
-   * of this run gave. This run does not change.
+   * Forks the run at the start of the open turn and sends the message to the fork, which inherits the limits, the policy and the context
+   * that the caller of this run gave. This run does not change.
    */
   | "fork"
 

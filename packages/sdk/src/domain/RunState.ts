@@ -175,7 +175,7 @@ const stateFields = {
   policy: ApprovalPolicy,
   /** Further policies that bind the agent. The strictest verdict of all counts. */
   otherPolicies: Schema.optionalKey(Schema.Array(ApprovalPolicy)),
-  /** The caller's policy and limits, and the profile's policy. Absent in a run that an earlier version started. */
+  /** The caller's policy, limits and context, and the profile's policy. Absent in a run that an earlier version started. */
   startedWith: Schema.optionalKey(StartOptions),
   /** Whether an exhausted budget or a missing login opens a request instead of failing the run: stored, interactive runs do. */
   asks: Schema.Boolean,

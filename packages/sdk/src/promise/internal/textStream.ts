@@ -12,8 +12,8 @@ import type { PromptOptions, ResumeOptions } from "./options.ts"
 import { requireKnown, resumeShape } from "./shapes.ts"
 
 /**
- * A run that is being streamed. Iterating over it yields the text of its agent, without that of sub-agents, piece by piece, and ends when
- * the run is held or has ended. It is for one iteration: after that has ended or was left, another one yields nothing.
+ * A run that is being streamed. Iterating over it yields the text of the run itself, without that of its sub-agents, piece by piece, and
+ * ends when the run is held or has ended. It is for one iteration: after that has ended or was left, another one yields nothing.
  *
  * The iteration throws the error of a run that failed, which is also in `result`, or the error with which `result` rejects. It may be left
  * at any time: the run continues, and `result` still resolves.
