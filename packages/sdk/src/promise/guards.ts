@@ -156,7 +156,7 @@ export const isSealBroken = tagged<RunError.SealBroken>("SealBroken")
 export const isToolNameTaken = tagged<ToolError.ToolNameTaken>("ToolNameTaken")
 /** The definition of a tool is not valid. */
 export const isToolDefinitionError = tagged<ToolError.ToolDefinitionError>("ToolDefinitionError")
-/** The definition of an agent is not valid. */
+/** The definition of an agent is not valid, two agents have the same name or alias, or a resource of an agent's tools is closed. */
 export const isAgentDefinitionError = tagged<ToolError.AgentDefinitionError>("AgentDefinitionError")
 /** An MCP server does not start, cannot be reached or cannot be used, or an option for its tools is invalid; see `reason`. */
 export const isMcpServerError = tagged<McpServerError>("McpServerError")
