@@ -10,6 +10,8 @@ import {
   isMcpServerError,
   isOptionsInvalid,
   mcpTools,
+  Scrubber,
+  Secrets,
   tool
 } from "@fermata/node"
 import type { McpServer, Tool } from "@fermata/node"
@@ -65,6 +67,37 @@ const environment = async (tools: ReadonlyArray<Tool.Tool>): Promise<any> => {
   const [content] = Object.values(await Effect.runPromise(call))
   return JSON.parse(content![0].text)
 }
+
+describe("a secret of an MCP server", () => {
+  it("is resolved for the tools that state it, removed from the result, and known from the environment", async () => {
+    const [given, token] = ["Env-7Hq2-token-91", "Arg-7Hq2-token-92"]
+    const echo = script.replace("pid: process.pid", "got: JSON.parse(line).params.arguments")
+    const tools = await mcpTools({
+      command: process.execPath,
+      args: ["-e", echo],
+      env: { SERVICE_TOKEN: given },
+      safety: "readOnly",
+      secrets: ({ name }) => (name === "env" ? ["mcp/*"] : undefined)
+    })
+    const model = ScriptedModel.make([
+      { calls: [{ tool: "env", arguments: { auth: "Bearer secret://{mcp/token}!" } }] },
+      "done"
+    ])
+    const secrets = Secrets.memory({ "mcp/token": token })
+    await using fermata = await createFermata({
+      agents: [agent("a", { tools })],
+      model: model.client,
+      secrets,
+      scrubber: Scrubber.none,
+      store: ":memory:"
+    })
+    const { state } = await fermata.runPrompt("a", "go")
+    const text = JSON.stringify([state, model.requests]).replaceAll("\\", "")
+    assert.include(text, '"got":{"auth":"Bearer [REDACTED:mcp-token]!"}')
+    assert.include(text, '"SERVICE_TOKEN":"[REDACTED:service-token]"')
+    for (const value of [given, token]) assert.notInclude(text, value)
+  })
+})
 
 describe("mcpTools", () => {
   it("starts a server, whose calls need approval, and ends it with the Fermata that uses its tools", async () => {

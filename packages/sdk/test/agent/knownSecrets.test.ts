@@ -116,12 +116,18 @@ describe("the credentials of an MCP server", () => {
       Authorization: `Bearer ${a}`,
       "user-agent": "program/1.2.3"
     })
-    const env = { SERVICE_TOKEN: d, LANG: "en_US.utf8", OTHER: Redacted.make(e), PATH: "/usr/bin:/bin2" }
+    const env = {
+      SERVICE_TOKEN: d,
+      LANG: "en_US.utf8",
+      KEY_SECRET: "/run/secrets/key1",
+      OTHER: Redacted.make(e),
+      PATH: "/usr/bin:/bin2"
+    }
     const server = ChildProcess.make("server", ["--key", Redacted.make(f)], { env })
     knowCommand(ChildProcess.pipeTo(server, ChildProcess.make("cat", [])))
     const { scrub } = Scrubber.contained(Scrubber.none)
     for (const value of [a, `${b}/+`, c, d, e, f]) assert.match(scrub(value), /^\[REDACTED:[a-z-]+\]$/)
-    for (const word of ["program/1.2.3", "page-20", "en_US.utf8", "/usr/bin:/bin2"])
+    for (const word of ["program/1.2.3", "page-20", "en_US.utf8", "/usr/bin:/bin2", "/run/secrets/key1"])
       assert.strictEqual(scrub(word), word)
   })
 })

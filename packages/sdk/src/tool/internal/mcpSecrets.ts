@@ -5,7 +5,7 @@
 import type * as ChildProcess from "effect/process/ChildProcess"
 import * as Redacted from "effect/Redacted"
 import { credentialsIn, know, knowCredential } from "../../model/internal/knownSecrets.ts"
-import { secretsIn } from "../Scrubber.ts"
+import { kindOf } from "./scrub/keys.ts"
 
 /** Knows the credentials among headers and in a URL: its password, and the query's parameters with the name of a credential. */
 export const knowConnection = (url: string | URL, headers: Readonly<Record<string, string>> = {}): void => {
@@ -26,11 +26,13 @@ export const knowCommand = (command: ChildProcess.Command): void => {
     return
   }
   const { args, options } = command
-  const named: Record<string, string> = {}
   for (const [name, value] of Object.entries(options.env ?? {})) {
     if (Redacted.isRedacted(value)) know(name, value)
-    else if (value !== undefined) named[name] = value
+    else if (typeof value === "string" && kindOf(name) !== undefined && !isPlace.test(value))
+      knowCredential(name, value)
   }
-  for (const [name, value] of Object.entries(secretsIn(named))) know(name, value)
   for (const arg of args) if (Redacted.isRedacted(arg)) know("mcp", arg as Redacted.Redacted<string>)
 }
+
+/** Whether a value is where a secret is: the path of a file, or an address. */
+const isPlace = /^(?:[/~]|\.{1,2}\/|https?:)/
