@@ -7,6 +7,7 @@ import { ReplayServer } from "@fermata/node/testing"
 import { ModelClient, type ModelRequest } from "@fermata/sdk/model"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
+import * as Redacted from "effect/Redacted"
 import { ask, end, pieces, streamed } from "../../node/test/model/asking.ts"
 
 const look: ModelRequest.ToolDefinition = {
@@ -73,6 +74,29 @@ const keeping = (provider: string) => {
 
 const stream = (client: ModelClient.ModelClient["Service"], settings = all) =>
   ModelClient.collect(client.stream(ask({ settings, tools: [look] })))
+
+describe("the key of a model of the AI SDK", () => {
+  it.effect("is among the secrets of the client, and so are the credentials in its headers", () =>
+    Effect.gen(function* () {
+      const apiKey = "Ai-7h2-sdk-key"
+      const models = [
+        createAnthropic({ apiKey })("m"),
+        createOpenAICompatible({ name: "p", baseURL: "http://127.0.0.1:9", apiKey })("m")
+      ]
+      for (const model of models) {
+        const headers = { "x-session-token": "Ai-7h2-header" }
+        const { secrets } = AiSdkModel.make(model as never, { headers })
+        const values = (yield* secrets!).map((secret) => Redacted.value(secret))
+        assert.sameMembers(
+          values.map((value) => value.replace("Bearer ", "")),
+          [apiKey, "Ai-7h2-header"]
+        )
+      }
+      const { secrets } = keeping("p").client
+      assert.deepStrictEqual(yield* secrets!, [])
+    })
+  )
+})
 
 describe("the settings of an AI SDK model", () => {
   it.effect("are passed on as call options, or as options of a known provider", () =>

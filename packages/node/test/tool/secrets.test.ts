@@ -133,7 +133,7 @@ describe("the option secrets of createFermata", () => {
 })
 
 describe("the key of a client for createFermata", () => {
-  it("is removed from the first prompt, whatever the scrubber", async () => {
+  it("is removed from the first prompt, with any scrubber", async () => {
     const none = { scrub: (text: string) => text }
     for (const [key, options] of [
       ["k-plain-8h1", { apiKey: "k-plain-8h1" }],

@@ -3,10 +3,10 @@
  * all other texts that a run writes: prompts, responses, arguments, decisions and reasons.
  *
  * A secret is removed before the first write, and the run does not keep it either: a tool whose arguments contained a secret receives
- * the scrubbed arguments. Do not pass secrets to tools through the conversation. Of files, only text files in the results of tools
- * are scrubbed. Providers' payloads are not, nor are the deltas of a response that subscribers in the driving process receive.
+ * the scrubbed arguments. A tool gets a secret by reference; see `Secrets`. Of files, only text files in the results of tools are scrubbed. Providers' payloads are not, nor are the deltas of a response that subscribers in the driving process receive.
  *
- * The values of secrets that a scrubber is given are removed in every form. This is a guarantee. What it recognizes by itself is judged in
+ * The values of secrets that a scrubber is given are removed in every form, and so are, with any scrubber, those that the process uses:
+ * resolved references, keys of model clients, tokens of logins and credentials of MCP servers. This is a guarantee. What it recognizes by itself is judged in
  * this order: private keys; credentials by their syntax (addresses, headers, flags, names and values); tokens with a vendor's prefix; and,
  * in the output of tools, random texts that stand alone. Hashes, digests, signatures, ids, public keys and paths stay, because an agent works
  * with them.
@@ -208,7 +208,7 @@ export const contained = (scrubber: Scrubber): Required<Scrubber> => {
 /** What a stream returns after a chunk; nothing after an empty one, which a scrubber need not expect. */
 const pushed = (stream: ScrubStream, chunk: string): string => (chunk === "" ? "" : stream.push(chunk))
 
-/** A scrubber that changes nothing. */
+/** A scrubber that changes nothing. Runs remove the secrets of the process all the same. */
 export const none: Scrubber = {
   scrub: (text) => text,
   stream: () => ({ push: (chunk) => chunk, end: () => "" })
