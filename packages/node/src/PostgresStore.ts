@@ -114,7 +114,8 @@ export const layerConfig = (
  * **Details**
  *
  * An operation of the store inside `sql.withTransaction` is committed or rolled back with it. A run is driven by a worker after the commit:
- * `runPromptStored` is refused inside a transaction. The server ends a transaction that is idle for 5 seconds.
+ * `runPromptStored` is refused inside a transaction. The server ends a transaction that is idle for 5 seconds; with `transactionPooler`,
+ * after the time that you set for its user.
  *
  * **Errors**
  *

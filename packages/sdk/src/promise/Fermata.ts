@@ -228,7 +228,8 @@ export interface Fermata extends AsyncDisposable {
   readonly rewindPoints: (runId: string) => Promise<ReadonlyArray<RewindPoint>>
   /**
    * Lists the open requests of all runs of the store, or of those that `filter` selects, oldest first. A page has 100 unless `limit` is
-   * given (at most 1,000), and starts behind the request `after`. Requests that cannot be read are left out; see `damagedRuns`.
+   * given (at most 1,000), and starts behind the request `after`. Expired requests are left out, unless `expiresBefore` selects them. So
+   * are requests that cannot be read; see `damagedRuns`.
    */
   readonly pending: (filter?: PlainIds<PendingFilter>) => Promise<ReadonlyArray<PendingRequest>>
   /**

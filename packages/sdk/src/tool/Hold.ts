@@ -130,8 +130,9 @@ const pendingShape = shapeOf<{ token: unknown; expiresAt: unknown; expiresIn: un
  *
  * **Details**
  *
- * The result is shown to the model as if the handler had returned it: scrubbed, and within the tool's `maxResultLength`. A person can supply
- * it, too, or fail the call. If the process dies before the hold is recorded, the call is in doubt, as after any other crash.
+ * The result is shown to the model as if the handler had returned it: scrubbed, and within the tool's `maxResultLength`. A person can
+ * supply it, too, or fail the call. If the process dies before the hold is recorded, the call is in doubt, as after any other crash, unless
+ * the tool's `reconcile` determines its outcome, for example with the same hold.
  *
  * **Example** (Starting a job that ends elsewhere)
  *

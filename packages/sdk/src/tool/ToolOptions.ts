@@ -18,7 +18,7 @@ export type Awaitable<A, R = never> = A | Promise<A> | Effect.Effect<A, unknown,
 
 /** The answer of a tool's `reconcile` about a started call whose outcome is not recorded, for example after a crash. */
 export type Reconciled =
-  /** The call happened, with this result. */
+  /** The call happened, with this result, which may be a hold: the work goes on elsewhere. */
   | { readonly _tag: "happened"; readonly result: unknown }
   /** The call did not happen: the body runs, if the call is still permitted. */
   | { readonly _tag: "notHappened" }

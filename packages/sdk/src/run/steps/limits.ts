@@ -24,7 +24,7 @@ import { failRun } from "../internal/failRun.ts"
 import type { JournalError } from "../internal/Journal.ts"
 import { lastMisfit } from "./decodeOutput.ts"
 
-/** Opens a `limit` request, which asks for a top-up of an exhausted budget. */
+/** Opens a `limit` request, which asks for more of a budget that is exhausted or whose rest is reserved, or for a larger context. */
 export const openLimit = (run: AgentRun, exceeded: Exceeded): void => {
   const state = stateOf(run)
   const at = now(run.drive)
