@@ -36,4 +36,25 @@ describe("reopen", () => {
       assert.deepStrictEqual(ran, ["check", "deploy"])
     }
   })
+
+  it("lifts a denial that the run has not taken yet, and removes secrets from its author and note", async () => {
+    const key = `sk-proj-${"a1B2".repeat(12)}`
+    const doing = (name: string) => tool(name, { handler: () => name })
+    const calls = [{ tool: "deploy" }, { tool: "check" }]
+    await using fermata = await createFermata({
+      agents: [agent("ops", { tools: [doing("deploy"), doing("check")] })],
+      model: ScriptedModel.make([{ calls }, "done"]).client,
+      store: ":memory:"
+    })
+    const held = await fermata.runPrompt("ops", "Deploy", { runId: "run" })
+    if (held.status !== "interrupted") return assert.fail(held.status)
+    const [denied, check] = held.interruptions
+    await fermata.decide(denied!, deny(), { by: "ana" })
+    await fermata.reopen(denied!, { by: { id: key, kind: "person" }, note: key })
+    assert.notInclude(JSON.stringify(await fermata.exportRun("run")), key)
+    await fermata.decide(check!, approve(), { by: "ana" })
+    await fermata.recover()
+    const { requests } = await fermata.state("run")
+    assert.deepInclude(requests[0]?.reopened, { by: "[REDACTED:openai-key]" })
+  })
 })

@@ -5,6 +5,7 @@ import * as Fiber from "effect/Fiber"
 import * as Schedule from "effect/Schedule"
 import * as Agent from "../../src/agent/Agent.ts"
 import { evolveAll } from "../../src/domain/evolve.ts"
+import type { GrantRequest } from "../../src/domain/Grant.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import {
@@ -23,17 +24,29 @@ import {
 
 const retry = ({ requestId }: Interruption) => ({ _tag: "retry", requestId, by: "ann" }) as const
 
-/** The state left by a process that was killed in the body of an approved call whose tool stated a price of 100, and its successor. */
-const killed = Effect.fnUntraced(function* (options: Partial<Parameters<typeof probe>[1]> = {}) {
-  const store = { price: 100 }
-  const facts = () => ({ price: store.price })
+/**
+ * The state left by a process that was killed in the body of an approved call whose tool stated a price of 100, and its successor. With a
+ * grant, the approved call has run, and the killed one is the next, which the grant covers.
+ */
+const killed = Effect.fnUntraced(function* (
+  options: Partial<Parameters<typeof probe>[1]> = {},
+  grant?: GrantRequest
+) {
+  const store: { price: number | undefined } = { price: 100 }
+  const facts = () => {
+    if (store.price === undefined) throw new Error("no price")
+    return { price: store.price }
+  }
   const started = yield* Deferred.make<void>()
-  const handler = () => Effect.andThen(Deferred.succeed(started, undefined), Effect.never)
+  const hangs = Effect.andThen(Deferred.succeed(started, undefined), Effect.never)
+  const handler = () => (grant === undefined || dying.ran.length > 1 ? hangs : Effect.succeed("bought"))
   const agentOf = (buy: ReturnType<typeof probe>) => Agent.make("buyer", { tools: [buy.tool] })
   const dying = probe("buy", { ...options, facts, handler: handler as never })
-  const { model, runtime } = yield* bind(agentOf(dying), [{ calls: [call("buy", "cello")] }, "done"])
+  const cello = { calls: [call("buy", "cello")] }
+  const script = grant === undefined ? [cello, "done"] : [cello, cello, "done"]
+  const { model, runtime } = yield* bind(agentOf(dying), script)
   const held = yield* runPrompt(runtime, { prompt: "go" })
-  const decisions = [approve(only(held, "approval"))]
+  const decisions = [approve(only(held, "approval"), grant === undefined ? {} : { grant })]
   const { onUpdate, updates } = watch()
   const fiber = yield* Effect.forkChild(runPrompt(runtime, { state: held.state, decisions }, { onUpdate }))
   yield* Deferred.await(started)
@@ -67,6 +80,27 @@ describe("a tool that states facts and has a retry schedule", () => {
         assert.deepStrictEqual(results(done.state), ["buy failed: buy failed: busy"])
         assert.lengthOf(buy.ran, change === 0 ? 2 : 1)
       }
+    })
+  )
+})
+
+describe("a tool that states facts", () => {
+  it.effect("cannot change with them what its body receives", () =>
+    Effect.gen(function* () {
+      const buy = probe("buy", {
+        facts: (args) => {
+          ;(args as { id: string }).id = "changed"
+          return 1
+        }
+      })
+      const { runtime } = yield* bind(Agent.make("buyer", { tools: [buy.tool] }), [
+        { calls: [call("buy", "cello")] },
+        "done"
+      ])
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      const decisions = [approve(only(held, "approval"))]
+      expect(yield* runPrompt(runtime, { state: held.state, decisions }), "completed")
+      assert.deepStrictEqual(buy.ran, ["cello"])
     })
   )
 })
@@ -112,6 +146,35 @@ describe("a call of a tool that states facts, whose body had started when its pr
       store.price = 100
       expect(yield* runPrompt(runtime, { state }), "completed")
       assert.deepStrictEqual(ran, ["cello"])
+    })
+  )
+
+  it.effect("is in doubt if they cannot be read before it would be repeated or tried again", () =>
+    Effect.gen(function* () {
+      const repeated = yield* killed({ idempotent: true })
+      repeated.store.price = undefined
+      const held = yield* runPrompt(repeated.runtime, { state: repeated.state })
+      const retried = yield* killed()
+      const before = yield* runPrompt(retried.runtime, { state: retried.state })
+      retried.store.price = undefined
+      const decisions = [retry(only(before, "inDoubt"))]
+      const after = yield* runPrompt(retried.runtime, { state: throughJson(before.state), decisions })
+      for (const result of [held, after])
+        assert.strictEqual(only(result, "inDoubt").reason, "The facts of buy cannot be read: no price.")
+      assert.deepStrictEqual([repeated.ran, retried.ran], [[], []])
+    })
+  )
+
+  it.effect("is in doubt with the new facts if it ran under a grant for other ones", () =>
+    Effect.gen(function* () {
+      const { ran, runtime, state, store } = yield* killed(
+        { idempotent: true },
+        { scope: "run", arguments: {} }
+      )
+      store.price = 120
+      const doubt = only(yield* runPrompt(runtime, { state }), "inDoubt")
+      assert.deepStrictEqual([doubt.facts, ran], [{ price: 120 }, []])
+      assert.match(doubt.reason ?? "", /^The grant .* is for other facts of buy. They were {"price":100}.$/)
     })
   )
 })

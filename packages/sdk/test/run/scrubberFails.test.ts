@@ -106,6 +106,21 @@ describe("a scrubber that fails", () => {
     )
 
     test(
+      `fails the call whose facts it would have to withhold: it ${how}`,
+      Effect.gen(function* () {
+        const { ran, tool } = probe("act", { facts: () => ({ price: secret }) })
+        const { runtime } = yield* scrubbing(
+          bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("act", "1")] }, "done"])
+        )
+        const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+        assert.deepStrictEqual(results(state), [
+          "act failed: The facts of act cannot be read: the scrubber failed on them. act has not run."
+        ])
+        assert.deepStrictEqual(ran, [])
+      })
+    )
+
+    test(
       `rejects a decision instead of changing its text: it ${how}`,
       Effect.gen(function* () {
         const { ran, tool } = probe("act")

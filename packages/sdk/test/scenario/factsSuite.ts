@@ -221,6 +221,36 @@ export const factsSuite = (mode: Mode) => {
     )
 
     test(
+      "is denied without a request if a denial stands for the facts to which they have changed back",
+      Effect.gen(function* () {
+        const again = { calls: [call("buy", "cello")] }
+        const { prices, ran, request, result, runtime } = yield* held({}, again, "done")
+        prices["cello"] = 50
+        const asked = yield* mode.resume(runtime, result, { decisions: [deny(request)] })
+        prices["cello"] = 100
+        const done = yield* mode.resume(runtime, asked, { decisions: [approve(only(asked, "approval"))] })
+        assert.include(results(expect(done, "completed").state).at(-1), "denied the same call before")
+        assert.deepStrictEqual(ran, [])
+      })
+    )
+
+    test(
+      "is denied without a request if its rule lets through what was denied with the same facts",
+      Effect.gen(function* () {
+        let asks = true
+        const again = { calls: [call("buy", "cello")] }
+        const rule = { needsApproval: () => asks }
+        const { prices, ran, request, result, runtime } = yield* held(rule, again, again, "done")
+        asks = false
+        prices["cello"] = 100
+        const decisions = [deny(request)]
+        const done = expect(yield* mode.resume(runtime, result, { decisions }), "completed")
+        assert.include(results(done.state)[1], "denied the same call before")
+        assert.deepStrictEqual(ran, [])
+      })
+    )
+
+    test(
       "states them in the requests of sub-agents, each with its own, and in batches",
       Effect.gen(function* () {
         const { ran, tool, prices } = shop()
