@@ -18,7 +18,7 @@ import { duration, json, keysOf, optionMisfits, shapeOf, string } from "../domai
 import { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { type Rejection, TokenNotFound } from "../domain/Rejection.ts"
-import { redactJson } from "../run/internal/redact.ts"
+import { redactJson, redactText } from "../run/internal/redact.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { cutText, longestResult } from "../tool/internal/cutResult.ts"
@@ -82,15 +82,12 @@ export const completeStored: (
     const { requestId } = yield* findToken(token, Duration.toMillis(Duration.fromInputUnsafe(waitFor)))
     const given = { requestId, by, idempotencyKey: token }
     const longest = Math.max(longestResult, ...runtimes.map(({ options }) => options.maxResultLength ?? 0))
-    if (completion.failure !== undefined) {
-      return yield* decideStored(runtimes, {
-        _tag: "fail",
-        ...given,
-        message: cutText(completion.failure, longest)
-      })
-    }
     const scrubber = runtimes[0]?.scrubber ?? contained(yield* Scrubber)
-    const { result } = completion
+    const { failure, result } = completion
+    if (failure !== undefined) {
+      const message = cutText(redactText(scrubber, failure), longest)
+      return yield* decideStored(runtimes, { _tag: "fail", ...given, message })
+    }
     const shown = typeof result === "string" ? result : JSON.stringify(result)
     const kept = shown.length <= longest ? result : cutText(asText(redactJson(scrubber, result)), longest)
     return yield* decideStored(runtimes, { _tag: "supply", ...given, result: kept })

@@ -284,6 +284,22 @@ describe("a tool that returns Hold.pending", () => {
     )
   )
 
+  it.effect("removes a secret before it cuts a text, so that no half of it is stored", () =>
+    stored(
+      Effect.gen(function* () {
+        const long = `${"x".repeat(499_996)}hunter2${"x".repeat(600_000)}`
+        for (const completion of [{ result: long }, { result: { log: long } }, { failure: long }]) {
+          const { runtime } = yield* rendering()
+          const { runId } = yield* runPromptStored(runtime, { prompt: "go" })
+          const recorded = yield* completeStored([], "job", completion)
+          assert.include(JSON.stringify(recorded), "characters are missing here")
+          assert.notInclude(JSON.stringify(recorded), "hun")
+          yield* Effect.flatMap(RunStore, (store) => store.remove(runId))
+        }
+      }).pipe(Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: ["hunter2"] })))
+    )
+  )
+
   it.effect("never takes a result from outside for a hold", () =>
     stored(
       Effect.gen(function* () {

@@ -249,6 +249,17 @@ describe("a tool that returns Hold.wait", () => {
     )
   )
 
+  it.effect("ends at the last time of Date if it would be longer", () =>
+    stored(
+      Effect.gen(function* () {
+        yield* TestClock.adjust("1 hour")
+        const { runtime } = yield* waiting({}, Hold.wait({ for: "100000000 days" }))
+        const { runId } = yield* runPromptStored(runtime, { prompt: "go", runId: "run" as RunId })
+        assert.include((yield* explain(runId)).text, "(+275760-09-13T00:00:00.000Z)")
+      })
+    )
+  )
+
   for (const background of [false, true]) {
     it.effect(`holds a sub-agent ${background ? "in the background" : "that its lead waits for"}`, () =>
       stored(
