@@ -91,6 +91,28 @@ describe("a callback that fails each time", () => {
     })
   )
 
+  const statements: Record<string, readonly [facts: () => unknown, why: string]> = {
+    "that throw": [fail, "boom"],
+    "that reject": [() => Promise.reject(new Error("boom")), "boom"],
+    "that are not JSON": [() => new Date(0), "they are not JSON"]
+  }
+  for (const [what, [facts, why]] of Object.entries(statements)) {
+    it.effect(`such as facts ${what} is warned about once for each call`, () =>
+      Effect.gen(function* () {
+        const { logged, logs } = recording()
+        const { tool } = probe("pay", { facts: facts as never })
+        const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [
+          { calls: [call("pay", "1"), call("pay", "2")] },
+          "done"
+        ])
+        expect(yield* logged(runPrompt(runtime, { prompt: "go" })), "completed")
+        yield* turn
+        const warned = `The facts of pay failed. Error: ${why}`
+        assert.deepStrictEqual(logs, [warned, warned])
+      })
+    )
+  }
+
   const answers: Record<string, readonly [answer: unknown, why: string]> = {
     "without a principal": [{ _tag: "approve" }, "by"],
     "that is no decision": ["approve", "decision"],

@@ -7,16 +7,18 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
-import { call as callUserCode, describe } from "../../agent/internal/userCode.ts"
+import { call as callUserCode, describe, logFailure } from "../../agent/internal/userCode.ts"
 import { lines, sentence } from "../../domain/Display.ts"
 import { copyJson } from "../../domain/internal/json.ts"
+import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { type AgentRun, isCallOpen, isStopped, judgingMs } from "../internal/AgentRun.ts"
+import { emit, now } from "../internal/Drive.ts"
 import { holdsWithheld, redactJson } from "../internal/redact.ts"
 import { callbackContext } from "../internal/runContext.ts"
-import { calledOf, failCall } from "./userCalls.ts"
+import { calledOf } from "./userCalls.ts"
 
 /** The facts of a call without secrets, `undefined` if its tool states none; or why they cannot be read. */
 export type Facts = Exit.Exit<Schema.Json | undefined, unknown>
@@ -37,13 +39,14 @@ export const statedFacts = (
   // A copy, since the body receives the value.
   const args = copyDecoded(value) ?? value
   const ask = () => facts(args, callbackContext(run, tool))
-  const asking = callUserCode(runtime, calledOf(run, "facts", call, tool), ask, judgingMs(run, tool))
+  const called = calledOf(run, "facts", call, tool)
+  const asking = callUserCode(runtime, called, ask, judgingMs(run, tool), () => Effect.void)
   return Effect.flatMap(asking, (stated) => {
     const json = copyJson(stated)
     if (json === undefined) return Effect.fail("they are not JSON")
     const redacted = redactJson(runtime.scrubber, json)
     return holdsWithheld(redacted) ? Effect.fail("the scrubber failed on them") : Effect.succeed(redacted)
-  })
+  }).pipe(Effect.tapCause((cause) => logFailure(runtime, called, cause)))
 }
 
 /** Reads the facts of a call, supervised. Returns `undefined` if the run was stopped meanwhile. */
@@ -70,5 +73,6 @@ export const failUnread = (
   cause: Cause.Cause<unknown>
 ): undefined => {
   if (!isCallOpen(run, call.id)) return
-  failCall(run, call, "facts", cause, `${unreadText(run, tool, cause)} ${call.name} has not run.`)
+  const content = [text(`${unreadText(run, tool, cause)} ${call.name} has not run.`)]
+  emit(run, { _tag: "tool.failed", at: now(run.drive), callId: call.id, content }, cause)
 }

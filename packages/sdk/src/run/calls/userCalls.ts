@@ -47,7 +47,7 @@ export const calledOf = (
 export const failCall = (
   run: AgentRun,
   call: ToolCall,
-  code: "handler" | "definition" | "facts" | "secrets",
+  code: "handler" | "definition" | "secrets",
   cause: Cause.Cause<unknown>,
   why: string
 ): void => {
