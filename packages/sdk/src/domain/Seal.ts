@@ -101,8 +101,9 @@ export const open: (
   })
 
 const secretOf = (key: SealKey): Effect.Effect<Uint8Array<ArrayBuffer>, SealKeyInvalid> => {
-  if (!/^[A-Za-z0-9_-]+$/.test(key.id))
-    return Effect.fail(new SealKeyInvalid({ keyId: key.id, reason: "badId" }))
+  // A missing id would be tested as the text "undefined".
+  if (typeof key.id !== "string" || !/^[A-Za-z0-9_-]+$/.test(key.id))
+    return Effect.fail(new SealKeyInvalid({ keyId: String(key.id), reason: "badId" }))
   const bytes = new TextEncoder().encode(Redacted.value(key.secret))
   return bytes.length < minimumBytes
     ? Effect.fail(new SealKeyInvalid({ keyId: key.id, reason: "tooShort" }))

@@ -9,14 +9,23 @@
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import { turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import type { Decision } from "../domain/Decision.ts"
-import { duration, json, keysOf, optionMisfits, shapeOf, string } from "../domain/internal/misfits.ts"
+import {
+  duration,
+  json,
+  type Kind,
+  keysOf,
+  optionMisfits,
+  shapeOf,
+  string
+} from "../domain/internal/misfits.ts"
 import { OptionsInvalid } from "../domain/OptionsInvalid.ts"
-import type { Principal } from "../domain/Principal.ts"
+import { attribute, type Principal } from "../domain/Principal.ts"
 import { type Rejection, TokenNotFound } from "../domain/Rejection.ts"
 import { redactJson, redactText } from "../run/internal/redact.ts"
 import { RunStore } from "../store/RunStore.ts"
@@ -40,7 +49,13 @@ export interface CompleteOptions {
   readonly waitFor?: Duration.Input
 }
 
-const completeShape = shapeOf<CompleteOptions>({ by: "anything", waitFor: duration })
+/** Checked before the token is looked for, which may take a while. */
+const author: Kind = {
+  takes: "a name, or a principal with id and kind",
+  is: (value) => Result.isSuccess(attribute(value))
+}
+
+const completeShape = shapeOf<CompleteOptions>({ by: author, waitFor: duration })
 
 /**
  * Records how the work of a token has ended, once, and returns the recorded decision.

@@ -122,7 +122,7 @@ describe("seal", () => {
       assert.deepStrictEqual([error._tag, error.keyId, error.reason], ["SealKeyInvalid", "k1", "tooShort"])
       assert.notInclude(error.message, "xxx")
       assert.strictEqual(yield* tagOf(seal(state, key("k1", "ü".repeat(16)))), "opened")
-      for (const id of ["", "a.b", "a b", "ä"])
+      for (const id of ["", "a.b", "a b", "ä", undefined as never])
         assert.strictEqual(yield* tagOf(seal(state, key(id))), "SealKeyInvalid")
       const sealed = yield* seal(state, key("k2"))
       assert.strictEqual(yield* tagOf(open(sealed, [key("k2"), short])), "SealKeyInvalid")

@@ -1,8 +1,9 @@
 /**
  * Random objects with one misspelt key or one value of a wrong type, at every function that takes an object. `FERMATA_OBJECTS` sets their
- * number.
+ * number: 10,000 by default.
  */
 import { assert, describe, it } from "@effect/vitest"
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -20,8 +21,10 @@ import { approve, deny } from "../../src/promise/decisions.ts"
 import * as Fermata from "../../src/promise/Fermata.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as Hold from "../../src/tool/Hold.ts"
 import * as Scrubber from "../../src/tool/Scrubber.ts"
 import * as Tool from "../../src/tool/Tool.ts"
+import * as WaitTool from "../../src/tool/WaitTool.ts"
 
 /** A field of an object: examples of its values, and which values are of its type. */
 interface Field {
@@ -62,6 +65,9 @@ const texts = field(
 )
 const signal = field((value) => value instanceof AbortSignal, new AbortController().signal)
 const time = field(Number.isFinite, 1, Date.now())
+const moment = field((value) => DateTime.make(value as never)._tag === "Some", "2026-03-01T09:00:00Z", 5)
+const wait = field((value) => duration.is(value) && value !== "Infinity", "1 second", 5)
+const token = field((value) => typeof value === "string" && value !== "", "job-1")
 const limits = field((value) => isObject(value) && !Array.isArray(value), { maxTurns: 3 }, {})
 const policy = field((value) => isObject(value) && "mode" in value, { mode: "ask" })
 const principal = field((value) => typeof value === "string" || Schema.is(Principal)(value), "ana", {
@@ -124,16 +130,22 @@ const settings: Fields = {
   extra: field((value) => isObject(value) && !Array.isArray(value), { top_k: 1 })
 }
 
+const context = field((value) => isObject(value) && Object.getPrototypeOf(value) === Object.prototype, {
+  tenant: "acme"
+})
+
 const start: Fields = {
   answeredBy: text,
+  context,
   limits,
   policy,
   signal,
   onUpdate: callable
 }
 
+const size = field((value) => typeof value === "number" && !Number.isNaN(value), 5)
 const page: Fields = {
-  limit: field((value) => typeof value === "number" && !Number.isNaN(value), 5),
+  limit: size,
   after: text
 }
 const decideOptions: Fields = { by: principal, note: text, idempotencyKey: text }
@@ -249,6 +261,7 @@ const doors: Readonly<Record<string, Door>> = {
       description: text,
       profile: text,
       settings: field((value) => isObject(value) && !Array.isArray(value), {}),
+      context: schema,
       aliases: texts
     },
     open: (given) => Agent.make("a", given)
@@ -259,7 +272,11 @@ const doors: Readonly<Record<string, Door>> = {
       description: text,
       parameters: schema,
       handler: required(callable),
+      success: field(Schema.isSchema, Schema.String),
       failure: field(Schema.isSchema, Schema.String),
+      context: schema,
+      facts: callable,
+      maxResultLength: field((value) => Number.isInteger(value) && (value as number) >= 1, 500),
       safety: words("readOnly", "sideEffecting", "privileged"),
       needsApproval: field((value) => typeof value === "boolean" || typeof value === "function", true),
       idempotent: flag,
@@ -276,7 +293,7 @@ const doors: Readonly<Record<string, Door>> = {
     open: (given) => Tool.make("a", given)
   },
   "the approval of a tool": {
-    fields: { expiresIn: duration, onExpiry: words("deny", "stay") },
+    fields: { expiresIn: required(duration), onExpiry: words("deny", "stay"), warnBefore: duration },
     open: (given) => Tool.make("a", { handler: () => "", approval: given })
   },
   createFermata: {
@@ -341,6 +358,59 @@ const doors: Readonly<Record<string, Door>> = {
       agent: field((value) => typeof value === "string", "ops")
     },
     open: (given, { fermata, runId }) => fermata.fork(runId, "go", given)
+  },
+  attach: {
+    fields: { agent: text, onClose: words("suspend", "cancel") },
+    open: (given, { fermata, runId }) => fermata.attach(runId, given)
+  },
+  reconfigure: {
+    fields: { profile: text, mode: text, modelProfile: text, agent: text },
+    open: (given, { fermata }) => fermata.reconfigure(given)
+  },
+  complete: {
+    fields: { by: principal, waitFor: duration },
+    open: (given, { fermata }) => fermata.complete("none", { result: 1 }, given)
+  },
+  "a result from outside": {
+    fields: { result: required(json) },
+    open: (given, { fermata }) => fermata.complete("none", given as never)
+  },
+  "a failure from outside": {
+    fields: { failure: required(text) },
+    open: (given, { fermata }) => fermata.complete("none", given as never)
+  },
+  reopen: {
+    fields: { by: principal, note: text },
+    open: (given, held) => held.fermata.reopen(requestOf(held), given)
+  },
+  checkAll: {
+    fields: { otherAgents: texts },
+    open: async (given, { fermata }) => {
+      for await (const blocked of fermata.checkAll(given)) assert.fail(blocked.text)
+    }
+  },
+  "wait until": {
+    fields: { until: required(moment), reason: text },
+    open: (given) => Hold.wait(given as never)
+  },
+  "wait for": { fields: { for: required(wait), reason: text }, open: (given) => Hold.wait(given as never) },
+  "pending until": {
+    fields: { token, reason: text, expiresAt: moment },
+    open: (given) => Hold.pending(given)
+  },
+  "pending for": { fields: { token, reason: text, expiresIn: wait }, open: (given) => Hold.pending(given) },
+  waitTool: { fields: { max: wait }, open: (given) => WaitTool.make(given) },
+  messages: {
+    fields: { before: size, after: size, limit: size },
+    open: (given, { fermata }) => fermata.messages("none", given)
+  },
+  damagedRuns: {
+    fields: { journals: flag },
+    open: (given, { fermata }) => fermata.damagedRuns(given)
+  },
+  eventsResponse: {
+    fields: { from: size, until: words("hold", "end"), heartbeat: duration, signal },
+    open: (given, { fermata, runId }) => fermata.eventsResponse(runId, given)
   },
   send: {
     fields: { messageId: text },
@@ -475,7 +545,7 @@ const mistake: fc.Arbitrary<Mistake> = fc
   })
 
 const errors =
-  /^(DecisionMalformed|OptionsInvalid|LimitsInvalid|PolicyInvalid|PrincipalInvalid|AgentDefinitionError|ToolDefinitionError|RuntimeOptionsInvalid|IdInvalid|RunStoreError|MessageInvalid|AgentNotFound)$/
+  /^(DecisionMalformed|OptionsInvalid|LimitsInvalid|PolicyInvalid|PrincipalInvalid|ContextInvalid|AgentDefinitionError|ToolDefinitionError|RuntimeOptionsInvalid|IdInvalid|RunStoreError|MessageInvalid|AgentNotFound)$/
 
 describe("a random object with one misspelt key or one value of a wrong type", () => {
   it("is refused by every function that takes an object, with a sentence, and nothing is stored", async () => {
@@ -500,7 +570,7 @@ describe("a random object with one misspelt key or one value of a wrong type", (
         assert.match(outcome._tag, errors, `${door}, ${key}: ${outcome}`)
         assert.isAbove(outcome.message.length, 20)
       }),
-      { numRuns: Number(process.env["FERMATA_OBJECTS"] ?? 1000) }
+      { numRuns: Number(process.env["FERMATA_OBJECTS"] ?? 10_000) }
     )
     assert.lengthOf(await fermata.runs(), 1)
     assert.lengthOf(await fermata.pending(), 1)

@@ -102,7 +102,7 @@ export const bindAgents = Effect.fnUntraced(function* (
 export type Agents = Effect.Success<ReturnType<typeof bindAgents>>
 
 /** The name of an agent. Throws `AgentNotFound` for a value that is no agent, which is possible in a program without types. */
-const nameOf = (agent: Any | null | undefined, known: ReadonlyArray<string>): string => {
+export const nameOf = (agent: Any | null | undefined, known: ReadonlyArray<string>): string => {
   if (typeof agent?.name === "string") return agent.name
   const given = kindOf(agent)
   throw new AgentNotFound({ agent: given, given, known })

@@ -13,7 +13,7 @@ import type { Configuration } from "../../agent/RuntimeHooks.ts"
 import { withoutUndefined } from "../../domain/internal/untyped.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import { ModelClient } from "../../model/ModelClient.ts"
-import { type Agents, createRuntimes, requireDistinct, type SharedOptions } from "./bindAgents.ts"
+import { type Agents, createRuntimes, nameOf, requireDistinct, type SharedOptions } from "./bindAgents.ts"
 import type { FermataChange } from "./options.ts"
 import { reconfigureShape, requireKnown } from "./shapes.ts"
 import { holdTools } from "./toolResources.ts"
@@ -60,7 +60,8 @@ export const makeReconfigure = ({ agents, options, run, scope }: Reconfigured) =
     const peers: Next = given.agents === undefined ? {} : { peers: names }
     const targets = all.filter(isMeant)
     if (agent !== undefined && targets.length === 0) {
-      return yield* new AgentNotFound({ agent: typeof agent === "string" ? agent : agent.name, known: names })
+      const name = typeof agent === "string" ? agent : nameOf(agent, names)
+      return yield* new AgentNotFound({ agent: name, known: names })
     }
     const isSettled = [given.profile, given.mode, given.tools, model, given.modelProfile].every(
       (setting) => setting === undefined
