@@ -253,7 +253,7 @@ describe("an argument of the wrong type", () => {
     assert.lengthOf(await fermata.runs(), 1)
   })
 
-  it("is no agent, which runPrompt, dispatch, fork and a conductor refuse by its kind", async () => {
+  it("is no agent, which every function that takes one refuses by its kind", async () => {
     await using fermata = await open()
     const { runId } = await fermata.runPrompt("ops", "go")
     const conductor = await fermata.conductor()
@@ -261,15 +261,20 @@ describe("an argument of the wrong type", () => {
       () => fermata.runPrompt(undefined as never, "go"),
       () => fermata.dispatch(5 as never, "go"),
       () => conductor.dispatch({} as never, "go"),
-      () => fermata.fork(runId, "go", { agent: 5 as never })
+      () => fermata.fork(runId, "go", { agent: 5 as never }),
+      () => fermata.attach(runId, { agent: {} as never }),
+      () => fermata.result(runId, { agent: null as never }),
+      () => fermata.reconfigure({ agent: {} as never, mode: "plan" })
     ]) {
       const error = await refusal(ask)
       assert.strictEqual(error._tag, "AgentNotFound")
       assert.match(
         error.message,
-        /^An agent is given by its name or its definition, and this is (undefined|a number|an object): give one of ops\.$/
+        /^An agent is given by its name or its definition, and this is (undefined|null|a number|an object): give one of ops\.$/
       )
     }
+    const other = await refusal(() => fermata.attach(runId, { agent: { name: "opz" } as never }))
+    assert.match(other.message, /^There is no agent "opz" here \(ops\)/)
   })
 })
 

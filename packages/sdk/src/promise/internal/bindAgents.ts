@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import type { Agent, Any } from "../../agent/AgentDefinition.ts"
 import { answersTo } from "../../agent/BoundAgent.ts"
 import { createRuntime } from "../../agent/createRuntime.ts"
+import { agentKind } from "../../agent/internal/definitionOptions.ts"
 import { RunIds } from "../../agent/RunIds.ts"
 import type * as Runtime from "../../agent/Runtime.ts"
 import { kindOf } from "../../domain/internal/untyped.ts"
@@ -91,10 +92,12 @@ export const bindAgents = Effect.fnUntraced(function* (
         ? named(agent)
         : (runtimes.get(agent) ?? named(nameOf(agent, names())))) as Runtime.Runtime<Output>,
     /** Returns the agent of a stored run that a caller named, if any, by its definition. Throws `AgentNotFound`. */
-    given: <Output>({ agent }: OfAgent<Output>): { readonly agent?: Agent<never, Output> } =>
-      agent === undefined
-        ? {}
-        : { agent: (typeof agent === "string" ? named(agent).agent : agent) as Agent<never, Output> }
+    given: <Output>({ agent }: OfAgent<Output>): { readonly agent?: Agent<never, Output> } => {
+      if (agent === undefined) return {}
+      if (typeof agent !== "string" && agentKind.is(agent)) return { agent }
+      const name = typeof agent === "string" ? agent : nameOf(agent, names())
+      return { agent: named(name).agent as Agent<never, Output> }
+    }
   }
 })
 
