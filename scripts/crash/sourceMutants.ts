@@ -182,6 +182,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/run/secrets.test.ts"] }
   },
   {
+    name: "runs a body with a reference that only its schema reveals",
+    file: "run/calls/secrets.ts",
+    line: "return isLeft && !isOfValue ? yield* unfit() : value",
+    broken: "return isLeft && isOfValue ? yield* unfit() : value",
+    finder: { tests: ["sdk/test/run/secrets.test.ts"] }
+  },
+  {
     name: "lets every tool use every secret",
     file: "run/calls/secrets.ts",
     line: "if (!isStated(secrets, secret))",

@@ -159,8 +159,8 @@ export const read = (
   })
 
 /**
- * Makes every scrubber of this process remove a text, in all encodings, as `[REDACTED:name]`: for a token that a tool obtains by itself. Texts
- * under 6 characters are ignored. A process knows the last 10,000 secrets.
+ * Makes the runs of this process remove a text, with any scrubber and in all encodings, as `[REDACTED:name]`: for a token that a tool obtains
+ * by itself. Texts under 6 characters are ignored. A process knows the last 10,000 secrets.
  *
  * @since 0.2.0
  */

@@ -9,6 +9,8 @@ import * as Logger from "effect/Logger"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
+import type { StandardSchemaV1 } from "effect/StandardSchema"
 import * as Tracer from "effect/Tracer"
 import * as Agent from "../../src/agent/Agent.ts"
 import { toToolkit } from "../../src/agent/EffectAiToolkit.ts"
@@ -43,6 +45,19 @@ const fresh = () => `v4lue-${++count}-Zk93hfLq02`
 
 const withSecrets = (values: Readonly<Record<string, string>>) =>
   Effect.provideService(Secrets.Secrets, Secrets.memory(values))
+
+/** A schema of another library, which cannot encode. */
+const standard = (decode: (args: { readonly id: string }) => unknown): StandardSchemaV1 => ({
+  "~standard": {
+    version: 1,
+    vendor: "test",
+    validate: (args: unknown) => ({ value: decode(args as { readonly id: string }) }),
+    jsonSchema: {
+      input: () => ({ type: "object", properties: { id: { type: "string" } } }),
+      output: () => ({ type: "object" })
+    }
+  } as never
+})
 
 const why = (tool: string, secret: string) =>
   `${tool} failed: ${tool} has not run: it cannot use the secret "${secret}". A reference is secret://name, or secret://{name} in front of other text.`
@@ -258,6 +273,75 @@ describe("a reference to a secret in the arguments of a call", () => {
     }).pipe(withSecrets({ token }))
   })
 
+  it.effect("is resolved with any schema, or not at all", () => {
+    const token = fresh()
+    return Effect.gen(function* () {
+      const ran: Array<unknown> = []
+      const of = (name: string, parameters: Schema.Codec<any, any> | StandardSchemaV1) =>
+        Tool.make(name, {
+          secrets: ["token"],
+          needsApproval: name === "shown",
+          parameters: parameters as Schema.Codec<any, any>,
+          handler: (args: unknown) => {
+            ran.push(args)
+            return "ran"
+          }
+        })
+      let made = 0
+      const hidden = Schema.String.pipe(
+        Schema.decodeTo(Schema.String, {
+          decode: SchemaGetter.transform((text: string) => atob(text)),
+          encode: SchemaGetter.transform((text: string) => btoa(text))
+        })
+      )
+      const tools = [
+        // A default that differs each time is the one that was recorded.
+        of(
+          "random",
+          standard((args) => ({ ...args, at: (made += 1) }))
+        ),
+        // A transformation without an inverse.
+        of(
+          "louder",
+          standard(({ id }) => ({ id: `${id}!` }))
+        ),
+        of("url", Schema.Struct({ id: Schema.URLFromString })),
+        // A reference that only the schema reveals.
+        of("coded", Schema.Struct({ id: hidden })),
+        of("shown", Schema.Struct({ id: Schema.RedactedFromValue(Schema.String) }))
+      ]
+      const id = "secret://token"
+      const { runtime } = yield* bind(Agent.make("a", { tools }), [
+        {
+          calls: [
+            { tool: "random", arguments: { id } },
+            { tool: "louder", arguments: { id } },
+            { tool: "url", arguments: { id: `https://x.example/?t=${id}` } },
+            { tool: "coded", arguments: { id: btoa(id) } },
+            { tool: "shown", arguments: { id } }
+          ]
+        },
+        "done"
+      ])
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      const request = only(held, "approval")
+      assert.include(JSON.stringify(request.arguments), id)
+      const decisions = [approve(request)]
+      const done = expect(yield* runPrompt(runtime, { state: held.state, decisions }), "completed")
+      assert.deepStrictEqual(
+        ran.map((args) => {
+          const { id, ...rest } = args as { id: unknown; at?: number }
+          return { id: Redacted.isRedacted(id) ? Redacted.value(id) : String(id), ...rest }
+        }),
+        [{ id: token, at: 1 }, { id: `${token}!` }, { id: `https://x.example/?t=${token}` }, { id: token }]
+      )
+      assert.include(
+        results(done.state)[3],
+        "coded has not run: the value of a secret in its arguments does not fit"
+      )
+    }).pipe(withSecrets({ token }))
+  })
+
   it.effect("is resolved again for each try", () => {
     const values = [fresh(), fresh(), fresh()]
     let asked = 0
@@ -352,8 +436,16 @@ describe("a reference to a secret in the arguments of a call", () => {
       yield* Fiber.interrupt(fiber)
       const next = probe("write", options)
       const without = yield* withSecrets({ other: fresh() })(rebind(agentOf(next.tool), model))
-      only(yield* runPrompt(without.runtime, { state }), "inDoubt")
+      const doubted = yield* runPrompt(without.runtime, { state })
+      const request = only(doubted, "inDoubt")
       assert.deepStrictEqual(asked, [])
+      const retries = [{ _tag: "retry", requestId: request.requestId, by: "ann" } as const]
+      const stillDoubted = yield* runPrompt(without.runtime, { state: doubted.state, decisions: retries })
+      assert.include(
+        only(stillDoubted, "inDoubt").reason,
+        'write cannot run again: it cannot use the secret "token".'
+      )
+      assert.deepStrictEqual(next.ran, [])
       const again = yield* withSecrets({ token })(rebind(agentOf(next.tool), model))
       const done = expect(yield* runPrompt(again.runtime, { state }), "completed")
       assert.deepStrictEqual(asked, [token])

@@ -36,7 +36,7 @@ import { factsStanding } from "./factsStanding.ts"
 import { guarded, judgeCall } from "./judgeCall.ts"
 import { shownOf, toolEntryOf, openApproval, openInDoubt } from "./openRequest.ts"
 import { classifyTool, deny, describeArguments, emitIfOpen, parse } from "./recordClassification.ts"
-import { resolved, withoutSecret } from "./secrets.ts"
+import { resolved, unavailableText, withoutSecret } from "./secrets.ts"
 import { failCall, type ToolEntry } from "./userCalls.ts"
 
 /** A call whose body may start. */
@@ -107,10 +107,15 @@ function* withItsSecrets(
   const exit = yield* run.supervisor.run(resolved(run, call, entry, value))
   if (Exit.isSuccess(exit)) return { call, entry, value, resolved: exit.value, facts }
   if (isStopped(run, exit.cause)) return undefined
-  const problem = Cause.squash(exit.cause)
-  const why =
-    problem instanceof SecretUnavailable ? withoutSecret(call, problem) : unfitting(run, call, problem)
-  if (mayHaveRun) return openInDoubt(run, call, why)
+  const found = Cause.squash(exit.cause)
+  // A schema that throws does not take the value.
+  const problem =
+    found instanceof SecretUnavailable
+      ? found
+      : new SecretUnavailable({ tool: entry.name, secret: "", reason: "unfit" })
+  if (mayHaveRun)
+    return openInDoubt(run, call, sentence`${call.name} cannot run again: ${unavailableText(problem)}`)
+  const why = withoutSecret(call, problem)
   // A person may write a reference into the arguments that the tool may not use.
   if (editOf(run, call) !== undefined) return yield* askUnfit(judging, why)
   if (isCallOpen(run, call.id)) failCall(run, call, "secrets", exit.cause, why)

@@ -12,8 +12,8 @@ import { sentence } from "../../domain/Display.ts"
 import { sameJson } from "../../domain/internal/json.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { know, shortestSecret } from "../../model/internal/knownSecrets.ts"
-import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
-import { isStated, referencesIn, withSecrets } from "../../tool/internal/secretReferences.ts"
+import { decodeEdited, describeDecoded } from "../../tool/internal/decodedArguments.ts"
+import { hasReference, isStated, referencesIn, withSecrets } from "../../tool/internal/secretReferences.ts"
 import { read } from "../../tool/Secrets.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { SecretUnavailable } from "../../tool/ToolError.ts"
@@ -39,13 +39,17 @@ export const unstatedIn = (
 }
 
 /**
- * Why a call with a reference has not run, for the model. The sentence is the same whether the tool may not use the secret, or there is none,
+ * Why a call with a reference cannot run, for the model. The sentence is the same whether the tool may not use the secret, or there is none,
  * or it cannot be read, so calls do not reveal which secrets exist.
  */
-export const withoutSecret = (call: ToolCall, { reason, secret }: SecretUnavailable): string =>
+export const unavailableText = ({ reason, secret }: SecretUnavailable): string =>
   reason === "unfit"
-    ? sentence`${call.name} has not run: the value of a secret in its arguments does not fit its parameters.`
-    : sentence`${call.name} has not run: it cannot use the secret "${secret}". A reference is secret://name, or secret://{name} in front of other text.`
+    ? "the value of a secret in its arguments does not fit its parameters."
+    : sentence`it cannot use the secret "${secret}". A reference is secret://name, or secret://{name} in front of other text.`
+
+/** {@link unavailableText} about a call that has not run. */
+export const withoutSecret = ({ name }: ToolCall, problem: SecretUnavailable): string =>
+  sentence`${name} has not run: ${unavailableText(problem)}`
 
 /** The value that the body receives: the decoded arguments with the values of their secrets. */
 export const resolved = (
@@ -67,7 +71,11 @@ export const resolved = (
     for (const secret of names) values.set(secret, yield* valueOf(run, call, tool, secret))
     const [secret = ""] = names
     const unfit = () => new SecretUnavailable({ tool: tool.name, secret, reason: "unfit" })
-    return yield* Effect.mapError(decodedWith(run, call, entry, values), unfit)
+    const value = yield* Effect.mapError(decodedWith(run, call, entry, values), unfit)
+    // A schema may have made a reference of another text. No body runs with one.
+    const isLeft = hasReference(describeDecoded(entry.decoder, args, value).shown)
+    const isOfValue = [...values.values()].some((one) => hasReference(one))
+    return isLeft && !isOfValue ? yield* unfit() : value
   })
 }
 
@@ -109,8 +117,8 @@ const valueOf = (
 }
 
 /**
- * Decodes the arguments with the values. What a schema computes from the time or from chance is kept as it was shown; the schema then takes
- * the rest as it is.
+ * Decodes the arguments with the values. What a schema computes from the time or from chance is kept as it was shown: the values are put into
+ * that, if the schema takes them.
  */
 const decodedWith = (
   run: AgentRun,
@@ -121,11 +129,12 @@ const decodedWith = (
   const decode = (json: unknown) => decodeArguments(entry, stateOf(run).limits, json)
   const { arguments: args = {}, rendering } = call
   const shown = shownOf(call)
-  const asShown = () => decodeEdited(entry.decoder, decode, withSecrets(shown, values))
-  if (editOf(run, call) !== undefined) return asShown()
-  const asWritten = decode(withSecrets(args, values))
-  if (rendering !== undefined) return asWritten
+  if (editOf(run, call) !== undefined) return decodeEdited(entry.decoder, decode, withSecrets(shown, values))
+  const decoded = decode(withSecrets(args, values))
+  if (rendering !== undefined) return decoded
   return Effect.flatMap(decode(args), (again) =>
-    sameJson(describeArguments(run, entry, args, again).shown, shown) ? asWritten : asShown()
+    sameJson(describeArguments(run, entry, args, again).shown, shown)
+      ? decoded
+      : Effect.as(decoded, withSecrets(shown, values))
   )
 }

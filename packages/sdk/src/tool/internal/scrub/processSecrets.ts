@@ -27,7 +27,7 @@ const processValues = (): KnownValues => {
 /** Removes the secrets from a text. Returns the same text if it has none. */
 export const withoutProcessSecrets = (text: string): string => {
   const known = processValues()
-  if (!known.isIn(text)) return text
+  if (known.isEmpty || !known.isIn(text)) return text
   const scrubber = new KnownScrubber(known)
   return scrubber.push(text) + scrubber.end()
 }
