@@ -8,7 +8,7 @@
 import { open } from "node:fs/promises"
 import { resolve } from "node:path"
 import { parseEnv } from "node:util"
-import { OptionsInvalid, Secrets, TaggedError } from "@fermata/sdk"
+import { Display, OptionsInvalid, Secrets, TaggedError } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -24,11 +24,11 @@ export class FileSecretsError extends TaggedError.TaggedError<FileSecretsError>(
   override get message() {
     switch (this.reason) {
       case "unreadable":
-        return `The file of secrets ${this.path} cannot be read (${this.detail ?? "unknown error"}): check its path and permissions.`
+        return Display.sentence`The file of secrets ${this.path} cannot be read (${this.detail ?? "unknown error"}): check its path and permissions.`
       case "shared":
-        return `The file of secrets ${this.path} can be read or changed by other users (mode ${this.detail ?? ""}): set its mode to 600, or the option "shared".`
+        return Display.sentence`The file of secrets ${this.path} can be read or changed by other users (mode ${this.detail ?? ""}): set its mode to 600, or the option "shared".`
       case "malformed":
-        return `The file of secrets ${this.path} is no JSON object whose values are texts.`
+        return Display.sentence`The file of secrets ${this.path} is no JSON object whose values are texts.`
     }
   }
 }
