@@ -13,7 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 
-/** A file of secrets cannot be used. The call that needs one has not run; the log has the error. */
+/** A source of `FileSecrets.make` cannot use its file. The body of the call that needs a secret does not start; the log has the error. */
 export class FileSecretsError extends TaggedError.TaggedError<FileSecretsError>()("FileSecretsError", {
   path: Schema.String,
   /** `unreadable`: the system's code is in `detail`. `shared`: others can read or change it. `malformed`: it is no JSON object of texts. */

@@ -243,8 +243,8 @@ export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound",
 
 /**
  * A call without a result cannot run with its tool; the call stays as it is. `missing`: the agent no longer has the tool. `contextRefused`:
- * the tool's schema does not accept the context of the run. `schemaChanged`, which only checks such as `checkResume` report: the tool no
- * longer accepts the call's arguments.
+ * the tool's schema does not accept the context of the run. `withoutSecrets`: the call refers to a secret, and the program has no source of
+ * secrets. `schemaChanged`, which only checks such as `checkResume` report: the tool no longer accepts the call's arguments.
  */
 export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavailable", {
   runId: RunId,

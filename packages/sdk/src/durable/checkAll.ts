@@ -31,7 +31,8 @@ export interface BlockedRun {
   readonly head?: RunHead
   /**
    * What prevents resuming the run, or a part of it: missing agents and tools, tools that refuse the arguments of an open call or the
-   * context of the run, and damage of the stored run. At least one.
+   * context of the run, and damage of the stored run. At least one. Whether the program has a source of the secrets that a call needs is
+   * not checked.
    */
   readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable | RunStoreError>
   /** The run and the reasons in words. */

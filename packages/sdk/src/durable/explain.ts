@@ -64,9 +64,9 @@ export interface Explanation {
   /** Decisions that the journal does not contain yet. */
   readonly decided: ReadonlyArray<Decision>
   /**
-   * The agents and tools that the run needs and that the program does not define, or whose schema refuses the context of the run. The parts
-   * of the run that need them wait; the others continue. Absent if there are none, if the run is completed, cancelled or stopped, or if
-   * `runtimes` does not have the run's agent.
+   * The agents and tools that the run needs and that the program does not define, tools whose schema refuses the context of the run, and
+   * tools whose call needs a secret while the program has no source of secrets. The parts of the run that need them wait; the others
+   * continue. Absent if there are none, if the run is completed, cancelled or stopped, or if `runtimes` does not have the run's agent.
    */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
   /** What resuming the run now would do, in words and in order, up to the next model call, hold or end. */

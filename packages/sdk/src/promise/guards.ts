@@ -112,8 +112,9 @@ export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")
 /** The program has no agent with this name or alias that may act here, or the run was started with another agent than the given one. */
 export const isAgentNotFound = tagged<RunError.AgentNotFound>("AgentNotFound")
 /**
- * A tool that the run needs cannot be used; see `reason`. The program does not have it (`missing`), or it no longer accepts the context of
- * the run (`contextRefused`) or the arguments of an open call (`schemaChanged`).
+ * A tool that the run needs cannot be used; see `reason`. The program does not have it (`missing`), it no longer accepts the context of the
+ * run (`contextRefused`) or the arguments of an open call (`schemaChanged`), or the call refers to a secret and the program has no source
+ * of secrets (`withoutSecrets`).
  */
 export const isToolUnavailable = tagged<RunError.ToolUnavailable>("ToolUnavailable")
 /** The prompt has no content, or is not a prompt (`problem`). */

@@ -40,8 +40,9 @@ export interface Interrupted extends Fields {
   /** The open requests of the run and its sub-agents; may be empty. */
   readonly interruptions: ReadonlyArray<Interruption>
   /**
-   * Agents and tools that the run needs and that this program does not have, or whose schema refuses the context of the run. The parts of
-   * the run that need them wait. Absent if there are none.
+   * Agents and tools that the run needs and that this program does not have, tools whose schema refuses the context of the run, and tools
+   * whose call needs a secret while the program has no source of secrets. The parts of the run that need them wait. Absent if there are
+   * none.
    */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }

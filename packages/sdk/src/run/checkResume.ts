@@ -19,8 +19,9 @@ export type { Obstacle } from "../agent/internal/definitions.ts"
 export type { Change } from "./internal/definitionChanges.ts"
 
 /**
- * What has changed since the run recorded its agents. The whole run can be resumed if `blocking` is empty, regardless of `changes`: the run
- * keeps its policy and its limits, and an approval or a grant for another safety does not count.
+ * What has changed since the run recorded its agents. The whole run can be resumed if `blocking` is empty, regardless of `changes`, except
+ * a call that needs a secret in a program without a source of secrets, which is not checked: the run keeps its policy and its limits, and
+ * an approval or a grant for another safety does not count.
  */
 export interface ResumeReport {
   readonly changes: ReadonlyArray<Change>

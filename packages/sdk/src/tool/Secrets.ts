@@ -49,8 +49,9 @@ export interface SecretUse {
  */
 export interface Secrets {
   /**
-   * Returns the value of a secret for a call. It has the timeout of the call's body, and may be asked again for each try. A failure fails the
-   * call as a missing secret does: the model learns nothing more. A value under 6 characters is refused, since it may be a part of words.
+   * Returns the value of a secret for a call. It has the timeout of the call's body, and may be asked again for each try. A failure is
+   * treated as a missing secret, and the model learns nothing more: the call fails, is asked about again if its arguments were edited, or
+   * is in doubt if it may have run. A value under 6 characters is refused, since it may be a part of words.
    */
   readonly get: (name: string, use: SecretUse) => Awaitable<SecretValue>
 }

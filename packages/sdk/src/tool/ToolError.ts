@@ -66,7 +66,7 @@ export class ToolFailure extends TaggedError<ToolFailure>()("ToolFailure", {
   }
 }
 
-/** A secret that the arguments of a call refer to cannot be used. The call has not run. */
+/** A secret that the arguments of a call refer to cannot be used. The body does not start; it may have run at an earlier try. */
 export class SecretUnavailable extends TaggedError<SecretUnavailable>()("SecretUnavailable", {
   tool: Schema.String,
   /** The name of the secret, or the text in its place that is no name. */

@@ -132,10 +132,10 @@ export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
    */
   readonly needsApproval?: boolean | ((args: A, context: ApprovalContext<Context>) => Awaitable<boolean, R>)
   /**
-   * The names of the secrets that the arguments of a call may refer to, as `secret://name` anywhere in a text, or `secret://{name}` in front of
-   * other text; `*` in a name stands for any characters. Only the handler and `reconcile` receive the values, which have to fit
-   * `parameters` like the references; see `Secrets`. A call with any other reference fails without running. Default: none, and such a text
-   * is an ordinary one.
+   * The names of the secrets that the arguments of a call may refer to, as `secret://name` anywhere in a text, or `secret://{name}` in
+   * front of other text; `*` in a name stands for any characters. Only the handler and `reconcile` receive the values, which have to fit
+   * `parameters` like the references; see `Secrets`. A call with any other reference fails without running, and one with a stated reference
+   * waits if the program has no source of secrets. Default: none, and such a text is an ordinary one.
    */
   readonly secrets?: ReadonlyArray<string>
   /** Whether the tool has the same effect once or repeatedly under one idempotency key. Default: `false`. */

@@ -66,7 +66,7 @@ export interface FermataOptions extends Pick<
   readonly by?: string | Principal
   /**
    * Removes secrets from the texts that runs write; see `Scrubber` for the few that it does not read. Default: a scrubber that removes
-   * texts with the form of a known kind of credential.
+   * texts with the form of a known kind of credential. With any scrubber, the secrets that this process uses are removed.
    */
   readonly scrubber?: Scrubber
   /**
