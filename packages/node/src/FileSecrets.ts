@@ -22,14 +22,12 @@ export class FileSecretsError extends TaggedError.TaggedError<FileSecretsError>(
   detail: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
-    switch (this.reason) {
-      case "unreadable":
-        return Display.sentence`The file of secrets ${this.path} cannot be read (${this.detail ?? "unknown error"}): check its path and permissions.`
-      case "shared":
-        return Display.sentence`The file of secrets ${this.path} can be read or changed by other users (mode ${this.detail ?? ""}): set its mode to 600, or the option "shared".`
-      case "malformed":
-        return Display.sentence`The file of secrets ${this.path} is no JSON object whose values are texts.`
-    }
+    const file = Display.sentence`The file of secrets ${this.path}`
+    if (this.reason === "unreadable")
+      return Display.sentence`${file} cannot be read (${this.detail ?? "unknown error"}): check its path and permissions.`
+    return this.reason === "shared"
+      ? Display.sentence`${file} can be read or changed by other users (mode ${this.detail ?? ""}): set its mode to 600, or the option "shared".`
+      : `${file} is no JSON object whose values are texts.`
   }
 }
 
