@@ -72,7 +72,7 @@ describe("a prompt that is none", () => {
     [
       "a file of another SDK",
       [file({ _tag: "base64", data: "" })],
-      '"source._tag" of its part 0 takes "bytes" or "url" or "reference", and another text was given'
+      '"source._tag" of its part 0 takes "bytes" or "url" or "reference" or "stored", and another text was given'
     ],
     [
       "a file whose URL is none",
