@@ -2,7 +2,7 @@
  * Authentication of model requests: a key in a header, a bearer token, or none. For a login that is renewed, see `LoginTokens`.
  *
  * A key is read at each call, and white space around it is removed. It does not appear in a profile's text, a run's state or a span, nor,
- * if it has at least 6 characters, in an error.
+ * if it has at least 6 characters, in an error. It is removed from all texts of runs; see `secrets` of `ModelClient`.
  *
  * @since 0.1.0
  */
