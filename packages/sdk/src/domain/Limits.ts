@@ -16,7 +16,8 @@ import { totalTokens } from "./Usage.ts"
  * turns and calls; `maxTreeTurns` and `maxTreeToolCalls` include those of the sub-agents.
  *
  * Tokens and money are checked before each model call, so the last call may exceed them. An exhausted budget opens a limit request in a
- * stored, interactive run, and fails any other run with `BudgetExceeded`; see `wrapUp`.
+ * stored, interactive run. It fails any other run with `BudgetExceeded`, and also one whose cost is unknown or whose limit request was
+ * denied; see `wrapUp`.
  */
 export const Limits = Schema.Struct({
   /**

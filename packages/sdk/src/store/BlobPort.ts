@@ -1,10 +1,10 @@
 /**
  * The part of a run store that keeps bytes beside the journals: attachments, and the whole texts of shortened results.
  *
- * Each content is stored once, by its SHA-256. An event, a message and a decision refer to it with a `BlobRef`; the operation of the store
- * that writes them also stores, in the same transaction, that the run refers to the content. A content stays as long as a run refers to it,
- * and is deleted with the last of these runs. A content that no run refers to yet stays for {@link graceTime}, so that a process can first
- * store it and then the event.
+ * Each content is stored once, by its SHA-256. Events and messages refer to it with a `BlobRef`; the operation of the store that writes
+ * them also stores, in the same transaction, that the run refers to the content. A content stays as long as a run refers to it, and is
+ * deleted with the last of these runs. A content that no run refers to yet stays for {@link graceTime}, so that a process can first store
+ * it and then the event.
  *
  * @since 0.1.0
  */

@@ -522,9 +522,9 @@ export interface RunStorePort {
    *
    * **Details**
    *
-   * It needs no lease; the run's current or next owner appends the message to the journal, as `message.queued` with its id. `to` must be the
-   * id of a sub-agent's run in this run; the store does not check that, or that the sub-agent exists. A failed run accepts only messages
-   * with `ends`, which wait until it is resumed.
+   * It needs no lease; the run's current or next owner appends the message to the journal, as `message.queued` with its id. `to` must be
+   * the id of a sub-agent's run in this run; the store checks the form of the id, and not that the sub-agent exists. A failed run accepts
+   * only messages with `ends`, which wait until it is resumed.
    *
    * **Errors**
    *
@@ -625,7 +625,7 @@ export interface RunStorePort {
   readonly requestCancel: (runId: RunId, reason: string) => Effect.Effect<void, RunNotFound | RunStoreError>
 
   /**
-   * Deletes a run with its journal, checkpoint, requests, messages and grants.
+   * Deletes a run with its journal, checkpoint, requests, messages and grants, and the contents to which only this run refers.
    *
    * **Details**
    *
@@ -642,7 +642,8 @@ export interface RunStorePort {
 
   /**
    * Deletes the runs that ended before a time, and returns their number. A run stays if a process owns it, or if a run that stays builds on
-   * it. Held and running runs are never deleted.
+   * it. Held and running runs are never deleted. Also deletes the contents that no run refers to and that were stored more than an hour
+   * ago.
    */
   readonly prune: (options: { readonly endedBefore: Timestamp }) => Effect.Effect<number, RunStoreError>
 }

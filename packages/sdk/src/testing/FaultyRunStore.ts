@@ -21,7 +21,7 @@ type Store = RunStore["Service"]
  */
 export type Operation = Exclude<keyof Store, "changes" | "notices" | "broadcast" | "blobs">
 
-/** The names of all operations of a run store. */
+/** The names of all operations of a run store for which a hook runs; see {@link Operation}. */
 export const operations: ReadonlyArray<Operation> = Struct.keys({
   create: true,
   append: true,

@@ -72,7 +72,7 @@ export const recordResult = (
   show(run, call, tool, Result.succeed(value))
 }
 
-/** Records a result that was supplied from outside for a call whose body has ended. */
+/** Records the result that another system supplied to an external call, as if the body, which returned a hold, had returned it. */
 export const recordReturned = (
   run: AgentRun,
   call: ToolCall,
