@@ -142,7 +142,12 @@ export const make = (options: RouterOptions): ModelRouter => {
       return clients.get(name)?.contextTokens?.(name)
     },
     secrets: Effect.map(
-      Effect.forEach(clients.values(), (client) => client.secrets ?? Effect.succeed([])),
+      Effect.forEach(
+        clients.values(),
+        // A client that fails to name its own must not hide those of the others.
+        ({ secrets }) => Effect.catchCause(secrets ?? Effect.succeed([]), () => Effect.succeed([])),
+        { concurrency: "unbounded" }
+      ),
       (all) => all.flat()
     ),
     profiles,

@@ -14,6 +14,7 @@ import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Hold from "../../src/tool/Hold.ts"
+import * as Secrets from "../../src/tool/Secrets.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import { approve, expect, only, results } from "../helpers/Fixture.ts"
 
@@ -60,6 +61,21 @@ const runtimeOf = (
 const call = (tool: string, args: Record<string, string>, id = tool) => ({ tool, id, arguments: args })
 
 describe("fromToolkit", () => {
+  it.effect("resolves a reference to a secret for the toolkit's handler, if the options state its name", () =>
+    Effect.gen(function* () {
+      const script = [{ calls: [call("shout", { text: "secret://token" })] }, "done"] as const
+      for (const [secrets, text] of [
+        [["token"], "V4LUE-TOOLKIT-81"],
+        [undefined, "SECRET://TOKEN"]
+      ] as const) {
+        const overrides = { shout: { needsApproval: false, ...(secrets === undefined ? {} : { secrets }) } }
+        const { runtime } = yield* runtimeOf(script, overrides)
+        const done = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+        assert.deepStrictEqual(results(done.state), [`shout completed: ${text}`])
+      }
+    }).pipe(Effect.provide(Secrets.layerMemory({ token: "v4lue-toolkit-81" })))
+  )
+
   it.effect(
     "holds a call, and then runs the toolkit's handler with decoded parameters and encodes its result",
     () =>

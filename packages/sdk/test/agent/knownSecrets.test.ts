@@ -1,10 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Config from "effect/Config"
 import * as ConfigProvider from "effect/ConfigProvider"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as ChildProcess from "effect/process/ChildProcess"
 import * as Redacted from "effect/Redacted"
+import * as TestClock from "effect/testing/TestClock"
 import * as Agent from "../../src/agent/Agent.ts"
 import { reconfigureRuntime } from "../../src/agent/reconfigureRuntime.ts"
 import * as Runtime from "../../src/agent/Runtime.ts"
@@ -64,7 +67,8 @@ describe("the key of a model client", () => {
       const scripted = ScriptedModel.make(["done"]).client
       const bridged = EffectAiModel.make({} as never, { name: "m", apiKey: Redacted.make(one) })
       const own = { ...scripted, secrets: Effect.succeed([Redacted.make(two)]) }
-      const router = ModelRouter.make({ clients: { bridged, own, scripted } })
+      const failing = { ...scripted, secrets: Effect.die("no") }
+      const router = ModelRouter.make({ clients: { failing, bridged, own, scripted } })
       assert.strictEqual(
         yield* written(router, `${one} or ${two}`),
         "is it [REDACTED:api-key] or [REDACTED:api-key]?"
@@ -90,6 +94,26 @@ describe("the key of a model client", () => {
       ]) {
         assert.strictEqual(yield* written({ ...scripted, secrets: secrets as never }, "x"), "is it x?")
       }
+      const key = fresh()
+      const odd = Effect.succeed([7, undefined, Redacted.make(key)]) as never
+      assert.strictEqual(yield* written({ ...scripted, secrets: odd }, key), "is it [REDACTED:api-key]?")
+    })
+  )
+
+  it.effect("is awaited for two seconds, and known when it comes", () =>
+    Effect.gen(function* () {
+      const key = fresh()
+      const asked = yield* Deferred.make<ReadonlyArray<Redacted.Redacted<string>>>()
+      const client = { ...ScriptedModel.make(["done"]).client, secrets: Deferred.await(asked) }
+      const making = yield* Effect.forkChild(runtimeOf(client), { startImmediately: true })
+      yield* TestClock.adjust("1999 millis")
+      assert.isUndefined(making.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      const { scrubber } = yield* Fiber.join(making)
+      assert.strictEqual(scrubber.redact(key), key)
+      yield* Deferred.succeed(asked, [Redacted.make(key)])
+      yield* Effect.yieldNow
+      assert.strictEqual(scrubber.redact(key), "[REDACTED:api-key]")
     })
   )
 

@@ -2,6 +2,7 @@
  * The configuration of a runtime, built from a choice in the same way when it is created and when it is reconfigured.
  */
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import { knowCredential } from "../../model/internal/knownSecrets.ts"
 import type { ModelClient } from "../../model/ModelClient.ts"
 import type { AnyServices } from "../../tool/Tool.ts"
@@ -71,18 +72,23 @@ export const configure = Effect.fnUntraced(function* (
   return { choice, bound, model, services, profileName: profile.name, mode }
 })
 
-/** Makes the scrubbers know the credentials of a client before a run has written a text. A client that fails to name them has none. */
-const knowSecretsOf = ({ secrets }: Client): Effect.Effect<void> =>
-  secrets === undefined
-    ? Effect.void
-    : Effect.ignoreCause(
-        Effect.map(
-          attemptEffect(() => secrets),
-          (all) => {
-            for (const secret of all) knowCredential("api-key", secret)
-          }
-        )
-      )
+/**
+ * Makes the scrubbers know the credentials of a client before a run has written a text. A client that fails to name them has none. One that
+ * asks a server for a token is waited for a moment: a login that cannot be reached must not keep the program from starting.
+ */
+const knowSecretsOf = ({ secrets }: Client): Effect.Effect<void> => {
+  if (secrets === undefined) return Effect.void
+  const learning = Effect.map(
+    attemptEffect(() => secrets),
+    (all) => {
+      for (const secret of all) knowCredential("api-key", secret)
+    }
+  )
+  return Effect.flatMap(
+    Effect.forkDetach(Effect.ignoreCause(learning), { startImmediately: true, uninterruptible: false }),
+    (fiber) => Effect.asVoid(Effect.timeoutOption(Fiber.await(fiber), "2 seconds"))
+  )
+}
 
 /** The context of the extensions of a runtime, with its current profile and mode. */
 export const contextOf = (runtime: Runtime): RuntimeContext => {

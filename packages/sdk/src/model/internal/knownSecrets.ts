@@ -31,7 +31,7 @@ let index: SecretIndex | undefined
 
 /** Makes every scrubber of the process remove a secret. The first type stays. One under 6 characters is ignored. */
 export const know = (type: string, given: string | Redacted.Redacted<string>): void => {
-  const value = (Redacted.isRedacted(given) ? Redacted.value(given) : given).trim()
+  const value = textOf(given)
   if (value.length < shortestSecret) return
   const known = secrets.get(value)
   secrets.delete(value)
@@ -45,12 +45,18 @@ export const know = (type: string, given: string | Redacted.Redacted<string>): v
   index?.remove(oldest)
 }
 
+/** The text of a secret, which is read from a file with a line break at its end. An untyped program may pass anything. */
+const textOf = (given: unknown): string => {
+  const value: unknown = Redacted.isRedacted(given) ? Redacted.value(given) : given
+  return typeof value === "string" ? value.trim() : ""
+}
+
 /**
  * Makes every scrubber remove the credential of a client, unless it is made of words: servers without keys take any, such as `ollama` or
  * `not-needed`, and the word would be removed from all texts.
  */
 export const knowCredential = (type: string, given: string | Redacted.Redacted<string>): void => {
-  const value = (Redacted.isRedacted(given) ? Redacted.value(given) : given).trim()
+  const value = textOf(given)
   // With its scheme, such as `Bearer`, only the credential is a secret.
   const [, credential = value] = /^[A-Za-z][\w-]{2,40} +(\S.*)$/.exec(value) ?? []
   if (!isWords.test(credential) && credential.length >= shortestCredential) know(type, credential)
