@@ -37,14 +37,15 @@ export interface Recovered {
   readonly agent: string
   readonly reason: ReadyRun["reason"]
   /**
-   * The run's status afterwards: `running` if the run was suspended, or waits for a definition that this program lacks; `error` if the run
-   * itself failed. Absent if driving it failed.
+   * The run's status afterwards: `running` if the run was suspended, or waits for what `error` names; `error` if the run itself failed.
+   * Absent if driving it failed.
    */
   readonly status?: Status
   /**
    * Why driving it failed: for example, another process owns the run, a definition is missing, or the store failed. Without a `status`, the
-   * run stays at its last commit. With one, everything that can continue in this program has, and `error` names the missing definition that
-   * the rest waits for.
+   * run stays at its last commit. With one, everything that can continue in this program has, and `error` names the agent or the tool that
+   * the rest waits for: the program lacks it, the tool refuses the context of the run, or there is no source of the secrets that its call
+   * needs.
    */
   readonly error?: WorkError | RunDefect
 }
