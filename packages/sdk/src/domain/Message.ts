@@ -27,9 +27,9 @@ export const TextPart = Schema.TaggedStruct("text", {
 export type TextPart = typeof TextPart.Type
 
 /**
- * A file or image, given as bytes, as a URL, as a provider's reference, or by reference to bytes in the run's store. The runtime replaces the
- * latter by their bytes for a model call. The clients for the protocols of OpenAI and Anthropic replace
- * one that the protocol does not take by text: the content of a text file, otherwise its name or media type, with its URL if it has one.
+ * A file or image, given as bytes, as a URL, as a provider's reference, or by reference to bytes in the run's store. The runtime replaces
+ * the last of these by the bytes for a model call. The clients for the protocols of OpenAI and Anthropic replace one that the protocol does
+ * not take by text: the content of a text file, otherwise its name or media type, with its URL if it has one.
  */
 export const FilePart = Schema.TaggedStruct("file", {
   /** IANA media type, such as `image/png`. */

@@ -182,7 +182,7 @@ export class StoreUnreadable extends TaggedError<StoreUnreadable>()("StoreUnread
   }
 }
 
-/** The store does not have a content that an event, a message, a decision or a read refers to. Nothing was written. */
+/** The store does not have a content that an event, a message or a read refers to. Nothing was written. */
 export class BlobMissing extends TaggedError<BlobMissing>()("BlobMissing", {
   sha256: Sha256,
   /** The length that the reference states. Absent if the content was to be read. */
