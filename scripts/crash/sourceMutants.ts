@@ -212,8 +212,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "asks about a call that may not use its secret",
     file: "run/steps/classify.ts",
-    line: "if (unstated !== undefined) return refuse(",
-    broken: "if (unstated !== undefined && args.shown === null) return refuse(",
+    line: "if (unstated !== undefined) return failWithoutSecret(",
+    broken: "if (unstated !== undefined && args.shown === null) return failWithoutSecret(",
     finder: { tests: ["sdk/test/run/secrets.test.ts"] }
   },
   {

@@ -184,13 +184,29 @@ describe("a reference to a secret in the arguments of a call", () => {
         Secrets.Secrets,
         secrets
       )
-      const done = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+      const logged: Array<string> = []
+      const logger = Logger.make(({ cause, message }) => {
+        logged.push(`${String(message)} ${String(cause)}`)
+      })
+      const running = Effect.provide(runPrompt(runtime, { prompt: "go" }), Logger.layer([logger]))
+      const done = expect(yield* running, "completed")
       assert.deepStrictEqual(
         results(done.state).toSorted(),
         [...cases.map(([, name]) => why("read", name)), why("write", "other")].toSorted()
       )
       assert.deepStrictEqual([read.ran, write.ran], [[], []])
       assert.notInclude(asked, "other")
+      for (const reason of [
+        "state it in the option secrets of the tool",
+        "the source of secrets has none of this name",
+        "the source of secrets failed",
+        "its value is under 6 characters",
+        "the vault is sealed"
+      ])
+        assert.isTrue(
+          logged.some((line) => line.includes(reason)),
+          reason
+        )
     })
   )
 

@@ -27,7 +27,7 @@ import type { ToolUnavailable } from "../../domain/RunError.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
 import { type DecodedArguments, decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { SecretUnavailable } from "../../tool/ToolError.ts"
-import { isCallOpen, isStopped, timeLeftOf, stateOf, type AgentRun } from "../internal/AgentRun.ts"
+import { isStopped, timeLeftOf, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
 import { contextFor } from "../internal/runContext.ts"
 import { outOfTime } from "../steps/limits.ts"
@@ -36,8 +36,8 @@ import { factsStanding } from "./factsStanding.ts"
 import { guarded, judgeCall } from "./judgeCall.ts"
 import { shownOf, toolEntryOf, openApproval, openInDoubt } from "./openRequest.ts"
 import { classifyTool, deny, describeArguments, emitIfOpen, parse } from "./recordClassification.ts"
-import { resolved, unavailableText, withoutSecret } from "./secrets.ts"
-import { failCall, type ToolEntry } from "./userCalls.ts"
+import { failWithoutSecret, resolved, unavailableText, withoutSecret } from "./secrets.ts"
+import { type ToolEntry } from "./userCalls.ts"
 
 /** A call whose body may start. */
 export interface Prepared {
@@ -115,11 +115,9 @@ function* withItsSecrets(
       : new SecretUnavailable({ tool: entry.name, secret: "", reason: "unfit" })
   if (mayHaveRun)
     return openInDoubt(run, call, sentence`${call.name} cannot run again: ${unavailableText(problem)}`)
-  const why = withoutSecret(call, problem)
   // A person may write a reference into the arguments that the tool may not use.
-  if (editOf(run, call) !== undefined) return yield* askUnfit(judging, why)
-  if (isCallOpen(run, call.id)) failCall(run, call, "secrets", exit.cause, why)
-  return undefined
+  if (editOf(run, call) !== undefined) return yield* askUnfit(judging, withoutSecret(call, problem))
+  return failWithoutSecret(run, call, problem)
 }
 
 /**

@@ -4,6 +4,7 @@
  * Everything before the body, and everything that is recorded, has the references. The values are read once the call is authorized, before its
  * start is recorded, and again for each further try. Without all of its secrets no body runs.
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
@@ -17,12 +18,12 @@ import { hasReference, isStated, referencesIn, withSecrets } from "../../tool/in
 import { read } from "../../tool/Secrets.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { SecretUnavailable } from "../../tool/ToolError.ts"
-import { type AgentRun, judgingMs, stateOf } from "../internal/AgentRun.ts"
+import { type AgentRun, isCallOpen, judgingMs, stateOf } from "../internal/AgentRun.ts"
 import { contextIn } from "../internal/runContext.ts"
 import { editOf } from "./authorize.ts"
 import { shownOf } from "./openRequest.ts"
 import { describeArguments } from "./recordClassification.ts"
-import { calledOf, type ToolEntry } from "./userCalls.ts"
+import { calledOf, failCall, type ToolEntry } from "./userCalls.ts"
 
 /** The first reference in these arguments that a tool may not use; `undefined` if it may use all, or resolves none. */
 export const unstatedIn = (
@@ -50,6 +51,12 @@ export const unavailableText = ({ reason, secret }: SecretUnavailable): string =
 /** {@link unavailableText} about a call that has not run. */
 export const withoutSecret = ({ name }: ToolCall, problem: SecretUnavailable): string =>
   sentence`${name} has not run: ${unavailableText(problem)}`
+
+/** Fails a call that has not run for want of a secret. The log and the hooks receive the reason. */
+export const failWithoutSecret = (run: AgentRun, call: ToolCall, problem: SecretUnavailable): undefined => {
+  if (isCallOpen(run, call.id))
+    failCall(run, call, "secrets", Cause.fail(problem), withoutSecret(call, problem))
+}
 
 /** The value that the body receives: the decoded arguments with the values of their secrets. */
 export const resolved = (

@@ -18,7 +18,7 @@ import type { Question } from "../../tool/Tool.ts"
 import { judgeAgentCall } from "../calls/judgeAgentCall.ts"
 import { guarded, judgeCall, strictest } from "../calls/judgeCall.ts"
 import { classifyTool, deny, describeArguments, emitIfOpen, parse } from "../calls/recordClassification.ts"
-import { unstatedIn, withoutSecret } from "../calls/secrets.ts"
+import { failWithoutSecret, unstatedIn } from "../calls/secrets.ts"
 import { type ToolEntry } from "../calls/userCalls.ts"
 import {
   isEnding,
@@ -84,7 +84,7 @@ function* classify(run: AgentRun, call: ToolCall): Effect.fn.Return<void> {
     case "tool": {
       // Before anyone is asked about a call that cannot run.
       const unstated = unstatedIn(entry.tool, args.arguments, args.shown)
-      if (unstated !== undefined) return refuse(run, call, withoutSecret(call, unstated))
+      if (unstated !== undefined) return failWithoutSecret(run, call, unstated)
       return yield* judgeCall(run, call, entry, { args, value })
     }
   }
