@@ -189,6 +189,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/run/secrets.test.ts"] }
   },
   {
+    name: "asks the source for an unreadable secret",
+    file: "tool/internal/secretReferences.ts",
+    line: '!secret.includes(":") && patterns',
+    broken: "patterns",
+    finder: { tests: ["sdk/test/run/secrets.test.ts"] }
+  },
+  {
     name: "lets every tool use every secret",
     file: "run/calls/secrets.ts",
     line: "if (!isStated(secrets, secret))",

@@ -210,6 +210,46 @@ describe("a reference to a secret in the arguments of a call", () => {
     })
   )
 
+  it.effect(
+    "fails the call if it is unreadable, or in the name of a field, also for a tool that may use all",
+    () =>
+      Effect.gen(function* () {
+        const asked: Array<string> = []
+        const ran: Array<unknown> = []
+        const any = Tool.make("any", {
+          safety: "readOnly",
+          secrets: ["*"],
+          parameters: Schema.Struct({ id: Schema.Json }),
+          handler: (args) => void ran.push(args)
+        })
+        const long = `secret://${"a".repeat(129)}`
+        const ids = [
+          "secret://",
+          "secret://{a",
+          "secret:///x",
+          long,
+          { "secret://a": 1 },
+          [{ "x Secret://": "b" }]
+        ]
+        const { runtime } = yield* Effect.provideService(
+          bind(Agent.make("a", { tools: [any] }), [
+            { calls: ids.map((id) => ({ tool: "any", arguments: { id } })) },
+            "done"
+          ]),
+          Secrets.Secrets,
+          Secrets.make((name) => {
+            asked.push(name)
+            return "v4lue-of-any"
+          })
+        )
+        const done = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+        assert.deepStrictEqual([ran, asked], [[], []])
+        assert.lengthOf(results(done.state), ids.length)
+        for (const result of results(done.state))
+          assert.include(result, "any has not run: it cannot use the secret")
+      })
+  )
+
   it.effect("is an ordinary text for a tool that states no secrets, and in a result", () => {
     const token = fresh()
     return Effect.gen(function* () {

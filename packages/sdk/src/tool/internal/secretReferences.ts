@@ -17,9 +17,9 @@ const pattern = /^[\w*]+(?:[./-][\w*]+)*$/
 /** Whether a text is a name, or a pattern of names in which `*` stands for any characters. */
 export const isPattern = (text: string): boolean => text.length <= longestName && pattern.test(text)
 
-/** Whether a tool that states these patterns may use a secret. */
+/** Whether a tool that states these patterns may use a secret. An unreadable reference is no name, also for the pattern `*`. */
 export const isStated = (patterns: ReadonlyArray<string>, secret: string): boolean =>
-  patterns.some((one) => matchesGlob(one, secret))
+  !secret.includes(":") && patterns.some((one) => matchesGlob(one, secret))
 
 /** Whether JSON contains a reference, or what begins like one. */
 export const hasReference = (json: Schema.Json): boolean => {
