@@ -17,11 +17,13 @@
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import { sentence } from "../domain/Display.ts"
 import { evolveAll } from "../domain/evolve.ts"
 import type { Revision, RunId } from "../domain/Id.ts"
 import { withoutUndefined } from "../domain/internal/untyped.ts"
+import { callIdOf } from "../domain/Interruption.ts"
 import type { SessionBusy } from "../domain/RunError.ts"
-import { type RunEvent, version as eventVersion } from "../domain/RunEvent.ts"
+import { type RunEvent, unwrap, version as eventVersion } from "../domain/RunEvent.ts"
 import { isEnded, type RunState } from "../domain/RunState.ts"
 import { reportCalls } from "../run/internal/cancellation.ts"
 import { redactDecision, redactEvent, redactMessage } from "../run/internal/redact.ts"
@@ -35,6 +37,7 @@ import {
   type ArchivedRun,
   type ArchiveInvalid,
   checkArchive,
+  invalid,
   type Mail,
   type RunArchive
 } from "./internal/checkArchive.ts"
@@ -185,8 +188,8 @@ const cancelRequestOf = ({ cancelReason }: RunHead) => (cancelReason === undefin
  * **Errors**
  *
  * - `ArchiveInvalid` — the value is not an archive; or it is inconsistent (events are missing or cannot follow from each other, a
- *   decision answers no request of the run, does not fit it, or is an expiry that has not come); or its last run was running. Nothing
- *   was written.
+ *   decision answers no request of the run, does not fit it, or is an expiry that has not come); or its last run was running; or a call
+ *   of it has the token of another call of the store. Nothing was written.
  * - `RunExists` — the store has the run, which has continued there, or has a different run with the id; `archive` says which.
  * - `SessionBusy` — another run has the position in the session.
  * - `RunStoreError` — the store failed, or has damaged data of one of the runs; see its `reason`.
@@ -223,6 +226,24 @@ export const importRun: (
   })
   const { decisions = [], messages = [] } = Arr.lastNonEmpty(restored)
   const store = yield* RunStore
+  yield* requireOwnTokens(store, restored)
   yield* store.restore(restored, decisions, messages, archive.revoked)
   return last.runId
+})
+
+/** Fails if a call of the archive has the token of another call of the store: a result would then reach either of them. */
+const requireOwnTokens = Effect.fnUntraced(function* (
+  store: RunStore["Service"],
+  runs: ReadonlyArray<RestoredRun>
+): Effect.fn.Return<void, ArchiveInvalid | RunStoreError> {
+  for (const wrapped of runs.flatMap(({ events, rest = [] }) => [...events, ...rest])) {
+    const { event } = unwrap(wrapped)
+    if (event._tag !== "request.opened" || event.request._tag !== "external") continue
+    const { callId, token } = event.request
+    const other = (yield* store.withToken(token)).find(({ request }) => callIdOf(request) !== callId)
+    if (other === undefined) continue
+    return yield* invalid(
+      sentence`its call ${callId} has the token "${token}", which a call of the run ${other.runId} of this store has, too`
+    )
+  }
 })

@@ -12,6 +12,7 @@ import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
 import { dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import { messages } from "../../src/domain/RunState.ts"
+import { exportRun, importRun } from "../../src/durable/archive.ts"
 import { cancelRun } from "../../src/durable/cancelRun.ts"
 import { type Completion, completeStored } from "../../src/durable/completeStored.ts"
 import { decideStored } from "../../src/durable/decideStored.ts"
@@ -470,6 +471,35 @@ describe("a tool that returns Hold.pending", () => {
       )
     )
   }
+
+  it.effect("is refused in an archive if another call of the store has its token", () =>
+    Effect.gen(function* () {
+      const archive = yield* stored(
+        Effect.gen(function* () {
+          const { runtime } = yield* rendering({ token: "job" })
+          return yield* exportRun((yield* runPromptStored(runtime, { prompt: "go", runId: "moved" })).runId)
+        })
+      )
+      yield* stored(
+        Effect.gen(function* () {
+          const { runtime } = yield* rendering({ token: "job" })
+          yield* runPromptStored(runtime, { prompt: "go", runId: "here" })
+          const refused = yield* Effect.flip(importRun(archive))
+          assert.strictEqual(refused._tag, "ArchiveInvalid")
+          assert.include(
+            refused.message,
+            'its call moved.t1.1 has the token "job", which a call of the run here of this store has, too'
+          )
+          const store = yield* RunStore
+          assert.lengthOf(yield* store.list(), 1)
+          yield* store.remove("here" as never)
+          yield* importRun(archive)
+          yield* importRun(archive)
+          yield* completeStored([], "job", { result: "rendered" }, noWait)
+        })
+      )
+    })
+  )
 
   it.effect("stays with the original of a fork", () =>
     stored(

@@ -85,7 +85,7 @@ const maxDepth = 400
 
 const decode = Schema.decodeUnknownEffect(RunArchive)
 
-const invalid = (problem: string) => new ArchiveInvalid({ problem })
+export const invalid = (problem: string) => new ArchiveInvalid({ problem })
 
 /** Copies a value as plain JSON, without getters, prototypes and proxies. */
 const plain = Effect.fnUntraced(function* (given: unknown) {
