@@ -13,7 +13,7 @@ import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import { decideStored } from "../../src/durable/decideStored.ts"
 import { loadState } from "../../src/durable/loadState.ts"
-import type { Recovered } from "../../src/durable/recover.ts"
+import { pageSize, type Recovered } from "../../src/durable/recover.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import * as Worker from "../../src/durable/Worker.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
@@ -80,6 +80,32 @@ describe("a worker", () => {
       yield* decideStored([runtime], approve(request))
       const { next } = yield* working([runtime])
       assert.deepInclude(yield* next, { reason: "decided", status: "completed" })
+    })
+  )
+
+  test(
+    "drives a run that is ready behind more than a page of runs that are not retried yet",
+    Effect.gen(function* () {
+      const [write, read] = [probe("write"), probe("read")]
+      const model = ScriptedModel.make(({ messages: [first, ...rest] }) =>
+        rest.length > 0
+          ? "done"
+          : { calls: [call(JSON.stringify(first).includes("read") ? "read" : "write", "1")] }
+      )
+      const { runtime } = yield* rebind(Agent.make("a", { tools: [write.tool, read.tool] }), model)
+      for (let count = 0; count <= pageSize; count++) {
+        const prompt = count < pageSize ? "write" : "read"
+        const request = only(yield* runPromptStored(runtime, { prompt }), "approval")
+        yield* decideStored([runtime], approve(request))
+      }
+      const { runtime: without } = yield* rebind(Agent.make("a", { tools: [read.tool] }), model)
+      const { done, next } = yield* working([without])
+      while (done.length <= pageSize) yield* next
+      assert.deepStrictEqual(
+        done.filter(({ error }) => error === undefined).map(({ status }) => status),
+        ["completed"]
+      )
+      assert.deepStrictEqual([write.ran, read.ran], [[], ["1"]])
     })
   )
 

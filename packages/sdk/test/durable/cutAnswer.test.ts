@@ -64,6 +64,7 @@ describe("an answer that was cut", () => {
         note,
         "user: A short one"
       ])
+      assert.deepInclude(messages(state)[1], { role: "assistant", cut: true })
     })
   )
 

@@ -115,6 +115,27 @@ describe("a rate limit", () => {
     )
   )
 
+  it.effect("counts the tokens that the end of a stream reports", () =>
+    alone(
+      Effect.gen(function* () {
+        const chunk = (delta: object, rest: object = {}) =>
+          `data: ${JSON.stringify({ choices: [{ index: 0, delta, ...rest }] })}\n\n`
+        const usage = { prompt_tokens: 1, completion_tokens: 1199, total_tokens: 1200 }
+        const stream =
+          chunk({ content: "Hi." }) +
+          chunk({}, { finish_reason: "stop" }) +
+          `data: ${JSON.stringify({ choices: [], usage })}\n\ndata: [DONE]\n\n`
+        const headers = { "content-type": "text/event-stream" }
+        const { at, client } = provider(() => new Response(stream, { headers }))
+        const model = yield* client({ rateLimit: { tokensPerMinute: 1000 } })
+        const fiber = yield* Effect.forkChild(Effect.forEach([1, 2], () => collect(model.stream(ask))))
+        yield* TestClock.adjust("5 minutes")
+        yield* Fiber.join(fiber)
+        assert.deepStrictEqual(minutes(at), [0, 1])
+      })
+    )
+  )
+
   it.effect("does not let a small request overtake a large one that waits", () =>
     alone(
       Effect.gen(function* () {

@@ -282,7 +282,8 @@ describe("an answer of /v1/messages", () => {
       iterations: [
         { type: "message", input_tokens: 40, output_tokens: 4 },
         { type: "advisor_message", model: "wise", input_tokens: 1000, output_tokens: 500 },
-        { type: "message", input_tokens: 60, output_tokens: 6 }
+        { type: "message", input_tokens: 60, output_tokens: 6 },
+        { type: "compaction", model: profile.model, input_tokens: 200, output_tokens: 20 }
       ]
     }
     const cost = (models?: ModelProfile["prices"]) => {
@@ -290,12 +291,15 @@ describe("an answer of /v1/messages", () => {
       const reader = makeAnswerReader(messages, priced, "application/json")
       reader.feed(bytesOf(JSON.stringify({ content: [], stop_reason: "end_turn", usage })))
       reader.end()
-      assert.deepInclude(reader.whole()?.usage, { inputTokens: 1100, outputTokens: 510 })
+      assert.deepInclude(reader.whole()?.usage, { inputTokens: 1300, outputTokens: 530 })
       return reader.whole()?.usage.costUsd
     }
     assert.isUndefined(cost())
     const rates = { wise: { input: 10, output: 20 } }
-    assert.closeTo(cost({ input: 1, output: 2, models: rates })! * 1e6, 100 + 20 + 10_000 + 10_000, 1e-6)
+    const own = { model: profile.model, input: 300, output: 30 }
+    const all = { ...rates, [own.model]: { input: 1000, output: 1000 } }
+    const expected = own.input + 2 * own.output + 10_000 + 10_000
+    assert.closeTo(cost({ input: 1, output: 2, models: all })! * 1e6, expected, 1e-6)
   })
 
   it("may repeat its start, but not after a block", () => {

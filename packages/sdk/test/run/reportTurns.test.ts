@@ -7,6 +7,7 @@ import type { RunId } from "../../src/domain/Id.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
 import { forkRun } from "../../src/durable/forkRun.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import { sendMessage } from "../../src/durable/sendMessage.ts"
 import type { ModelRequest } from "../../src/model/ModelRequest.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
@@ -126,6 +127,21 @@ describe("a turn that only takes reports of sub-agents", () => {
       const { state } = expect(yield* inAMinute(runPrompt(runtime, { prompt: "go" })), "completed")
       assert.deepStrictEqual(turnsOf(state), { all: 3, reportTurns: 0 })
     })
+  )
+
+  it.effect("counts if the user sends a message that reads like a report", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* rebind(lead(), team(reading(2)))
+      const runId = "run-1" as RunId
+      const running = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId }), {
+        startImmediately: true
+      })
+      yield* TestClock.adjust("1500 millis")
+      yield* sendMessage(runId, "The agent scout (run-1.t1.1) has finished: seen")
+      yield* TestClock.adjust("10 seconds")
+      const { state } = expect(yield* Fiber.join(running), "completed")
+      assert.deepStrictEqual(turnsOf(state), { all: 5, reportTurns: 2 })
+    }).pipe(Effect.provide(layerMemory))
   )
 
   it.effect("does not count in a run that was resumed, in a fork and in the session's next run", () =>
