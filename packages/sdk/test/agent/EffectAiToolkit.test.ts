@@ -255,6 +255,22 @@ describe("toToolkit", () => {
     })
   )
 
+  it.effect("requires approval for a call whose rule fails, or whose arguments do not fit", () =>
+    Effect.gen(function* () {
+      const broken = Tool.make("broken", {
+        parameters: Schema.Struct({ id: Schema.String }),
+        needsApproval: ({ id }) => id === "throw" && Effect.fail("no rule"),
+        handler: () => "ran"
+      })
+      const { tools } = yield* toToolkit([broken])
+      const { needsApproval } = tools["broken"]!
+      const asks = (args: object) =>
+        (needsApproval as (args: unknown, context: unknown) => Effect.Effect<boolean>)(args, {})
+      const given = [{ id: "throw" }, {}, { id: "fine" }]
+      assert.deepStrictEqual(yield* Effect.forEach(given, asks), [true, true, false])
+    })
+  )
+
   it.effect("fails the call of a tool that returns a hold, which only a run can wait for", () =>
     Effect.gen(function* () {
       const snooze = Tool.make("snooze", { handler: () => Hold.wait({ for: "1 day" }) })

@@ -7,7 +7,9 @@ import * as Agent from "../../src/agent/Agent.ts"
 import { evolveAll } from "../../src/domain/evolve.ts"
 import type { GrantRequest } from "../../src/domain/Grant.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
+import { interruptions } from "../../src/domain/RunState.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import {
   approve,
   bind,
@@ -175,6 +177,38 @@ describe("a call of a tool that states facts, whose body had started when its pr
       const doubt = only(yield* runPrompt(runtime, { state }), "inDoubt")
       assert.deepStrictEqual([doubt.facts, ran], [{ price: 120 }, []])
       assert.match(doubt.reason ?? "", /^The grant .* is for other facts of buy. They were {"price":100}.$/)
+    })
+  )
+})
+
+describe("a call that was let through, whose body had started when its process died", () => {
+  it.effect("is in doubt if an equal call was denied since, and is not said not to have run", () =>
+    Effect.gen(function* () {
+      const started = yield* Deferred.make<void>()
+      const asks = [true, false]
+      const options = { idempotent: true, needsApproval: () => asks.shift() ?? false }
+      const hangs = Effect.andThen(Deferred.succeed(started, undefined), Effect.never)
+      const [dying, write] = [probe("write", { ...options, handler: () => hangs }), probe("write", options)]
+      const leadOf = ({ tool }: ReturnType<typeof probe>) =>
+        Agent.make("lead", { subAgents: [Agent.make("child", { tools: [tool] })] })
+      const start = { tool: "child", arguments: { prompt: "go" } }
+      const model = ScriptedModel.make(({ agentPath, messages }) => {
+        if (messages.some(({ role }) => role === "tool")) return "done"
+        const calls = agentPath.length === 1 ? [start, { ...start, id: "second" }] : [call("write", "1")]
+        return { calls }
+      })
+      const { runtime } = yield* rebind(leadOf(dying as never), model)
+      const { onUpdate, updates } = watch()
+      const fiber = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { onUpdate }))
+      yield* Deferred.await(started)
+      const state = throughJson(evolveAll(undefined, events(updates))!)
+      yield* Fiber.interrupt(fiber)
+      const { runtime: next } = yield* rebind(leadOf(write), model)
+      const [asked] = interruptions(state)
+      const decisions = [{ _tag: "deny", requestId: asked!.requestId, by: "ann" } as const]
+      const held = yield* runPrompt(next, { state, decisions })
+      assert.strictEqual(only(held, "inDoubt").reason, "write was denied with the same arguments since.")
+      assert.deepStrictEqual(write.ran, [])
     })
   )
 })
