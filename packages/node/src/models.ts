@@ -219,11 +219,12 @@ const keyNames = {
 
 /** The options that are read before the code of the client is loaded. They may be anything: they are checked later. */
 type EarlyOptions = Partial<
-  Pick<ModelProfile.ModelProfile, "contextTokens" | "auth" | "headers"> & Pick<OpenAiChat.Options, "apiKey">
+  Pick<ModelProfile.ModelProfile, "contextTokens" | "auth" | "baseUrl" | "headers"> &
+    Pick<OpenAiChat.Options, "apiKey">
 >
 
 const lazily = (
-  { apiKey, auth, contextTokens, headers }: EarlyOptions,
+  { apiKey, auth, baseUrl, contextTokens, headers }: EarlyOptions,
   keyName: string,
   make: (models: typeof Models) => Made
 ): Client => {
@@ -241,7 +242,7 @@ const lazily = (
     contextTokens: () => contextTokens,
     // A key that is no key fails the calls.
     secrets: Effect.suspend(() =>
-      Auth.secretsOf({ auth: auth ?? Auth.bearer(apiKey ?? Config.Redacted(keyName)), headers })
+      Auth.secretsOf({ auth: auth ?? Auth.bearer(apiKey ?? Config.Redacted(keyName)), baseUrl, headers })
     )
   }
 }

@@ -9,7 +9,7 @@
 import type * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
-import { credentialsIn } from "./internal/knownSecrets.ts"
+import { credentialsIn, credentialsOf } from "./internal/knownSecrets.ts"
 import { ModelError, NotAuthorized } from "./ModelError.ts"
 import type { Auth } from "./ModelProfile.ts"
 
@@ -59,20 +59,23 @@ export const bearer = (secret: Secret, options: { readonly missing?: string } = 
 export const none: Auth = { canRefresh: false, headers: () => Effect.succeed({}) }
 
 /**
- * The credentials of a client with this authentication and these headers, for its `secrets`. A key that cannot be read is left out.
+ * The credentials of a client with this authentication, these headers and this address, whose query may have a key, for its `secrets`. A key
+ * that cannot be read is left out.
  *
  * @since 0.2.0
  */
 export const secretsOf = ({
   auth,
+  baseUrl = "",
   headers = {}
 }: {
   readonly auth?: Auth | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly baseUrl?: string | undefined
 }): Effect.Effect<ReadonlyArray<Redacted.Redacted<string>>> =>
   Effect.map(auth?.secrets ?? Effect.succeed([]), (own) => [
     ...own,
-    ...credentialsIn(headers).map((value) => Redacted.make(value))
+    ...[...credentialsIn(headers), ...credentialsOf(baseUrl)].map((value) => Redacted.make(value))
   ])
 
 const inHeader = (

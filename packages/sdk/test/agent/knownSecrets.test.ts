@@ -47,7 +47,8 @@ describe("the key of a model client", () => {
           () => ({ apiKey: Config.Redacted("OTHER") }),
           (key: string) => ({ auth: Auth.apiKey(key, { header: "api-key" }) }),
           (key: string) => ({ auth: Auth.none, headers: { "x-api-key": key } }),
-          (key: string) => ({ auth: Auth.none, headers: { Authorization: `Bearer ${key}` } })
+          (key: string) => ({ auth: Auth.none, headers: { Authorization: `Bearer ${key}` } }),
+          (key: string) => ({ auth: Auth.none, baseUrl: `https://x.example/v1?key=${key}` })
         ]) {
           const key = fresh()
           const client = yield* make({ model: "m", ...given(key) })

@@ -71,6 +71,15 @@ export const credentialsIn = (headers: Readonly<Record<string, string>>): Readon
     ofCredentials.test(name) && typeof value === "string" ? [value] : []
   )
 
+/** The password of an address, and the parameters of its query that hold a credential. */
+export const credentialsOf = (address: string | URL): ReadonlyArray<string> => {
+  const url = URL.parse(String(address))
+  if (url === null) return []
+  const [password = ""] = new URLSearchParams(`password=${url.password.replaceAll("+", "%2B")}`).values()
+  const inQuery = credentialsIn(Object.fromEntries(url.searchParams))
+  return password === "" ? inQuery : [password, ...inQuery]
+}
+
 const shortestCredential = 8
 const isWords = /^[A-Za-z]{1,23}(?:[-_. ][A-Za-z]{1,23})*$/
 

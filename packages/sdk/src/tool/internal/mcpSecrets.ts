@@ -4,18 +4,12 @@
  */
 import type * as ChildProcess from "effect/process/ChildProcess"
 import * as Redacted from "effect/Redacted"
-import { credentialsIn, know, knowCredential } from "../../model/internal/knownSecrets.ts"
+import { credentialsIn, credentialsOf, know, knowCredential } from "../../model/internal/knownSecrets.ts"
 import { kindOf } from "./scrub/keys.ts"
 
 /** Knows the credentials among headers and in a URL: its password, and the query's parameters with the name of a credential. */
 export const knowConnection = (url: string | URL, headers: Readonly<Record<string, string>> = {}): void => {
-  for (const value of credentialsIn(headers)) knowCredential("mcp", value)
-  const parsed = URL.parse(String(url))
-  if (parsed === null) return
-  // Percent-encoded: the scrubbers look for both forms of a decoded value.
-  const [password = ""] = new URLSearchParams(`password=${parsed.password.replaceAll("+", "%2B")}`).values()
-  for (const value of [password, ...credentialsIn(Object.fromEntries(parsed.searchParams))])
-    knowCredential("mcp", value)
+  for (const value of [...credentialsIn(headers), ...credentialsOf(url)]) knowCredential("mcp", value)
 }
 
 /** Knows the variables of a process with the name of a secret, and what its program has marked as `Redacted`. */
