@@ -8,6 +8,7 @@ import type { ToolCallNotice } from "../../src/agent/RuntimeHooks.ts"
 import type { ToolMessage, UserPart } from "../../src/domain/Message.ts"
 import { messages } from "../../src/domain/RunState.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
+import * as Hold from "../../src/tool/Hold.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import {
   approvalOf,
@@ -76,6 +77,11 @@ describe("a result that cannot be shown", () => {
     ["an object that throws when it is read", hostile, "it throws when it is read"],
     ["a Response", new Response("hi"), "it is a Response, which has no fields"],
     ["a function", () => 1, "it is a function"],
+    [
+      "a hold in an object",
+      { jobs: [Hold.pending()] },
+      "it contains a hold, which a handler has to return by itself"
+    ],
     ["a class instance without fields", new Empty(), "it is an Empty, which has no fields"],
     ["a generator", (function* () {})(), "it is an object, which has no fields"],
     ["parts that are not valid", Tool.content([{ _tag: "text" } as never]), "its parts are not valid"]

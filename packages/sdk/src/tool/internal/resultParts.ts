@@ -6,6 +6,7 @@ import * as Result from "effect/Result"
 import { messageOf } from "../../domain/Display.ts"
 import { isPlain } from "../../domain/internal/untyped.ts"
 import { type FilePart, text, type UserPart } from "../../domain/Message.ts"
+import { holdOf } from "../Hold.ts"
 import { bytesOfBlob } from "./blobs.ts"
 
 /** The parts of a value, or why it cannot be shown, as the end of a sentence. */
@@ -54,12 +55,16 @@ const jsonable = (item: unknown): unknown => {
     case "object":
       if (item === null || Array.isArray(item)) return item
       if (item instanceof Error) return `${item.name}: ${item.message}`
+      if (holdOf(item) !== undefined) throw heldInside
       if (item instanceof Map || item instanceof Set || isNumbers(item)) return [...item]
       return isBare(item) ? `[${nameOf(item)} without fields]` : item
     default:
       return item
   }
 }
+
+/** Thrown for a hold inside a result: the model would read its fields, and nothing would wait. */
+const heldInside = new Error("it contains a hold, which a handler has to return by itself")
 
 const isNumbers = (item: object): item is Float64Array =>
   ArrayBuffer.isView(item) && Symbol.iterator in item && bytesOf(item) === undefined
@@ -80,6 +85,7 @@ const nameOf = (value: unknown): string => {
 }
 
 const unreadable = (cause: unknown): string => {
+  if (cause === heldInside) return heldInside.message
   if (cause instanceof TypeError && /circular|cyclic/i.test(cause.message)) return "it contains itself"
   if (cause instanceof RangeError) return "it is too large, or nested too deeply"
   return `reading it as JSON failed: ${messageOf(cause)}`
