@@ -147,6 +147,27 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/tool/scrub/properties.test.ts"] }
   },
   {
+    name: "shows a secret that is divided over two texts of a result",
+    file: "tool/internal/shownResult.ts",
+    line: 'whole === each.join("") ? each : [whole]',
+    broken: 'whole === "" ? [whole] : each',
+    finder: { tests: ["sdk/test/tool/shownResult.test.ts"] }
+  },
+  {
+    name: "takes a generated password for an identifier",
+    file: "tool/internal/scrub/values.ts",
+    line: "partInWords(text) >= 0.5 &&",
+    broken: "partInWords(text) >= 0 &&",
+    finder: { tests: ["sdk/test/tool/scrub/places.test.ts"] }
+  },
+  {
+    name: "forgets the names of ids in camel case",
+    file: "tool/internal/scrub/entropy.ts",
+    line: "if (named.test(before) || namedId.test(before)) continue",
+    broken: "if (named.test(before)) continue",
+    finder: { tests: ["sdk/test/tool/scrub/places.test.ts"] }
+  },
+  {
     name: "forgets the name of a list",
     file: "tool/internal/scrub/JsonFields.ts",
     line: "if (name !== undefined || previous === undefined) return name",

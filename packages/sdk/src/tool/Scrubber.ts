@@ -5,7 +5,7 @@
  * A secret is removed before the first write, and the run does not keep it either: a tool whose arguments contained a secret receives
  * the scrubbed arguments. A tool gets a secret by reference; see `Secrets`. Of files, only text files in the results of tools are scrubbed. Providers' payloads are not, nor are the deltas of a response that subscribers in the driving process receive.
  *
- * The values of secrets that a scrubber is given are removed in every form, and so are, with any scrubber, those that the process uses:
+ * The values of secrets that a scrubber is given are removed in the forms that programs write them in, and so are, with any scrubber, those that the process uses:
  * resolved references, keys of model clients, tokens of logins and credentials of MCP servers. This is a guarantee. What it recognizes by itself is judged in
  * this order: private keys; credentials by their syntax (addresses, headers, flags, names and values); tokens with a vendor's prefix; and,
  * in the output of tools, random texts that stand alone. Hashes, digests, signatures, ids, public keys and paths stay, because an agent works
@@ -15,7 +15,7 @@
  */
 import * as Context from "effect/Context"
 import * as Redacted from "effect/Redacted"
-import { flag, keysOf, shapeOf } from "../domain/internal/misfits.ts"
+import { demanded, flag, keysOf, type Kind, required, shapeOf, string } from "../domain/internal/misfits.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
 import { shortestSecret } from "../model/internal/knownSecrets.ts"
 import { scrubFields } from "./internal/scrub/JsonFields.ts"
@@ -57,7 +57,7 @@ export interface ScrubStream {
 /** Options of {@link make}: what to remove besides what the scrubber recognizes. */
 export interface ScrubberOptions {
   /**
-   * Secrets to remove by value, also as JSON, base64, hex, URL-encoded and escaped for HTML or a shell. Values under 6 characters are
+   * Secrets to remove by value, also as JSON, base64, hex, in an address, and escaped for HTML, XML, a shell, SQL or CSV. Values under 6 characters are
    * ignored. The values of an object are shown by the name of their field.
    */
   readonly secrets?:
@@ -72,9 +72,14 @@ export interface ScrubberOptions {
   readonly recognize?: boolean
 }
 
+const listOrRecord: Kind = {
+  takes: "a list of secrets, or an object with a secret in each field",
+  is: (value) => typeof value === "object" && value !== null
+}
+
 const shape = shapeOf<ScrubberOptions>({
-  secrets: "anything",
-  paths: { each: keysOf(["path", "show"]) },
+  secrets: listOrRecord,
+  paths: { each: demanded(keysOf([], { path: required(string), show: required(string) })) },
   recognize: flag
 })
 
@@ -84,7 +89,8 @@ const shape = shapeOf<ScrubberOptions>({
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for an unknown option, and for `paths` that are not a list of objects with no other keys than `path` and `show`.
+ * Throws `OptionsInvalid` for an unknown option, and for `secrets` that are a single text, and for `paths` that are not a list of
+ * objects with the texts `path` and `show`.
  * A secret that is not a string is ignored.
  *
  * ```ts run
@@ -126,8 +132,8 @@ export const make = (options: ScrubberOptions = {}): Scrubber => {
 }
 
 /**
- * The fields of an object whose names name a secret and whose values can be one, such as `DB_PASSWORD` of an environment. For the option
- * `secrets` of {@link make}.
+ * The fields of an object whose names name a secret and whose values can be one, such as `DB_PASSWORD` of an environment. A value that is one
+ * word of at most 14 letters is left out, because it would be removed from every text. For the option `secrets` of {@link make}.
  *
  * ```ts run
  * import { Scrubber } from "@fermata/sdk"
@@ -143,6 +149,7 @@ export const secretsIn = (
     Object.entries(fields).flatMap(([name, value]) => {
       const kind = kindOf(name)
       if (kind === undefined || value === undefined || value.length < shortestNamed) return []
+      if (ordinaryWord.test(value)) return []
       const given = { text: value, quoted: true, literal: true, assigned: true }
       return isSecret(kind, name, given) ? [[name, value] as const] : []
     })
@@ -150,6 +157,9 @@ export const secretsIn = (
 
 /** A shorter value of a setting may be an ordinary word. */
 const shortestNamed = 8
+
+/** A word, such as the `postgres` of `DB_PASSWORD=postgres`, which texts have for other reasons. */
+const ordinaryWord = /^(?:[A-Z]?[a-z]{1,13}|[A-Z]{1,13})$/
 
 /** The secrets with their types: `secret`, or the name of the field in lower case. */
 const entriesOf = (

@@ -1,11 +1,21 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Redacted from "effect/Redacted"
+import { OptionsInvalid } from "../../src/domain/OptionsInvalid.ts"
 import * as Scrubber from "../../src/tool/Scrubber.ts"
 import { timeSpent } from "../helpers/timeSpent.ts"
 
 const { scrub } = Scrubber.make()
 const gone = "[REDACTED:secret]"
 const letters = (count: number) => "Ab3dE6gH9j".repeat(Math.ceil(count / 10)).slice(0, count)
+
+const thrown = (run: () => unknown): unknown => {
+  try {
+    run()
+  } catch (error) {
+    return error
+  }
+  return undefined
+}
 
 describe("the scrubber", () => {
   it("removes each known shape of credential", () => {
@@ -103,6 +113,22 @@ describe("the scrubber", () => {
       PASSWORD: "${OTHER}"
     }
     assert.deepStrictEqual(Object.keys(Scrubber.secretsIn(environment)), ["API_TOKEN", "DB_PASSWORD"])
+  })
+
+  it("takes no ordinary word of an environment, which would be removed from every text", () => {
+    for (const word of ["postgres", "Administrator", "LOCALHOST"])
+      assert.deepStrictEqual(Scrubber.secretsIn({ DB_PASSWORD: word }), {})
+    const phrase = { DB_PASSWORD: "correct-horse" }
+    assert.deepStrictEqual(Scrubber.secretsIn(phrase), phrase)
+  })
+
+  it("refuses a single text as secrets, and paths without texts, in sentences without the secret", () => {
+    const secret = "hunter2-hunter2"
+    for (const given of [{ secrets: secret }, { paths: [null] }, { paths: [{ path: "/srv" }] }]) {
+      const error = thrown(() => Scrubber.make(given as never))
+      assert.instanceOf(error, OptionsInvalid)
+      assert.notInclude(error.message, secret)
+    }
   })
 
   it("recognizes nothing by itself with `recognize: false`", () => {

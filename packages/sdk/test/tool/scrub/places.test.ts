@@ -250,7 +250,18 @@ const places: ReadonlyArray<readonly [place: string, text: string, secret: strin
     "putty",
     `PuTTY-User-Key-File-2: ssh-rsa\nPrivate-Lines: 2\nAAABAQC7MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7abcd\nAAABAQC7VJTUt9Us8cKj\nPrivate-MAC: ${hex}`,
     "MIIEvQIBADANBgkqhkiG9w0BAQEF"
-  ]
+  ],
+  ["a short password", "password: Tr0ub4dor", "Tr0ub4dor"],
+  ["generated letters and digits", "password: f9eepjd2sWTA77", "f9eepjd2sWTA77"],
+  ["generated letters", "db_password: cEyWUMJMeSSJTo", "cEyWUMJMeSSJTo"],
+  ["a generated key in a header", "X-Api-Key: Zx9kQ27pLm4", "Zx9kQ27pLm4"],
+  ["a generated password of a connection", "Server=db;User Id=sa;Password=Zx9kQ27pLm4a;", "Zx9kQ27pLm4a"],
+  [
+    "basic credentials of letters",
+    `Authorization: Basic ${btoa("ann:aK9fQ2xZ8mN4bV7cL1pW5sD3gH6jR0tY")}`,
+    btoa("ann:aK9fQ2xZ8mN4bV7cL1pW5sD3gH6jR0tY")
+  ],
+  ["an apostrophe in an address", "git remote add origin https://ann:it's2u@host/x", "it's2u"]
 ]
 
 describe("the scrubber removes", () => {
@@ -263,6 +274,19 @@ describe("the scrubber removes", () => {
 
 /** Texts in which an agent needs every character. */
 const kept: ReadonlyArray<string> = [
+  `{"fileId":"1BxiMVs0XRA5nFMdKvBdBZjgmUUqptlbs"}`,
+  `{"documentId":"1BxiMVs0XRA5nFMdKvBdBZjgmUUqptlbs"}`,
+  `{"parents":["1BxiMVs0XRA5nFMdKvBdBZjgmUUqptlbs"]}`,
+  `{"pageInfo":{"endCursor":"Y3Vyc29yOnYyOpHOAAK9fQ2xZ8mN4b","hasNextPage":true}}`,
+  `{"crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kty":"OKP"}`,
+  `RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3`,
+  `QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPjKd`,
+  `1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa`,
+  `mysql -p mydb`,
+  `password: base64Value`,
+  `password: passwordInput2`,
+  `token: oauth2Token`,
+  `secret: sha512Crypt`,
   `call_a8Kf03jQmZ19xTbWv72Ld5Re`,
   `"tool_call_id": "toolu_01A09q90qw90lq917835lq9"`,
   `"id": "msg_01XFDUDYJgAACzvnptvVoYEL"`,

@@ -212,8 +212,23 @@ describe("a known secret", () => {
     "in base64 for URLs": (given) => bytes(given).toString("base64url"),
     "in hex": (given) => bytes(given).toString("hex"),
     "in an address": (given) => encodeURIComponent(given.toWellFormed()),
-    "in a form": (given) => new URLSearchParams({ given }).toString()
+    "in a form": (given) => new URLSearchParams({ given }).toString(),
+    "in an address, twice": (given) => encodeURIComponent(encodeURIComponent(given.toWellFormed())),
+    "in an address as a whole": (given) => encodeURI(given.toWellFormed()),
+    "in three layers of JSON": (given) => JSON.stringify(JSON.stringify(JSON.stringify(given))),
+    "in base64 of JSON": (given) => bytes(JSON.stringify({ given })).toString("base64"),
+    "in JSON for a page": (given) =>
+      JSON.stringify(given).replace(/[<>&]/g, (found) => `\\u00${found.charCodeAt(0).toString(16)}`),
+    "in XML": (given) => given.replace(/[&<]/g, (found) => (found === "&" ? "&amp;" : "&lt;")),
+    "in HTML with named quotes": (given) => escaped(given, { '"': "&quot;", "'": "&apos;" }),
+    "in HTML with numbered quotes": (given) => escaped(given, { '"': "&#34;", "'": "&#x27;" }),
+    "in double quotes of a shell": (given) => `"${given.replace(/["$`\\]/g, "\\$&")}"`,
+    "in single quotes of a shell": (given) => `'${given.replaceAll("'", `'"'"'`)}'`,
+    "in SQL": (given) => `'${given.replaceAll("'", "''")}'`,
+    "in CSV": (given) => `"${given.replaceAll('"', '""')}"`
   }
+  const escaped = (given: string, quotes: Readonly<Record<string, string>>) =>
+    given.replace(/[&<>"']/g, (found) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", ...quotes })[found]!)
 
   it.each(Object.entries(encodings))("is removed %s", (_, encode) => {
     fc.assert(

@@ -13,17 +13,24 @@ const withPrefix = /^[a-z]{1,12}[_-]/
 
 /** The first characters of files in base64. */
 const files =
-  /^(?:iVBORw0KGgo|\/9j\/|R0lGOD|UklGR|UEsDB|H4sI|JVBERi|AGFzbQ|d09G|T2dn|SUkq|TU0A|Qk0|AAAA|MII[A-Z]|LS0tLS1|PHN2Zy|PD94bWw|gAAAAA|CiQ|77u\/)/
+  /^(?:iVBORw0KGgo|\/9j\/|R0lGOD|UklGR|UEsDB|H4sI|JVBERi|AGFzbQ|d09G|T2dn|SUkq|TU0A|Qk0|AAAA|MII[A-Z]|RW[QR]|LS0tLS1|PHN2Zy|PD94bWw|gAAAAA|CiQ|77u\/)/
+
+/** Addresses of content and of wallets, in base 58. */
+const addresses = /^(?:Qm[1-9A-HJ-NP-Za-km-z]{44}|[13][1-9A-HJ-NP-Za-km-z]{25,33})$/
 
 /** What a text before a candidate says about it: the name of an id, a hash or a signature. */
 const named =
-  /(?:\b(?:sha\d*|md5|hash|digest|integrity|checksum|etag|version[-_]?id|commit|revision|rev|fingerprint|signature|sig|nonce|mappings|encrypted[-_]?content|thought[-_]?signature|data|content|body|uuid|guid|kid|jti|public[-_ ]?(?:key|token)|cursor|(?:next|page|continuation|sync|delta|resume)\w{0,20}token|[a-z_-]*-bin|(?:[a-z]+[-_])?id|ids|ref|node|class|chunk|alphabet|chars?|h1)["']?\s{0,3}[:=]\s{0,3}["'`]?|(?:ssh-\w+|ecdsa-\S{1,40}|sha\d+[-:]|base64,?) {0,2}|\|)$/i
+  /(?:\b(?:sha\d*|md5|hash|digest|integrity|checksum|etag|version[-_]?id|commit|revision|rev|fingerprint|signature|sig|nonce|mappings|encrypted[-_]?content|thought[-_]?signature|data|content|body|uuid|guid|kid|jti|public[-_ ]?(?:key|token)|\w{0,30}cursor|parents|(?:next|page|continuation|sync|delta|resume)\w{0,20}token|[a-z_-]*-bin|(?:[a-z]+[-_])?ids?|ref|node|class|chunk|alphabet|chars?|h1)["']?\s{0,3}[:=]\s{0,3}\[?\s{0,3}["'`]?|["'][xyn]["']\s{0,3}:\s{0,3}["']|(?:ssh-\w+|ecdsa-\S{1,40}|sha\d+[-:]|base64,?) {0,2}|\|)$/i
+
+/** The same for names such as `fileId`, where the case tells them from words. */
+const namedId = /\b\w{1,40}I[dD]s?["']?\s{0,3}[:=]\s{0,3}\[?\s{0,3}["'`]?$/
 
 /** Adds the random texts. `before` are the spans of the other layers. */
 export const findRandomTexts = (text: string, spans: Array<Span>): void => {
   for (const { 0: found, index } of text.matchAll(candidates)) {
     if (!looksRandom(found) || isWrapped(text, found, index)) continue
-    if (named.test(text.slice(Math.max(0, index - 60), index))) continue
+    const before = text.slice(Math.max(0, index - 60), index)
+    if (named.test(before) || namedId.test(before)) continue
     spans.push({ start: index, end: index + found.length, type: "random" })
   }
 }
@@ -38,7 +45,7 @@ const isWrapped = (text: string, found: string, index: number): boolean =>
   text.slice(index + found.length).trim() === ""
 
 const looksRandom = (given: string): boolean => {
-  if (/^(?:sha\d+|md5)-|^0x[0-9a-f]+$/i.test(given)) return false
+  if (/^(?:sha\d+|md5)-|^0x[0-9a-f]+$/i.test(given) || addresses.test(given)) return false
   const text = given.replace(/=+$/, "")
   if (withPrefix.test(text) || files.test(text) || (text.includes("_", 1) && /^[a-zA-Z]+_/.test(text)))
     return false

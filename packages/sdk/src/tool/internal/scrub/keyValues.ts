@@ -182,6 +182,16 @@ const scheme =
   /(?:\\{0,7}["'`])?[ \t]{0,5}(?:(?:bearer|basic|token|bot|apikey|api-key|digest|key|splunk|negotiate|ntlm|oauth|aws4-hmac-sha256|sso-key|genie-?key|klaviyo-api-key)[ \t]{1,5})?/iy
 const credential = new RegExp(String.raw`[^\s"'\x60,;<>\\\x1b]{4,8000}`, "y")
 
+/** Whether a value is the base64 of `user:password`. */
+const isBasic = (scheme: string, value: string): boolean => {
+  if (!/basic[ \t]+$/i.test(scheme)) return false
+  try {
+    return /^[^:\s]{1,200}:[^\r\n]+$/.test(atob(value))
+  } catch {
+    return false
+  }
+}
+
 const addAuthorization = (text: string, at: number, spans: Array<Span>): number => {
   scheme.lastIndex = at
   scheme.test(text)
@@ -189,6 +199,10 @@ const addAuthorization = (text: string, at: number, spans: Array<Span>): number 
   credential.lastIndex = from
   if (!credential.test(text)) return at
   const value = text.slice(from, credential.lastIndex)
+  if (isBasic(text.slice(at, from), value)) {
+    spans.push({ start: from, end: credential.lastIndex, type: "authorization" })
+    return credential.lastIndex
+  }
   if (value.length < 8 || isPlaceholder(value) || /^[$%{]/.test(value) || /^[a-z]+\(/i.test(value)) return at
   if (isWordy(value) || (!/[0-9+=]/.test(value) && !/[a-z][A-Z]/.test(value))) return at
   spans.push({ start: from, end: credential.lastIndex, type: "authorization" })

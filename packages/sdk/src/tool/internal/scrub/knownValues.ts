@@ -28,7 +28,10 @@ export interface Known {
 const shortestLine = 16
 const longestPiece = 1024
 
-/** The forms of a secret: as it is, escaped for JSON, HTML, URLs and shells, in hex, and in base64 at each offset. */
+/**
+ * The forms of a secret: as it is, escaped for JSON, HTML and XML, addresses, shells, SQL and CSV, as programs print it in quotes, in hex, and in
+ * base64 at each offset.
+ */
 export const formsOf = (given: string): ReadonlyArray<string> => {
   // `encodeURIComponent` throws for a lone surrogate.
   const secret = given.toWellFormed()
@@ -38,7 +41,8 @@ export const formsOf = (given: string): ReadonlyArray<string> => {
     for (const line of lines) if (line.trim().length >= shortestLine) texts.add(line.trim())
   const forms = new Set<string>()
   for (const text of texts) {
-    const json = JSON.stringify(text).slice(1, -1)
+    const json = inJson(text)
+    const nested = inJson(json)
     const url = encodeURIComponent(text.toWellFormed())
     const strict = url.replace(/[!'()*]/g, (character) => percent(character.charCodeAt(0)))
     const bytes = new TextEncoder().encode(text)
@@ -48,20 +52,28 @@ export const formsOf = (given: string): ReadonlyArray<string> => {
       json,
       json.replaceAll("/", "\\/"),
       escapedAscii(json),
-      JSON.stringify(json).slice(1, -1),
+      nested,
+      inJson(nested),
+      ...unicodeEscaped(json),
       url,
+      ...inAddress(text),
+      encodeURIComponent(url),
+      encodeURIComponent(strict),
       strict,
       lowerEscapes(url),
       lowerEscapes(strict),
       strict.replaceAll("%20", "+"),
       strict.replaceAll("%20", "+").replaceAll("%2A", "*").replaceAll("~", "%7E"),
       Array.from(bytes, percent).join(""),
-      escapedHtml(text),
-      escapedHtml(text).replaceAll("&#39;", "&#x27;"),
-      text.replaceAll("'", `'\\''`),
+      ...escapedHtml(text),
+      ...inShell(text),
+      text.replaceAll("'", "''"),
+      text.replaceAll('"', '""'),
+      text.replaceAll("\\", "\\\\").replaceAll("'", "\\'"),
       hex,
       hex.toUpperCase(),
-      ...base64Of(bytes)
+      ...base64Of(bytes),
+      ...base64Of(new TextEncoder().encode(json))
     ])
       forms.add(form)
   }
@@ -78,13 +90,54 @@ const escapedAscii = (json: string): string =>
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
   )
 
-const escapedHtml = (text: string): string =>
-  text
-    .replaceAll("&", "&amp;")
-    .replaceAll("<", "&lt;")
-    .replaceAll(">", "&gt;")
-    .replaceAll('"', "&quot;")
-    .replaceAll("'", "&#39;")
+const inJson = (text: string): string => JSON.stringify(text).slice(1, -1)
+
+/** JSON as encoders write it whose output may be put into a page: Go, Rails and PHP. */
+const unicodeEscaped = (json: string): ReadonlyArray<string> =>
+  [/[&<>]/g, /[&<>']/g].flatMap((escaped) => {
+    const form = json.replace(escaped, (character) => `\\u00${character.charCodeAt(0).toString(16)}`)
+    return [
+      form,
+      form.replace(/\\u00[0-9a-f]{2}/g, (escape) => `\\u${escape.slice(2).toUpperCase()}`),
+      form.replaceAll("/", "\\/")
+    ]
+  })
+
+/** A text with the escapes of HTML and XML, which programs write differently for quotes and `>`. */
+const escapedHtml = (given: string): ReadonlyArray<string> => {
+  const text = given.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
+  return ["&gt;", ">"].flatMap((greater) =>
+    ["&quot;", "&#34;", '"'].flatMap((double) =>
+      ["&#39;", "&#039;", "&#x27;", "&apos;", "'"].map((single) =>
+        text.replaceAll(">", greater).replaceAll('"', double).replaceAll("'", single)
+      )
+    )
+  )
+}
+
+/** The user, the path and the query of an address, as `URL` writes them, and the whole as `encodeURI` does. */
+const inAddress = (given: string): ReadonlyArray<string> => {
+  // `encodeURI` throws for a lone surrogate.
+  const text = given.toWellFormed()
+  const url = new URL("https://host/")
+  url.password = text
+  const forms = [url.password, encodeURI(text)]
+  url.pathname = `/${text}`
+  url.search = text
+  url.hash = text
+  forms.push(url.pathname.slice(1), url.search.slice(1), url.hash.slice(1))
+  return forms.flatMap((form) => [form, lowerEscapes(form)])
+}
+
+/** A text as shells print and take it: in double quotes, with a backslash before each special character, and with quotes in single quotes. */
+const inShell = (text: string): ReadonlyArray<string> => [
+  text.replace(/["$`\\]/g, "\\$&"),
+  text.replace(/["$`\\!]/g, "\\$&"),
+  text.replace(/[ !"#$&'()*,;<>?[\\\]^`{|}~]/g, "\\$&"),
+  text.replace(/[^\w./:=@%+,-]/g, "\\$&"),
+  text.replaceAll("'", `'\\''`),
+  text.replaceAll("'", `'"'"'`)
+]
 
 /** The base64 of bytes within other bytes: the characters that the bytes alone decide, for each offset in a group of three. */
 const base64Of = (bytes: Uint8Array): ReadonlyArray<string> => {

@@ -26,7 +26,7 @@ export const findCredentials = (text: string, spans: Array<Span>): void => {
 }
 
 /** `scheme://user:password@host`. The group is the password. */
-const address = /(?<=:\/\/[^\s/:@"'`<>]{0,200}:)([^\s/"'`<>]{1,300})@(?=[\w[.%$-])/g
+const address = /(?<=:\/\/[^\s/:@"'`<>]{0,200}:)((?:[^\s/"'`<>]|'(?![,;)\]}:\s])){1,300})@(?=[\w[.%$-])/g
 
 /** The user of an address, which may be a token itself. */
 const addressUser = /(?<=:\/\/)([\w.~%+-]{8,300})(?=(?::[^\s/"'`<>@]{0,300})?@[\w[.-])/g
@@ -40,9 +40,9 @@ const isRandomUser = (value: string): boolean =>
 const userFlag =
   /(?<=\s(?:-[uU]|--(?:proxy-)?user)(?:=|[ \t]{0,4})(?:["'][^"'\s:]{0,100}:|[^"'\s:]{1,100}:))([^"'\s]{1,200})(?=["']|\s|$)|(?<=\s(?:-u|--user)[ \t=]{1,4}["'])([^"'\s:]{6,100})(?=:["'])/g
 
-/** `-p secret` of sshpass and the like, `-psecret` of mysql. */
+/** `-p secret` of sshpass and the like, and `-psecret` of mysql, whose `-p` alone asks for the password. */
 const passwordFlag =
-  /(?<=\b(?:sshpass|mysql|mysqldump|mysqladmin|mariadb|smbclient|docker login|az login|redis-cli|mongo|mongosh|htpasswd|openssl|unzip|7z|zip|ssh-keygen)\b[^|;&\n]{0,200}\s-{1,2}(?:p|a|P|N|passin pass:|passout pass:)[ \t]?["']?)([^\s"'-][^\s"']{3,200})/g
+  /(?<=\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^|;&\n]{0,200}\s-p["']?)([^\s"'-][^\s"']{3,200})|(?<=\b(?:sshpass|smbclient|docker login|az login|redis-cli|mongo|mongosh|htpasswd|openssl|unzip|7z|zip|ssh-keygen)\b[^|;&\n]{0,200}\s-{1,2}(?:p|a|P|N|passin pass:|passout pass:)[ \t]?["']?)([^\s"'-][^\s"']{3,200})/g
 
 const programs =
   /\b(?:sshpass|mysql|mysqldump|mysqladmin|mariadb|smbclient|docker login|az login|redis-cli|mongo|mongosh|htpasswd|openssl|unzip|7z|zip|ssh-keygen)\b/

@@ -2,7 +2,7 @@
  * Which values of a name for a secret are secrets, and which are code, placeholders or references.
  */
 import type { KeyKind } from "./keys.ts"
-import { entropyOf, isPlaceholder, isWordy, transitionsOf } from "./looks.ts"
+import { entropyOf, isPlaceholder, isWordy, partInWords, transitionsOf } from "./looks.ts"
 
 /** How a value stands in its text. */
 export interface Value {
@@ -69,6 +69,7 @@ const isPassword = ({ literal, quoted, text }: Value): boolean => {
   if (directory.test(text)) return false
   if (text.length < 4 || /^[\^~<>=v]*\d+\.\d+(?:\.\d+)?\W*$/.test(text)) return false
   if (literal) return !/^\d{1,3}$/.test(text)
+  if (isMixedLetters(text)) return true
   if (wordsOnly.test(text) || /^\d+(?:\.\d+)?$/.test(text)) return false
   if (quoted) return !isWordy(text) || /[0-9]/.test(text)
   if (!/[0-9!@#%^]/.test(text)) return false
@@ -86,7 +87,7 @@ const isToken = ({ literal, quoted, text }: Value): boolean => {
   if (uuid.test(text)) return true
   if (isWordy(text) && !(literal && /[0-9]/.test(text))) return false
   if (members.test(text) && !literal && !text.split(".").some(looksRandom)) return false
-  if (!/[0-9]/.test(text)) return text.length >= 20 && looksRandom(text)
+  if (!/[0-9]/.test(text)) return isMixedLetters(text) || (text.length >= 20 && looksRandom(text))
   if (!/[A-Za-z]/.test(text)) return literal && text.length >= 12
   if (/^(?:0x)?[0-9a-f]{16,}$/i.test(text)) return true
   if (isNumbered(text)) return false
@@ -104,11 +105,16 @@ const isNumbered = (text: string): boolean => {
   return words.length >= parts.length * 0.7
 }
 
-/** Whether a text without a quote is rather an identifier: `x509_key`, `base64Value`. */
+/** Whether a text without a quote is rather an identifier: `x509_key`, `base64Value`. Most of it is words. */
 const isIdentifier = (text: string): boolean =>
   /^[A-Za-z_$][\w$]*$/.test(text) &&
   (text.includes("_") || /[a-z]\d*[A-Z]/.test(text) || text.length < 10) &&
+  partInWords(text) >= 0.5 &&
   !looksRandom(text)
+
+/** Whether letters, without a digit, are those of a generated password: their case changes, and they form no words. */
+const isMixedLetters = (text: string): boolean =>
+  text.length >= 10 && /^[A-Za-z]+$/.test(text) && transitionsOf(text) >= 0.3 && partInWords(text) < 0.5
 
 const looksRandom = (text: string): boolean => {
   if (text.length < 16) return false
