@@ -15,6 +15,7 @@ import {
 import { submitPrompt } from "@fermata/sdk"
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { ScriptedModel } from "@fermata/sdk/testing"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
@@ -66,9 +67,13 @@ export const held = Effect.gen(function* () {
 
 const runId = "order-1" as Id.RunId
 
+const transactOnce = () => transact(order("once"))
+
+/** `connections` is the number of connections of the client. */
 export const joinedSuite = <E>(
   name: string,
-  layer: Layer.Layer<RunStore.RunStore | SqlClient.SqlClient, E>
+  layer: Layer.Layer<RunStore.RunStore | SqlClient.SqlClient, E>,
+  connections = 1
 ) => {
   const test = <E2>(
     title: string,
@@ -193,6 +198,28 @@ export const joinedSuite = <E>(
         yield* settle
         assert.strictEqual(notices, before + 1)
         yield* Fiber.interrupt(counting)
+      }))
+
+    test("does not keep an operation from being interrupted that waits for its connection", () =>
+      Effect.gen(function* () {
+        const { list } = yield* RunStore.RunStore
+        const end = yield* Deferred.make<void>()
+        const holding = yield* Effect.forEach(Array.from({ length: connections }), () =>
+          Effect.gen(function* () {
+            const begun = yield* Deferred.make<void>()
+            const body = Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(end))
+            return yield* Effect.tap(Effect.forkChild(transact(body)), Deferred.await(begun))
+          })
+        )
+        const listing = Effect.forkChild(list(), { startImmediately: true })
+        const waiting = yield* Effect.replicateEffect(listing, 5)
+        yield* Fiber.interruptAll(waiting)
+        const goesOn = yield* listing
+        yield* Deferred.succeed(end, undefined)
+        yield* Fiber.joinAll(holding)
+        assert.deepStrictEqual(yield* Fiber.join(goesOn), [])
+        // The interrupted operations keep no connection.
+        yield* Effect.all(Array.from({ length: connections }, transactOnce), { concurrency: "unbounded" })
       }))
 
     test("refuses to drive a run, before the model is called", () =>

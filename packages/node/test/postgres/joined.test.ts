@@ -18,7 +18,7 @@ const pool = Layer.unwrap(
   Effect.map(emptySchema, ({ url }) => PgClient.layer({ url: Redacted.make(url), maxConnections: 3 }))
 )
 
-joinedSuite("Postgres", overClient(pool))
+joinedSuite("Postgres", overClient(pool), 3)
 
 /** Locks the head of the run on another connection while `body` runs. */
 const whileLocked = <A, E, R>(body: Effect.Effect<A, E, R>) =>

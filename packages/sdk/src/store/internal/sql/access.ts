@@ -10,6 +10,7 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import { identity } from "effect/Function"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
@@ -109,16 +110,23 @@ export const makeAccess = (
     })
 
   /**
-   * Runs on one connection, exclusively. The wait for the connection is uninterruptible, because some drivers leak a connection that
-   * they hand out at the moment of an interruption.
+   * Runs on one connection, exclusively. The wait for the connection can be interrupted, and its acquisition cannot, because some drivers
+   * leak a connection that they hand out at the moment of an interruption: one that comes too late is given back by the closed scope.
    */
   const reserved = <A, E>(
     use: (connection: Connection, restore: Restore) => Effect.Effect<A, E>
   ): Effect.Effect<A, E | SqlError> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.scopedWith((scope) =>
-        Effect.flatMap(Scope.provide(sql.reserve, scope), (connection) =>
-          use(mapConnection(connection), restore)
+        Effect.flatMap(
+          Effect.forkDetach(Scope.provide(sql.reserve, scope), {
+            startImmediately: true,
+            uninterruptible: true
+          }),
+          (reserving) =>
+            Effect.flatMap(reserving.pollUnsafe() ?? restore(Fiber.join(reserving)), (connection) =>
+              use(mapConnection(connection), restore)
+            )
         )
       )
     )
