@@ -70,6 +70,41 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/store/fromCore.test.ts"] }
   },
   {
+    name: "deletes a content that a process is about to refer to, in SQL",
+    file: "store/internal/sql/blobs.ts",
+    line: "if (isExpected) yield*",
+    broken: "if (!isExpected) yield*",
+    finder: { tests: ["node/test/SqliteStore.test.ts"] }
+  },
+  {
+    name: "counts a repeated reference as the use that another process expects, in SQL",
+    file: "store/internal/sql/blobs.ts",
+    line: "if (added === undefined) continue",
+    broken: "",
+    finder: { tests: ["node/test/SqliteStore.test.ts"] }
+  },
+  {
+    name: "keeps the references of a run that an earlier version removed",
+    file: "store/internal/sql/blobs.ts",
+    line: "if (isStored) continue",
+    broken: "if (!isStored) continue",
+    finder: { tests: ["node/test/sqlite/blobs.test.ts"] }
+  },
+  {
+    name: "leaves the bytes of a content that was not written to its end",
+    file: "store/internal/sql/blobWrites.ts",
+    line: 'exit._tag === "Success" ? Effect.void : abandon("blobs.put", blob)',
+    broken: "Effect.void",
+    finder: { tests: ["node/test/sqlite/blobs.test.ts"] }
+  },
+  {
+    name: "reads a content that was deleted and stored again as a damaged one",
+    file: "store/internal/sql/blobReads.ts",
+    line: "found.blob === blob",
+    broken: "found.blob !== -1",
+    finder: { tests: ["node/test/sqlite/blobs.test.ts"] }
+  },
+  {
     name: "finds no call in doubt by its token",
     file: "domain/Interruption.ts",
     line: "return request.idempotencyKey",

@@ -2,7 +2,7 @@
  * Runs with content, for tests that read the file of a store.
  */
 import { DatabaseSync } from "node:sqlite"
-import { Id, Limits, type RunEvent } from "@fermata/sdk"
+import { type Blob, Id, Limits, type RunEvent } from "@fermata/sdk"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -49,6 +49,13 @@ export const begun = (runId: Id.RunId): RunEvent.RunEvent => ({
   policy: { mode: "ask" },
   asks: true,
   structured: false
+})
+
+/** An event with a file whose content is in the store. */
+export const showing = (ref: Blob.BlobRef): RunEvent.RunEvent => ({
+  _tag: "message.queued",
+  at: 1,
+  content: [{ _tag: "file", mediaType: "image/png", source: { _tag: "stored", ...ref } }]
 })
 
 /** A run in its own session, under a lease of an hour. */

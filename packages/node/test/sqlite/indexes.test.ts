@@ -1,9 +1,10 @@
 import { DatabaseSync } from "node:sqlite"
 import { assert, describe, it } from "@effect/vitest"
-import type { Id } from "@fermata/sdk"
+import type { Blob, Id } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 import { temporaryFile } from "../temporaryStore.ts"
-import { run, said, started, type Store, withStore } from "./fixtures.ts"
+import { run, said, showing, started, type Store, withStore } from "./fixtures.ts"
 import { planOf, recording } from "./statements.ts"
 
 const sessionId = "s" as Id.SessionId
@@ -28,6 +29,9 @@ const queries = (store: Store): ReadonlyArray<Effect.Effect<unknown, unknown>> =
   store.messages(run(1)),
   store.grants({ runId: run(1) }),
   store.grants({ sessionId }),
+  store.blobs!.uses([run(2)]),
+  store.blobs!.find(["0".repeat(64) as Blob.Sha256]),
+  Stream.runDrain(store.blobs!.damaged),
   store.prune({ endedBefore: 1 }),
   store.remove(run(2))
 ]
@@ -52,7 +56,9 @@ describe("the indexes of a SQLite store", () => {
       const statements = yield* withStore(filename, (store) =>
         Effect.gen(function* () {
           yield* started(store, run(1), said("hello"))
-          yield* store.release(yield* started(store, run(2)))
+          yield* store.release(
+            yield* started(store, run(2), showing(yield* store.blobs!.put(Stream.make(new Uint8Array([1])))))
+          )
           return yield* Effect.promise(() =>
             recording(() => Effect.runPromise(Effect.all(queries(store), { discard: true })))
           )

@@ -301,7 +301,7 @@ describe("the tables of a version without an index of last runs", () => {
           DROP INDEX fermata_messages_ready; ALTER TABLE fermata_messages DROP COLUMN agent; ALTER TABLE fermata_messages DROP COLUMN reopens;
           DROP INDEX fermata_runs_last; ALTER TABLE fermata_runs DROP COLUMN followed;
           UPDATE fermata_runs SET follows = NULL WHERE run_id <> 'fork'; ALTER TABLE fermata_messages DROP COLUMN digest;
-          DROP INDEX fermata_requests_token; ALTER TABLE fermata_requests DROP COLUMN token; DELETE FROM fermata_schema WHERE version > 8`)
+          DROP INDEX fermata_requests_token; ALTER TABLE fermata_requests DROP COLUMN token; DROP TABLE fermata_blobs; DROP TABLE fermata_blob_pieces; DROP TABLE fermata_blob_uses; DELETE FROM fermata_schema WHERE version > 8`)
       )
       const sessions = yield* Effect.provide(
         RunStore.RunStore.use(({ sessions }) => sessions()),

@@ -18,11 +18,13 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import * as Stream from "effect/Stream"
 import type { RunId } from "../domain/Id.ts"
-import { refusingReferences } from "./internal/blobs.ts"
+import { graceTime } from "./BlobPort.ts"
 import { isTakingUp } from "./internal/journal.ts"
 import { makeNotifier } from "./internal/notifier.ts"
 import { withSoundInput } from "./internal/soundInput.ts"
 import { makeAccess } from "./internal/sql/access.ts"
+import { makeBlobPort } from "./internal/sql/blobPort.ts"
+import { makeBlobRows } from "./internal/sql/blobs.ts"
 import { makeCheckpoints } from "./internal/sql/checkpoints.ts"
 import { setPages } from "./internal/sql/filePages.ts"
 import { makeGrants } from "./internal/sql/grants.ts"
@@ -84,15 +86,18 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   yield* migrate(access)
   const grants = makeGrants(access)
   const requests = makeRequests(access, grants)
-  const messages = makeMessages(access)
+  const blobs = makeBlobRows(access)
+  const contents = makeBlobPort(access, blobs)
+  const messages = makeMessages(access, blobs)
   const notifier = makeNotifier()
   const notify = access.afterCommit(notifier.notify)
   const { afterErase = Effect.void, broadcast, changes = Stream.empty, notice } = options ?? {}
   const leases = makeLeases(access)
   const checkpoints = makeCheckpoints(access)
-  const catalog = makeCatalogue(access, checkpoints, grants)
-  const journal = makeJournal(access, { requests, messages, checkpoints, grants, notice })
-  const restore = makeRestore(access, { requests, messages, checkpoints, grants })
+  const catalog = makeCatalogue(access, checkpoints, grants, blobs)
+  const journal = makeJournal(access, { requests, messages, checkpoints, grants, blobs, notice })
+  const restore = makeRestore(access, { requests, messages, checkpoints, grants, blobs })
+  const erased = Effect.andThen(contents.clean, afterErase)
   const store: RunStorePort = {
     ...journal,
     append: (options) =>
@@ -106,11 +111,21 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
     requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), notify),
     ...catalog,
     ...makeInspection(access),
-    remove: (runId) => Effect.tap(Effect.tap(catalog.remove(runId), notify), access.afterCommit(afterErase)),
-    prune: (before) =>
-      Effect.tap(catalog.prune(before), (count) =>
-        count > 0 ? access.afterCommit(afterErase) : Effect.void
-      ),
+    remove: (runId) => Effect.tap(Effect.tap(catalog.remove(runId), notify), access.afterCommit(erased)),
+    prune: Effect.fnUntraced(function* (before) {
+      const count = yield* catalog.prune(before)
+      const dropped = yield* blobs.dropOrphans("prune")
+      const swept = yield* contents.sweep("prune", (yield* Clock.currentTimeMillis) - graceTime)
+      if (count + dropped + swept > 0) yield* access.afterCommit(erased)
+      return count
+    }),
+    blobs: {
+      ...contents.port,
+      sweep: ({ storedBefore }) =>
+        Effect.tap(contents.sweep("blobs.sweep", storedBefore), (count) =>
+          count > 0 ? access.afterCommit(afterErase) : Effect.void
+        )
+    },
     changes: Stream.merge(notifier.notifications, changes),
     ...(broadcast === undefined ? {} : { broadcast }),
     decide: (input) => Effect.tap(requests.decide(input), notify),
@@ -127,7 +142,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
     withToken: requests.withToken,
     pending: requests.pending
   }
-  return withSoundInput(refusingReferences(store))
+  return withSoundInput(store)
 })
 
 /**

@@ -57,7 +57,7 @@ export const casesOf = (filename: string): ReadonlyArray<Case> => {
   for (const table of tables) {
     const columns = namesIn(`SELECT name FROM pragma_table_info('${table}')`)
     const hasRun = columns.includes("run_id")
-    const key = isClustered(database, table) ? "message_id" : "rowid"
+    const key = !isClustered(database, table) ? "rowid" : columns.includes("sha256") ? "sha256" : "message_id"
     const rows = database
       .prepare(
         `SELECT ${key} AS key ${hasRun ? ", run_id" : ""} ${table === "fermata_grants" ? ", grant_id" : ""} FROM ${table}`

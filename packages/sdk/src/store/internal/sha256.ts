@@ -5,13 +5,13 @@ import * as Effect from "effect/Effect"
 import { Sha256 } from "../../domain/Blob.ts"
 
 /** Computes the SHA-256 of the pieces that it is given, in order. */
-interface Hasher {
+export interface Hasher {
   readonly update: (piece: Uint8Array) => void
   readonly digest: Effect.Effect<Sha256>
 }
 
 /** Makes a hasher. On a platform without `node:crypto`, it keeps the pieces, because Web Crypto hashes only whole contents. */
-const makeHasher = (): Hasher => {
+export const makeHasher = (): Hasher => {
   const hash = createHash?.("sha256")
   if (hash !== undefined) {
     return {

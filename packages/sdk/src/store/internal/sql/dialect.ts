@@ -76,6 +76,9 @@ export const dialectOf = (sql: SqlClient) => {
           VALUES (${runId}, ${sequence}, ${count}, ${version}, ${events})`,
       /** Whether an update that omits an indexed column writes less than one that sets it to its present value. */
       savesUnchanged: false,
+      /** Makes other transactions that lock the same number wait until this one ends. In SQLite, every writing transaction excludes the others. */
+      lockNumber: (number: number): Effect.Effect<unknown, SqlError> =>
+        sql`SELECT pg_advisory_xact_lock(${number}::bigint)`,
       /** The condition that a text column contains a text. */
       contains: (column: string, text: string) => sql`strpos(${sql(column)}, ${text}) > 0`,
       /** Notifies the waiting processes when the transaction commits. Postgres merges equal notifications of one transaction. */
@@ -131,6 +134,7 @@ export const dialectOf = (sql: SqlClient) => {
           SELECT (number << 32) + cast(${sequence} AS integer), ${runId}, ${sequence}, ${count}, ${version}, ${events}
           FROM fermata_runs WHERE run_id = ${runId}`,
       savesUnchanged: true,
+      lockNumber: () => Effect.void as Effect.Effect<unknown, SqlError>,
       contains: (column: string, text: string) => sql`instr(${sql(column)}, ${text}) > 0`,
       notify: Effect.void as Effect.Effect<void, SqlError>,
       settings: undefined,

@@ -15,11 +15,13 @@ import type { Status } from "../../../domain/RunState.ts"
 import { encodeEvents } from "../../../domain/RunStateCodec.ts"
 import { LeaseLost, RunConflict, RunNotFound, RunRemoved } from "../../RunStoreError.ts"
 import type { RunHead, RunStorePort } from "../../RunStorePort.ts"
+import { blobsOf } from "../blobs.ts"
 import { leaseMs, position } from "../bounds.ts"
 import { answererIn, damaged, isTakingUp, sliceBatches, unreadable } from "../journal.ts"
 import { takenBy } from "../messages.ts"
 import { areEnding, closingReason, isGoing, inboxChanges } from "../requests.ts"
 import { type SqlAccess, retryOnConflict } from "./access.ts"
+import { type makeBlobRows, usesOf } from "./blobs.ts"
 import { eventsIn, isWhole, makeChain, startOf, whole } from "./chain.ts"
 import type { makeCheckpoints } from "./checkpoints.ts"
 import { readAll } from "./damage.ts"
@@ -63,6 +65,7 @@ export interface Parts {
   readonly messages: ReturnType<typeof makeMessages>
   readonly checkpoints: ReturnType<typeof makeCheckpoints>
   readonly grants: ReturnType<typeof makeGrants>
+  readonly blobs: ReturnType<typeof makeBlobRows>
   readonly notice?:
     | ((runId: RunId, revision: number) => { readonly channel: string; readonly payload: string } | undefined)
     | undefined
@@ -71,7 +74,7 @@ export interface Parts {
 /** Makes the operations on journals. */
 export const makeJournal = (
   access: SqlAccess,
-  { checkpoints, grants, messages, notice, requests }: Parts
+  { blobs, checkpoints, grants, messages, notice, requests }: Parts
 ): Pick<Service, "create" | "append" | "park" | "load" | "events"> => {
   const { forUpdate, journalOf, newNumber, now, query, read, run, sql, write } = access
   const heads = makeHeads(access)
@@ -169,6 +172,8 @@ export const makeJournal = (
     if (!applied) return yield* new RunConflict({ runId, expected, actual: expected })
     const closing = closingReason(status)
     if (closing !== undefined) yield* requests.close(runId, closing)
+    const refs = blobsOf(events)
+    if (refs.length > 0) yield* blobs.refer(parking ? "park" : "append", usesOf(runId, refs))
     // `has_mail` was read before these changes: mail may be in the journal now, and an opened request may have expired.
     const isOld = changes.length > 0 || isTaking
     if (parking) {
@@ -249,6 +254,8 @@ export const makeJournal = (
           const changes = inboxChanges(events)
           if (changes.length > 0) yield* requests.apply("create", { runId, sessionId, agent }, changes)
           if (takenBy(events).length > 0) yield* messages.take(runId, events)
+          const refs = blobsOf(events)
+          if (refs.length > 0) yield* blobs.refer("create", usesOf(runId, refs))
           return { runId, owner, epoch: 1, until: Number(created.lease_until) }
         }),
         Effect.gen(function* () {

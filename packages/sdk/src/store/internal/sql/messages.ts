@@ -12,13 +12,15 @@ import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { RunNotFound, type RunStoreError } from "../../RunStoreError.ts"
 import type { RunStorePort } from "../../RunStorePort.ts"
 import type { Receipt, SentMessage } from "../../SentMessage.ts"
+import { blobsIn } from "../blobs.ts"
 import { decodeMessage, digestOf, isSentTo, idConflict, takenBy } from "../messages.ts"
 import type { SqlAccess } from "./access.ts"
+import { type makeBlobRows, usesOf } from "./blobs.ts"
 import { readAll } from "./damage.ts"
 import { makeHeads, messageKind } from "./rows.ts"
 
 /** Makes the operations on messages. */
-export const makeMessages = (access: SqlAccess) => {
+export const makeMessages = (access: SqlAccess, blobs: ReturnType<typeof makeBlobRows>) => {
   const { forUpdate, notify, run, sql, write } = access
   const heads = makeHeads(access)
   /** Inserts a message after all others of its run, unless its id is known. A message without content is one that the journal contains. */
@@ -71,6 +73,8 @@ export const makeMessages = (access: SqlAccess) => {
         if (known !== undefined) return known.receipt
         if (!isSentTo(head.status, message)) return yield* new RunEnded({ runId, status: head.status })
         yield* insert(runId, message)
+        const refs = blobsIn([message])
+        if (refs.length > 0) yield* blobs.refer("send", usesOf(runId, refs))
         yield* notify
         return { messageId, at }
       }),

@@ -15,6 +15,7 @@ import { type RunEvent, version } from "../../../domain/RunEvent.ts"
 import { encodeEvents } from "../../../domain/RunStateCodec.ts"
 import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
 import type { RestoredRun, RunHead, RunStorePort } from "../../RunStorePort.ts"
+import { blobsOfCopy } from "../blobs.ts"
 import {
   type Copy,
   copyOf,
@@ -29,6 +30,7 @@ import { type RestoredRevocations, revocationsOf, revocationsWith } from "../gra
 import { answererIn, sliceBatches, startsWith } from "../journal.ts"
 import { closingReason, inboxChanges } from "../requests.ts"
 import { TransactionConflict, type SqlAccess, retryOnConflict } from "./access.ts"
+import { usesOf } from "./blobs.ts"
 import { readAll } from "./damage.ts"
 import type { Parts } from "./journal.ts"
 import { batchColumns, batchKind, headColumns, headKind, rawBatch } from "./rows.ts"
@@ -46,7 +48,7 @@ interface Locked {
 /** Makes `restore`. */
 export const makeRestore = (
   access: SqlAccess,
-  { checkpoints, grants, messages, requests }: Parts
+  { blobs, checkpoints, grants, messages, requests }: Parts
 ): RunStorePort["restore"] => {
   const { forUpdate, insertBatch, journalOf, journalOrder, newNumber, notify, sql, write } = access
   const columns = headColumns(access)
@@ -197,19 +199,29 @@ export const makeRestore = (
     at: Timestamp
   ) {
     const locked = yield* lockAll(runs)
+    const stored: Array<Copy> = []
     for (const [index, given] of runs.entries()) {
       const { runId } = given
       const found = locked.get(runId)
       if (found === undefined) {
-        yield* insert(copyOf(given), at)
+        const copy = copyOf(given)
+        yield* insert(copy, at)
+        stored.push(copy)
         continue
       }
       const verdict = judgeCopy(given, yield* presentOf(found), index === runs.length - 1)
       if (verdict._tag === "exists") {
         return yield* new RunExists({ runId, status: found.head.status, archive: verdict.archive })
       }
-      if (verdict._tag === "replace") yield* replace(verdict.copy, found.head.createdAt, at)
+      if (verdict._tag !== "replace") continue
+      yield* replace(verdict.copy, found.head.createdAt, at)
+      stored.push(verdict.copy)
     }
+    // The journal of a copy that is replaced begins that of the new one, so that its references stay.
+    yield* blobs.refer(
+      "restore",
+      stored.flatMap((copy) => usesOf(copy.runId, blobsOfCopy(copy)))
+    )
     yield* revokeAll(revocations, locked)
     yield* notify
   })

@@ -5,6 +5,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Fragment } from "effect/sql/Statement"
+import type { Sha256 } from "../../../domain/Blob.ts"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
 import type { Status } from "../../../domain/RunState.ts"
 import { LeaseLost, RunBusy, RunContinued, RunNotFound } from "../../RunStoreError.ts"
@@ -12,6 +13,7 @@ import type { ListFilter, RunStorePort, SessionFilter } from "../../RunStorePort
 import { leaseMs, pageSize } from "../bounds.ts"
 import { unreadable } from "../journal.ts"
 import type { SqlAccess } from "./access.ts"
+import type { makeBlobRows } from "./blobs.ts"
 import { isUnmarked, nextMark } from "./chain.ts"
 import type { makeCheckpoints } from "./checkpoints.ts"
 import { readAll } from "./damage.ts"
@@ -150,7 +152,8 @@ export const noticesOf = ({ cancel_reason, has_mail }: Notices) => ({
 export const makeCatalogue = (
   access: SqlAccess,
   checkpoints: ReturnType<typeof makeCheckpoints>,
-  grants: ReturnType<typeof makeGrants>
+  grants: ReturnType<typeof makeGrants>,
+  blobs: ReturnType<typeof makeBlobRows>
 ): Pick<Service, "head" | "latest" | "list" | "sessions" | "ready" | "remove" | "prune"> => {
   const { byAgent, byLast, byParent, byStatus, merged, noHint, notify, query, read, run, sql, write } = access
   const columns = headColumns(access)
@@ -158,11 +161,13 @@ export const makeCatalogue = (
   const page = makePages(access)
   const positions = makeSessionPositions(access)
 
+  /** Deletes a run. Returns the contents to which it referred. */
   const erase = Effect.fnUntraced(function* (runId: RunId) {
     yield* eraseContents(access, checkpoints, runId)
     yield* grants.erase(runId)
     yield* positions.unfollow(runId)
     yield* sql`DELETE FROM fermata_runs WHERE run_id = ${runId}`
+    return yield* blobs.forget(runId)
   })
 
   const childOf = (runId: RunId) =>
@@ -227,13 +232,16 @@ export const makeCatalogue = (
         "prune",
         Effect.gen(function* () {
           let erased = 0
+          const contents: Array<Sha256> = []
           for (const { run_id: runId } of candidates.slice(start, start + pruneBatch)) {
             const [still] = yield* sql`SELECT run_id FROM fermata_runs
               WHERE run_id = ${runId} AND ${endedBefore(before)} ${access.forUpdate}`
             if (still === undefined || (yield* childOf(runId)).length > 0) continue
-            yield* erase(runId)
+            contents.push(...(yield* erase(runId)))
             erased += 1
           }
+          // After all runs, because writers lock a run before its contents.
+          yield* blobs.release(contents, yield* Clock.currentTimeMillis)
           return erased
         }),
         Effect.succeedNone
@@ -337,7 +345,7 @@ export const makeCatalogue = (
           if (child !== undefined && !(yield* isCircular(runId))) {
             return yield* new RunContinued({ runId, by: child.run_id })
           }
-          yield* erase(runId)
+          yield* blobs.release(yield* erase(runId), yield* Clock.currentTimeMillis)
           yield* notify
         }),
         Effect.map(sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId}`, (rows) =>
@@ -370,9 +378,9 @@ export const eraseContents = Effect.fnUntraced(function* (
 })
 
 /** The ids, with the last one repeated up to a power of two: each length of a list is a statement of its own, which is compiled. */
-const padded = (runIds: ReadonlyArray<RunId>): ReadonlyArray<RunId> => {
-  const length = 2 ** Math.ceil(Math.log2(runIds.length))
-  return [...runIds, ...Array.from({ length: length - runIds.length }, () => runIds.at(-1)!)]
+export const padded = <A>(ids: ReadonlyArray<A>): ReadonlyArray<A> => {
+  const length = 2 ** Math.ceil(Math.log2(ids.length))
+  return [...ids, ...Array.from({ length: length - ids.length }, () => ids.at(-1)!)]
 }
 
 const runsBy = { table: "fermata_runs", id: "run_id" }

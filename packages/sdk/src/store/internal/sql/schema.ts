@@ -339,6 +339,34 @@ const tokened: Step = (sql) => [
   sql`CREATE INDEX fermata_requests_token ON fermata_requests (token) WHERE token IS NOT NULL`
 ]
 
+/**
+ * Adds contents. A row of `fermata_blobs` without `sha256` is incomplete, or deleted except for its pieces; see `blobs.ts`. `unused` marks
+ * rows that no run refers to. `blob` is random, so that it is never used again.
+ */
+const withContents: Step = (sql) => [
+  sql`CREATE TABLE fermata_blobs (
+    blob bigint NOT NULL PRIMARY KEY,
+    sha256 text UNIQUE,
+    bytes bigint NOT NULL,
+    pending bigint NOT NULL,
+    touched_at bigint NOT NULL,
+    unused integer
+  )`,
+  sql`CREATE INDEX fermata_blobs_unused ON fermata_blobs (touched_at) WHERE unused = 1`,
+  sql`CREATE TABLE fermata_blob_pieces (
+    blob bigint NOT NULL,
+    place bigint NOT NULL,
+    content ${sql.onDialectOrElse({ pg: () => sql.literal("bytea"), orElse: () => sql.literal("blob") })} NOT NULL,
+    PRIMARY KEY (blob, place)
+  )`,
+  sql`CREATE TABLE fermata_blob_uses (
+    run_id text NOT NULL,
+    sha256 text NOT NULL,
+    PRIMARY KEY (run_id, sha256)
+  ) ${clustered(sql)}`,
+  sql`CREATE INDEX fermata_blob_uses_content ON fermata_blob_uses (sha256)`
+]
+
 const steps: ReadonlyArray<Step> = [
   first,
   second,
@@ -352,5 +380,6 @@ const steps: ReadonlyArray<Step> = [
   digested,
   paged,
   reopening,
-  tokened
+  tokened,
+  withContents
 ]

@@ -1,0 +1,11 @@
+import * as Effect from "effect/Effect"
+import * as PostgresStore from "../../src/PostgresStore.ts"
+import { blobTests } from "../blobsSuite.ts"
+import { emptySchema, withSql } from "./database.ts"
+
+const rowsIn = (url: string) => (statement: string) => withSql(url, (sql) => sql.unsafe<object>(statement))
+
+blobTests(
+  "Postgres",
+  Effect.map(emptySchema, ({ url }) => ({ layer: PostgresStore.layer({ url }), rows: rowsIn(url) }))
+)
