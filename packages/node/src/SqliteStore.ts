@@ -214,7 +214,7 @@ export interface CheckReport {
 }
 
 /**
- * Reads every page, run, request, message, grant and checkpoint of a store, and reports problems. Changes no data, creates no store, and
+ * Reads every page, run, request, message, grant, content and checkpoint of a store, and reports problems. Changes no data, creates no store, and
  * works while other processes use the store.
  *
  * **When to use**

@@ -1,11 +1,12 @@
 import { existsSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Display, Id } from "@fermata/sdk"
+import { type Blob, Display, Id } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
-import { asked, foreign, leftBehind, run, said, started, type Store, withStore } from "./fixtures.ts"
+import { asked, foreign, leftBehind, run, said, showing, started, type Store, withStore } from "./fixtures.ts"
 
 /** Five runs of four events, each with a question; the first is decided. */
 const populate = Effect.fnUntraced(function* (store: Store) {
@@ -27,6 +28,10 @@ const problemsAfter = Effect.fnUntraced(function* (...damage: ReadonlyArray<stri
   assert.strictEqual(ok, problems.length === 0)
   return problems
 })
+
+/** The content of a message with a file. */
+const messageOf = (ref: Blob.BlobRef) =>
+  [{ _tag: "file", mediaType: "image/png", source: { _tag: "stored", ...ref } }] as const
 
 /** The problem of a row that cannot be read. */
 const damaged = (what: string, column: string) =>
@@ -212,6 +217,73 @@ describe("SqliteStore.check", () => {
         "Tables are missing (fermata_grants): restore a backup."
       ])
     })
+  )
+
+  it.effect(
+    "names contents that are missing or damaged, and those that the store would delete or keep wrongly",
+    () =>
+      Effect.gen(function* () {
+        const large = Stream.make(new Uint8Array(300_000).fill(1))
+        const refs: Array<Blob.BlobRef> = []
+        const problemsOf = Effect.fnUntraced(function* (sql: string) {
+          const filename = yield* temporaryFile
+          yield* withStore(filename, (store) =>
+            Effect.gen(function* () {
+              const put = (content: Stream.Stream<Uint8Array>) => store.blobs!.put(content)
+              const mail = yield* put(Stream.make(new Uint8Array([1])))
+              refs.splice(0, refs.length, yield* put(large), mail)
+              yield* started(store, run(1), showing(refs[0]!))
+              yield* started(store, run(2), said("?"), showing(yield* put(large)))
+              yield* store.send(run(1), { messageId: "m1", content: messageOf(mail) })
+              yield* put(Stream.make(new Uint8Array([2])))
+            })
+          )
+          foreign(filename, (database) => database.exec(sql))
+          return (yield* SqliteStore.check({ filename })).problems
+        })
+        assert.deepStrictEqual(yield* problemsOf(""), [])
+        const [shared, mail] = refs.map(({ sha256 }) => sha256)
+        const content = `The content ${shared} of the run run_1 and another run is`
+        const isShared = `sha256 = '${shared}'`
+        const blob = `blob = (SELECT blob FROM fermata_blobs WHERE ${isShared})`
+        const damages = [
+          `DELETE FROM fermata_blob_pieces WHERE ${blob} AND place = 1`,
+          `DELETE FROM fermata_blob_pieces WHERE ${blob}`,
+          `UPDATE fermata_blob_pieces SET content = 'text' WHERE ${blob} AND place = 1`,
+          `UPDATE fermata_blob_pieces SET content = zeroblob(length(content)) WHERE ${blob} AND place = 1`,
+          `UPDATE fermata_blob_pieces SET place = 2 WHERE ${blob} AND place = 1`,
+          `UPDATE fermata_blobs SET bytes = 7 WHERE ${isShared}`
+        ]
+        for (const damage of damages)
+          assert.deepStrictEqual(yield* problemsOf(damage), [`${content} damaged: restore a backup.`], damage)
+        assert.deepStrictEqual(
+          yield* problemsOf(`UPDATE fermata_blobs SET sha256 = NULL, unused = 1 WHERE ${isShared}`),
+          [`${content} missing: restore a backup.`]
+        )
+        const unrecorded = (runId: string, sha256: string | undefined) =>
+          `The run ${runId} refers to the content ${sha256}, which the store may delete, because its row in fermata_blob_uses is missing: restore a backup.`
+        assert.deepStrictEqual(yield* problemsOf(`DELETE FROM fermata_blob_uses WHERE run_id = 'run_2'`), [
+          unrecorded("run_2", shared)
+        ])
+        assert.deepStrictEqual(
+          yield* problemsOf(`DELETE FROM fermata_blob_uses WHERE sha256 = '${mail}';
+          UPDATE fermata_blobs SET unused = 1 WHERE sha256 = '${mail}'`),
+          [unrecorded("run_1", mail)]
+        )
+        assert.deepStrictEqual(
+          yield* problemsOf("INSERT INTO fermata_blob_pieces VALUES (7, 0, x'00'), (7, 1, x'00')"),
+          ["There are pieces of a content that does not exist: delete the rows of 7 in fermata_blob_pieces."]
+        )
+        assert.deepStrictEqual(
+          yield* problemsOf("INSERT INTO fermata_blobs VALUES (7, NULL, 0, 0, 0, NULL)"),
+          [
+            "No run refers to the content 7 of fermata_blobs, and it is not deleted: set `unused` of its row to 1, and prune."
+          ]
+        )
+        assert.deepStrictEqual(yield* problemsOf("DROP TABLE fermata_blob_uses"), [
+          "Tables are missing (fermata_blob_uses): restore a backup."
+        ])
+      })
   )
 
   it.effect("reports no problem in a store of a version without messages", () =>

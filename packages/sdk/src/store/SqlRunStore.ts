@@ -175,6 +175,23 @@ export {
 
 export {
   /**
+   * Returns the contents to which messages refer. For checks of a whole database.
+   *
+   * @category checking
+   * @since 0.2.0
+   */
+  blobsIn,
+  /**
+   * Returns the contents to which events of a run refer. For checks of a whole database.
+   *
+   * @category checking
+   * @since 0.2.0
+   */
+  blobsOf
+} from "./internal/blobs.ts"
+
+export {
+  /**
    * Returns a sentence for each row of a table of the store that cannot be read. For checks of a whole database.
    *
    * @category checking

@@ -7,6 +7,7 @@ import type { RunStoreError } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
 import type { CheckReport } from "../../SqliteStore.ts"
 import { checkBelongingOfCheckpoints, checkpointTables } from "./checkpoints.ts"
+import { checkContents, contentTables } from "./contents.ts"
 import { openExisting, patiently } from "./file.ts"
 import { Findings } from "./findings.ts"
 import { circles, foldAll } from "./fold.ts"
@@ -14,7 +15,7 @@ import { checkGrants, checkMessages, checkRequests } from "./inbox.ts"
 import { checkJournal, headsOf, type Tables } from "./journals.ts"
 import { type Row, rowOf, rowsOf } from "./rows.ts"
 
-/** Checks every page of a store, and all its runs, requests, messages, grants and checkpoints. */
+/** Checks every page of a store, and all its runs, requests, messages, grants, contents and checkpoints. */
 export const check = (options: {
   readonly filename: string
 }): Effect.Effect<CheckReport, RunStoreError.RunStoreError> => {
@@ -58,9 +59,11 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
     // Stores of earlier versions have no messages, until a newer Fermata opens them.
     const hasMessages = missing.length === 0 && versionOf(database) >= 3
     if (hasMessages && !names.has("fermata_messages")) missing.push("fermata_messages")
-    // The same applies to grants and checkpoints.
+    // The same applies to grants, contents and checkpoints.
     const hasGrants = missing.length === 0 && versionOf(database) >= 7
     if (hasGrants && !names.has("fermata_grants")) missing.push("fermata_grants")
+    const hasContents = missing.length === 0 && versionOf(database) >= 14
+    if (hasContents) missing.push(...contentTables.filter((name) => !names.has(name)))
     const hasCheckpoints = checkpointTables.some((name) => names.has(name))
     if (hasCheckpoints) missing.push(...checkpointTables.filter((name) => !names.has(name)))
     if (missing.length > 0) {
@@ -70,7 +73,7 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
           : `Tables are missing (${missing.join(", ")}): restore a backup.`
       )
     }
-    const tables: Tables = { database, hasCheckpoints, isNumbered: versionOf(database) >= 5 }
+    const tables: Tables = { database, hasCheckpoints, hasContents, isNumbered: versionOf(database) >= 5 }
     yield* step(() => checkSteps(database, found))
     const heads = yield* step(() => headsOf(tables, found))
     for (const head of heads) yield* step(() => checkJournal(tables, found, head))
@@ -79,8 +82,9 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
     if (hasCheckpoints) yield* step(() => checkBelongingOfCheckpoints(database, found))
     const parts = [
       foldAll(tables, found, heads),
-      ...(hasMessages ? [checkMessages(database, found)] : []),
+      ...(hasMessages ? [checkMessages(tables, found)] : []),
       ...(hasGrants ? [checkGrants(database, found)] : []),
+      ...(hasContents ? [checkContents(database, found)] : []),
       checkRequests(database, found)
     ]
     for (const part of parts) while ((yield* step(() => part.next())).done !== true);

@@ -5,9 +5,11 @@
  * not once for each of its runs.
  */
 import { Decision, evolve, type Id, Interruption, RunEvent, RunState } from "@fermata/sdk"
+import { SqlRunStore } from "@fermata/sdk/store"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { checkCheckpoint, checkpointOf } from "./checkpoints.ts"
+import { checkReferences } from "./contents.ts"
 import type { Findings } from "./findings.ts"
 import { eventsOf, type Head, type Tables } from "./journals.ts"
 import { type Row, rowOf, rowsOf } from "./rows.ts"
@@ -34,6 +36,7 @@ export function* foldAll(tables: Tables, found: Findings, heads: ReadonlyArray<H
       checkHead(found, head, first, state)
       checkInbox(tables, found, head, state)
       checkKept(tables, found, head, events)
+      checkReferences(tables, found, head.runId, SqlRunStore.blobsOf(events))
       if (checkpoint !== undefined) {
         checkCheckpoint(tables, found, head.runId, checkpoint, states.get(checkpoint["revision"]))
       }

@@ -3,7 +3,9 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import { SqlRunStore } from "@fermata/sdk/store"
+import { checkReferences } from "./contents.ts"
 import type { Findings } from "./findings.ts"
+import type { Tables } from "./journals.ts"
 import { type Row, rowsOf } from "./rows.ts"
 
 /** Rows between two yields. */
@@ -49,20 +51,20 @@ const stored = (value: Row[string] | undefined): Row[string] | undefined =>
   typeof value === "string" ? value.toWellFormed() : value
 
 /** Checks every message, and yields from time to time. */
-export function* checkMessages(database: DatabaseSync, found: Findings): Generator<void> {
+export function* checkMessages(tables: Tables, found: Findings): Generator<void> {
   const rows = rowsOf(
-    database,
+    tables.database,
     `SELECT entry.*, run.run_id AS root FROM fermata_messages AS entry
       LEFT JOIN fermata_runs AS run ON run.run_id = entry.run_id ORDER BY entry.run_id, entry.position`
   )
   let count = 0
   for (const row of rows) {
-    checkMessage(found, row)
+    checkMessage(tables, found, row)
     if (++count % atOnce === 0) yield
   }
 }
 
-const checkMessage = (found: Findings, row: Row): void => {
+const checkMessage = (tables: Tables, found: Findings, row: Row): void => {
   const name = `The message ${String(row["message_id"])} to ${String(row["run_id"])}`
   const waits = row["status"] === "waiting"
   if (row["root"] === null) found.problem(`${name} exists, but there is no such run.`)
@@ -70,7 +72,12 @@ const checkMessage = (found: Findings, row: Row): void => {
   else {
     // A journaled message has no content here; its row answers a repeated send.
     const read = { recipient: null, intent: null, reopens: null, ...row, ...(waits ? {} : { content: "[]" }) }
-    for (const problem of SqlRunStore.rowProblems("messages", [read])) found.problem(problem)
+    const problems = SqlRunStore.rowProblems("messages", [read])
+    for (const problem of problems) found.problem(problem)
+    if (problems.length === 0) {
+      const refs = SqlRunStore.blobsIn([{ content: JSON.parse(String(read.content)) }])
+      checkReferences(tables, found, String(row["run_id"]), refs)
+    }
     if (typeof row["position"] !== "number") found.problem(`${name} has no position.`)
   }
 }

@@ -14,6 +14,7 @@ export interface Tables {
   /** Whether runs have numbers, which are part of the ids of their journal's rows. */
   readonly isNumbered: boolean
   readonly hasCheckpoints: boolean
+  readonly hasContents: boolean
 }
 
 /** The head of a run. */
