@@ -203,6 +203,28 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/tool/scrub/places.test.ts"] }
   },
   {
+    name: "decides a call in doubt again that is to run again",
+    file: "durable/completeStored.ts",
+    line: 'decision?._tag !== "retry"',
+    broken: "decision?._tag !== undefined || true",
+    finder: { tests: ["sdk/test/durable/complete.test.ts"] }
+  },
+  {
+    name: "refuses a repeated completion after another call wanted its token",
+    file: "durable/completeStored.ts",
+    line: 'Effect.catchTag(record(requestId), "RequestSuperseded", () => Effect.fail(error))',
+    broken:
+      'Effect.catchTag(record(requestId).pipe(Effect.andThen(Effect.fail(error))), "RequestSuperseded", () => Effect.fail(error))',
+    finder: { tests: ["sdk/test/durable/complete.test.ts"] }
+  },
+  {
+    name: "waits for a token although it is closed",
+    file: "promise/internal/work.ts",
+    line: "run(Effect.raceFirst(effect, closed))",
+    broken: "run(effect)",
+    finder: { tests: ["sdk/test/promise/Fermata.test.ts"] }
+  },
+  {
     name: "forgets the name of a list",
     file: "tool/internal/scrub/JsonFields.ts",
     line: "if (name !== undefined || previous === undefined) return name",

@@ -6,6 +6,7 @@
  *
  * @since 0.1.0
  */
+import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -15,6 +16,7 @@ import { turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import type { Decision } from "../domain/Decision.ts"
+import type { RequestId } from "../domain/Id.ts"
 import {
   duration,
   json,
@@ -24,6 +26,7 @@ import {
   shapeOf,
   string
 } from "../domain/internal/misfits.ts"
+import { kindOf } from "../domain/internal/untyped.ts"
 import { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { attribute, type Principal } from "../domain/Principal.ts"
 import { type Rejection, TokenNotFound } from "../domain/Rejection.ts"
@@ -31,6 +34,7 @@ import { redactJson, redactText } from "../run/internal/redact.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { cutText, longestResult } from "../tool/internal/cutResult.ts"
+import { tokenKind } from "../tool/internal/tokenKind.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { decideStored } from "./decideStored.ts"
 
@@ -70,10 +74,10 @@ const completeShape = shapeOf<CompleteOptions>({ by: author, waitFor: duration }
  *
  * **Errors**
  *
- * - `TokenNotFound` — no call waits for the token, or not yet: answer so that the sender delivers again later, with the status 503 for example.
+ * - `TokenNotFound` — no call waits for the token, or not yet, also if a person has decided to run it again: answer so that the sender delivers again later, with the status 503 for example.
  * - `AlreadyDecided` — another result, a person or the expiry was first; it is in the error.
  * - `RequestSuperseded` — the run has ended, or goes another way.
- * - `OptionsInvalid` — the completion has neither a result of JSON nor a failure, or both, or an option's key or value is wrong.
+ * - `OptionsInvalid` — the token is not a text of 1 to 512 characters, the completion has neither a result of JSON nor a failure, or both, or an option's key or value is wrong.
  * - `DecisionMalformed` — `by` is not a name or a valid principal.
  * - `RunStoreError` — the store failed; see its `reason`.
  *
@@ -94,19 +98,35 @@ export const completeStored: (
   ) {
     const { by = service, waitFor = "5 seconds" } = yield* requireOptions("complete", options, completeShape)
     yield* requireCompletion(completion)
-    const { requestId } = yield* findToken(token, Duration.toMillis(Duration.fromInputUnsafe(waitFor)))
-    const given = { requestId, by, idempotencyKey: token }
-    const longest = Math.max(longestResult, ...runtimes.map(({ options }) => options.maxResultLength ?? 0))
+    yield* requireToken(token)
     const scrubber = runtimes[0]?.scrubber ?? contained(yield* Scrubber)
-    const { failure, result } = completion
-    if (failure !== undefined) {
-      const message = cutText(redactText(scrubber, failure), longest)
-      return yield* decideStored(runtimes, { _tag: "fail", ...given, message })
-    }
-    const shown = typeof result === "string" ? result : JSON.stringify(result)
-    const kept = shown.length <= longest ? result : cutText(asText(redactJson(scrubber, result)), longest)
-    return yield* decideStored(runtimes, { _tag: "supply", ...given, result: kept })
+    const longest = Math.max(longestResult, ...runtimes.map(({ options }) => options.maxResultLength ?? 0))
+    const outcome = outcomeOf(completion, scrubber, longest)
+    const record = (requestId: RequestId) =>
+      decideStored(runtimes, { ...outcome, requestId, by, idempotencyKey: token })
+    const [first, ...others] = yield* findToken(token, Duration.toMillis(Duration.fromInputUnsafe(waitFor)))
+    // A request that another call of the token has lost is superseded. The call that has the token may have its result already.
+    return yield* others
+      .reduce(
+        (recorded, requestId) =>
+          Effect.catchTag(recorded, "RequestSuperseded", (error) =>
+            Effect.catchTag(record(requestId), "RequestSuperseded", () => Effect.fail(error))
+          ),
+        record(first)
+      )
+      .pipe(Effect.uninterruptible)
   }, turnOnFailure)
+
+/** The decision that records a completion, without secrets and of at most `longest` characters. */
+const outcomeOf = (completion: Completion, scrubber: Scrubber, longest: number) => {
+  const { failure, result } = completion
+  if (failure !== undefined) {
+    return { _tag: "fail", message: cutText(redactText(scrubber, failure), longest) } as const
+  }
+  const shown = asText(result)
+  const kept = shown.length <= longest ? result : cutText(asText(redactJson(scrubber, result)), longest)
+  return { _tag: "supply", result: kept } as const
+}
 
 const service: Principal = { id: "external", kind: "service" }
 
@@ -127,14 +147,24 @@ const requireCompletion = (given: Completion): Effect.Effect<void, OptionsInvali
 /** The pause between two looks for a token, in milliseconds. */
 const pauseMs = 100
 
-/** Finds the request that a token names, which may be recorded only after its result arrives. */
+const requireToken = (token: unknown): Effect.Effect<void, OptionsInvalid> => {
+  if (tokenKind.is(token)) return Effect.void
+  const place = "the token"
+  const problem = `${place} takes ${tokenKind.takes}, and ${kindOf(token)} was given`
+  return Effect.fail(new OptionsInvalid({ of: "complete", misfits: [{ place, problem }] }))
+}
+
+/**
+ * Finds the requests that a token names, which may be recorded only after its result arrives; the one to decide first. A call that runs again
+ * by a decision will open another one.
+ */
 const findToken = Effect.fnUntraced(function* (token: string, waitMs: number) {
   const store = yield* RunStore
-  if (typeof token !== "string") return yield* new TokenNotFound({ token: String(token) })
   const end = (yield* Clock.currentTimeMillis) + waitMs
   while (true) {
-    const [found] = yield* store.withToken(token)
-    if (found !== undefined) return found.request
+    const found = (yield* store.withToken(token)).filter(({ decision }) => decision?._tag !== "retry")
+    const ids = found.map(({ request }) => request.requestId)
+    if (Arr.isArrayNonEmpty(ids)) return ids
     const left = end - (yield* Clock.currentTimeMillis)
     if (left <= 0) return yield* new TokenNotFound({ token })
     yield* Effect.sleep(Math.min(pauseMs, left))

@@ -510,7 +510,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       const inputs = Array.isArray(given) ? given.map((one: DecisionOn) => decisionOn(one, by)) : given
       return run(decideAllStored(runtimes, inputs as ReadonlyArray<DecisionInput>))
     },
-    complete: async (token, completion, options) => run(completeStored(runtimes, token, completion, options)),
+    complete: async (token, completion, options) =>
+      work.runUntilClosed(completeStored(runtimes, token, completion, options)),
     events: (runId, given) => {
       requireKnown("events", given, eventsShape)
       return watching.events(runId as RunId, given)

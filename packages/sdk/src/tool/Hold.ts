@@ -9,10 +9,11 @@
  */
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
-import { type Kind, shapeOf, string } from "../domain/internal/misfits.ts"
+import { shapeOf, string } from "../domain/internal/misfits.ts"
 import { millisOf } from "../domain/internal/untyped.ts"
 import { OptionsInvalid, problemOf } from "../domain/OptionsInvalid.ts"
 import { finiteDuration, lastDate, timeKind, timeOf } from "./internal/times.ts"
+import { tokenKind } from "./internal/tokenKind.ts"
 
 /** A symbol, so that no result that came from outside as JSON is taken for a hold. */
 const holdTag: unique symbol = Symbol.for("@fermata/sdk/tool/Hold")
@@ -110,12 +111,6 @@ export type PendingOptions = {
       readonly expiresAt?: never
     }
 )
-
-const tokenKind: Kind = {
-  takes: "a text of 1 to 512 characters",
-  is: (value) => typeof value === "string" && value.length > 0 && value.length <= 512,
-  among: ["string"]
-}
 
 const pendingShape = shapeOf<{ token: unknown; expiresAt: unknown; expiresIn: unknown; reason: unknown }>({
   token: tokenKind,

@@ -150,9 +150,10 @@ describe("a tool that returns Hold.pending", () => {
         assert.isUndefined(refused.pollUnsafe())
         yield* TestClock.adjust(1)
         assert.deepInclude(yield* Fiber.join(refused), { _tag: "TokenNotFound", token: "job" } as never)
-        for (const odd of [undefined, 7, null]) {
+        const deep = JSON.parse("[".repeat(50_000) + "]".repeat(50_000)) as unknown
+        for (const odd of [undefined, 7, null, "", {}, ["job"], deep, "j".repeat(513)]) {
           const error = yield* Effect.flip(completeStored([], odd as never, { result: 1 }, noWait))
-          assert.strictEqual(error._tag, "TokenNotFound")
+          assert.deepInclude(error, { _tag: "OptionsInvalid", of: "complete" } as never)
         }
       })
     )
@@ -203,9 +204,41 @@ describe("a tool that returns Hold.pending", () => {
           results(second.state)[0],
           'render failed: This call was started. Its result cannot arrive: another call has the token "job".'
         )
-        yield* completeStored([], "job", { result: "mine" })
+        const receipt = yield* completeStored([], "job", { result: "mine" })
+        assert.deepStrictEqual(yield* completeStored([], "job", { result: "mine" }), receipt)
+        const other = yield* Effect.flip(completeStored([], "job", { result: "other" }))
+        assert.strictEqual(other._tag, "AlreadyDecided")
         const done = expect(yield* runPromptStored(one.runtime, { runId: first.runId }), "completed")
         assert.strictEqual(results(done.state)[0], "render completed: mine")
+        assert.deepStrictEqual(yield* completeStored([], "job", { result: "mine" }), receipt)
+      })
+    )
+  )
+
+  it.effect("is not found while its call is to run again by a decision, and takes its result then", () =>
+    stored(
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const token = `${runId}.t1.1`
+        const { runtime } = yield* rendering({ token })
+        yield* runPromptStored(runtime, { prompt: "go", runId })
+        // As the process leaves it that is killed inside the handler.
+        const { events, head } = yield* store.load(runId)
+        const [first, ...rest] = events.slice(0, events.findIndex(({ _tag }) => _tag === "tool.started") + 1)
+        yield* store.remove(runId)
+        const { agent, sessionId } = head
+        const left = { runId, sessionId, agent, status: "running", owner: "gone", ttl: 0 } as const
+        yield* store.create({ ...left, events: [first!, ...rest] })
+        yield* recover([runtime])
+        const [doubt] = yield* store.pending()
+        assert.strictEqual(doubt!.request._tag, "inDoubt")
+        yield* decideStored([runtime], { _tag: "retry", requestId: doubt!.request.requestId, by: "ann" })
+        const early = yield* Effect.flip(completeStored([], token, { result: 240 }, noWait))
+        assert.strictEqual(early._tag, "TokenNotFound")
+        yield* recover([runtime])
+        yield* completeStored([], token, { result: 240 }, noWait)
+        yield* recover([runtime])
+        assert.strictEqual((yield* store.head(runId)).status, "completed")
       })
     )
   )

@@ -13,6 +13,7 @@ import * as Fermata from "../../src/promise/Fermata.ts"
 import {
   isAgentNotFound,
   isAlreadyDecided,
+  isFermataClosed,
   isArgumentsChanged,
   isEditedArgumentsInvalid,
   isEmptyPrompt,
@@ -371,6 +372,14 @@ describe("the end of a run", () => {
     const done = await next.resume("r")
     assert.strictEqual(done.status, "completed")
     assert.include(JSON.stringify(done.state.history), "it is done")
+  })
+
+  it("ends a completion that waits for its token", async () => {
+    const fermata = await make([], { agents: [agent("keeper")] })
+    const waiting = rejects(fermata.complete("job", { result: 1 }))
+    await fermata.runs()
+    await fermata.close()
+    assert.isTrue(isFermataClosed(await waiting))
   })
 
   it("is awaited by other processes, for which the run is busy", async () => {

@@ -45,6 +45,10 @@ export const makeWork = (options: {
     isClosed()
       ? Effect.runPromise(turnOnFailure(Effect.fail(new FermataClosed())))
       : keep(managed.runPromise(turnOnEnd(effect)))
+  const closed = Effect.callback<never, FermataClosed>((resume) => {
+    const stop = suspension.soon.onCancel(() => resume(Effect.fail(new FermataClosed())))
+    return Effect.sync(stop)
+  })
   /** Makes an `onUpdate` that publishes each update and passes it on to the caller's. */
   const publishing =
     (given: Pick<PromptOptions, "onUpdate"> = {}) =>
@@ -55,6 +59,9 @@ export const makeWork = (options: {
   return {
     isClosed,
     run,
+    /** Runs an operation that may wait for long, and interrupts it when the Fermata is closed. */
+    runUntilClosed: <A, E>(effect: Effect.Effect<A, E, RunStore | ModelClient>): Promise<A> =>
+      run(Effect.raceFirst(effect, closed)),
     publishing,
     /** The options of a drive, with a token through which `cancel` reaches the run. */
     runOptions: (given: Pick<PromptOptions, "signal" | "onUpdate">) => {

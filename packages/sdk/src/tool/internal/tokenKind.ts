@@ -1,0 +1,8 @@
+import type { Kind } from "../../domain/internal/misfits.ts"
+
+/** The kind of a token, by which a result from outside finds its call. */
+export const tokenKind: Kind = {
+  takes: "a text of 1 to 512 characters",
+  is: (value) => typeof value === "string" && value.length > 0 && value.length <= 512,
+  among: ["string"]
+}
