@@ -225,6 +225,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["sdk/test/promise/Fermata.test.ts"] }
   },
   {
+    name: "gives every decision of the callback the same author",
+    file: "promise/internal/settings.ts",
+    line: '"by" in decision || !isPlain(decision)',
+    broken: "!isPlain(decision)",
+    finder: { tests: ["sdk/test/promise/approvalCallback.test.ts"] }
+  },
+  {
     name: "forgets the name of a list",
     file: "tool/internal/scrub/JsonFields.ts",
     line: "if (name !== undefined || previous === undefined) return name",

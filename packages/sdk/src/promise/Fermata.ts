@@ -419,7 +419,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const decider = attribute(by)
   if (Result.isFailure(decider)) throw decider.failure
   requireDistinct(definitions)
-  const { runtimeOptions, services } = settingsOf(settings)
+  const { runtimeOptions, services } = settingsOf(settings, by)
   const managed = ManagedRuntime.make(Layer.merge(storeLayer, services))
   // Opens the store now, so that its errors are reported before the first run.
   const opening = Effect.all({

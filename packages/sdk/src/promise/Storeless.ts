@@ -152,7 +152,7 @@ export const make = async (options: StorelessOptions): Promise<Storeless> => {
   if (Result.isFailure(decider)) throw decider.failure
   requireDistinct(definitions)
   const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
-  const { runtimeOptions, services } = settingsOf(settings)
+  const { runtimeOptions, services } = settingsOf(settings, by)
   const shared = { ...runtimeOptions, cancellation: suspension.now }
   // Nothing here runs an effect that needs a store.
   const managed = ManagedRuntime.make(services as Layer.Layer<ModelClient | RunStore>)

@@ -23,7 +23,13 @@ import type { RunStoreError } from "../../store/RunStoreError.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
 import type { Secrets } from "../../tool/Secrets.ts"
 import type { Tool } from "../../tool/Tool.ts"
+import type { Awaitable } from "../../tool/ToolOptions.ts"
 import type { DecisionBody } from "../decisions.ts"
+
+/** Decides requests inside the program; see `FermataOptions`. */
+export type ApprovalCallback = (
+  ...args: Parameters<NonNullable<Runtime.RuntimeOptions<never, unknown>["approvalCallback"]>>
+) => Awaitable<DecisionBody | DecisionInput | undefined>
 
 /**
  * The options of a Fermata. `RuntimeOptions` describes those that the runtime of each agent takes, such as `approvalCallback` and
@@ -31,7 +37,6 @@ import type { DecisionBody } from "../decisions.ts"
  */
 export interface FermataOptions extends Pick<
   Runtime.RuntimeOptions<never, unknown>,
-  | "approvalCallback"
   | "interactive"
   | "owner"
   | "leaseTtl"
@@ -57,6 +62,11 @@ export interface FermataOptions extends Pick<
   readonly contextPolicy?: ContextPolicy | ContextFunction
   /** Counts the tokens of requests. Default: an estimate from the length of the text. */
   readonly tokenizer?: Tokenizer
+  /**
+   * Decides requests before they hold the run, as the option of `RuntimeOptions` does. It returns what `approve`, `deny` and the like make, whose
+   * author is `by`; or a decision with an author of its own; or `undefined`, which leaves the request open.
+   */
+  readonly approvalCallback?: ApprovalCallback
   /** The layer of the store, which is opened with the Fermata and closed with it. */
   readonly store: Layer.Layer<RunStore, RunStoreError>
   /**
