@@ -11,6 +11,8 @@ import { openPostgres, startPostgres } from "../internal/postgres.ts"
 import { connect, makeSessions, makeWork, type Sessions, type Work } from "./postgresSessions.ts"
 import {
   type Database,
+  contentTables,
+  countContents,
   type Databases,
   endLeases,
   everyStatus,
@@ -19,7 +21,8 @@ import {
   startingBatches
 } from "./world.ts"
 
-const tables = ["fermata_runs", ...runTables]
+const emptiable = [...runTables, ...contentTables]
+const tables = ["fermata_runs", ...emptiable]
 
 /** Worlds between two truncations: deleted rows stay in the tables until then. */
 const worldsUntilTruncate = 100
@@ -88,7 +91,7 @@ const emptyTables = (control: Control) => {
   const { client: sql } = control
   const turn = control.worlds++ % worldsUntilTruncate
   if (turn > 0) {
-    const emptied = runTables.map((table) => `empty_${table} AS (DELETE FROM ${table})`)
+    const emptied = emptiable.map((table) => `empty_${table} AS (DELETE FROM ${table})`)
     return sql.unsafe(`WITH ${emptied.join(", ")} DELETE FROM fermata_runs`)
   }
   return Effect.andThen(
@@ -151,6 +154,9 @@ const databaseOf = ({ client: sql, sessions }: Control, work: Work): Omit<Databa
       }
       return lost.length === 0 ? undefined : `rows of no run in ${lost.join(" and ")}`
     }).pipe(Effect.orDie),
+    contents: Effect.orDie(
+      Effect.map(sql.unsafe<{ readonly count: string }>(countContents), ([row]) => Number(row?.count))
+    ),
     dump: dumpTables(sql),
     activity: work.activity
   }

@@ -4,8 +4,10 @@
 import { Id, Message } from "@fermata/sdk/domain"
 import { completeStored, exportRun, importRun } from "@fermata/sdk/durable"
 import { type RunResult } from "@fermata/sdk/run"
+import { BlobPort } from "@fermata/sdk/store"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 import {
   byTurn,
   calls,
@@ -235,11 +237,50 @@ const inSession =
       return yield* settle(app, start(app), choose)
     })
 
+/** More than two pieces, so that a process can be hit between them. */
+const photo = new Uint8Array(600_000).fill(7)
+
+/** Stores a content for a run and one for a message to it, reads both after the run's end, and removes them with the run. */
+const attaching: Use = function* (app) {
+  const { databases, notes, removed } = app.world
+  const blobs = app.store.blobs!
+  if (!notes.has("read")) {
+    const refs = [yield* blobs.put(Stream.make(photo)), ...(yield* blobs.putAll([photo.subarray(0, 10)]))]
+    const [shown, sent] = refs.map((ref): Message.FilePart => ({
+      _tag: "file",
+      mediaType: "image/png",
+      source: { _tag: "stored", ...ref }
+    }))
+    const running = begin(app, { runId, sessionId, prompt: [{ _tag: "text", text: prompt }, shown!] })
+    const held = yield* settle(app, running, doubtOnly)
+    if (isHeld(held)) yield* unless("RunEnded")(app.store.send(runId, { messageId: "m1", content: [sent!] }))
+    yield* settle(app, app.go({ runId }))
+    for (const { bytes, sha256 } of refs) {
+      const found = yield* Stream.runFold(
+        blobs.read(sha256),
+        () => 0,
+        (count, piece) => count + piece.length
+      )
+      if (found !== bytes) return yield* Effect.die(new Error(`${found} of ${bytes} bytes are there.`))
+    }
+    notes.set("read", "yes")
+  }
+  yield* unless("RunNotFound")(app.store.remove(runId))
+  // A lease that a process could not give back keeps the run until it expires.
+  if (yield* isThere(app, runId)) return yield* new StillThere({ runId })
+  removed.add(runId)
+  app.world.clock.jump(2 * BlobPort.graceTime)
+  yield* app.store.prune({ endedBefore: 0 })
+  const left = yield* databases[0]!.contents
+  if (left > 0) yield* Effect.die(new Error(`${left} rows of contents stay.`))
+}
+
 const looks = Array.from({ length: 66 }, (_, index) => ["look", index] as const)
 
 /** All scenarios. */
 export const scenarios: ReadonlyArray<Scenario> = [
   scenario("open", byTurn("Done."), startAndSettle(), { fresh: true }),
+  scenario("contents", byTurn(calls(["charge"])), attaching),
   scenario("plain", byTurn("Done."), startAndSettle()),
   scenario("reads", byTurn(calls(["look", 1], ["look", 2], ["look", 3])), startAndSettle()),
   scenario("act", byTurn(calls(["note"])), startAndSettle(), { core: true }),

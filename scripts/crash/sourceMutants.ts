@@ -98,6 +98,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["node/test/sqlite/blobs.test.ts"] }
   },
   {
+    name: "leaves the bytes that a killed process left",
+    file: "store/internal/sql/blobRests.ts",
+    line: "yield* cleanBefore(operation, Math.max(before, longAgo + 1))",
+    broken: "",
+    finder: { scenario: "contents" }
+  },
+  {
     name: "reads a content that was deleted and stored again as a damaged one",
     file: "store/internal/sql/blobReads.ts",
     line: "found.blob === blob",

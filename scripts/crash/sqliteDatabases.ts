@@ -13,7 +13,15 @@ import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as SqliteClient from "../../packages/node/src/internal/sqlite/client.ts"
 import { startReader } from "./fileReader.ts"
-import { type Databases, endLeases, everyStatus, lostRows, runTables, startingBatches } from "./world.ts"
+import {
+  countContents,
+  type Databases,
+  endLeases,
+  everyStatus,
+  lostRows,
+  runTables,
+  startingBatches
+} from "./world.ts"
 
 /** SQLITE_BUSY */
 const busy = 5
@@ -77,6 +85,7 @@ export const sqliteDatabases = async (): Promise<Databases> => {
                   .run(...parameters)
               )
             ),
+          contents: Effect.sync(() => Number(database().prepare(countContents).get()?.["count"])),
           damage: Effect.suspend(() => {
             const lost = runTables.filter((table) => database().prepare(lostRows(table)).all().length > 0)
             return lost.length > 0

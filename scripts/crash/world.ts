@@ -24,6 +24,8 @@ export interface Database {
   readonly statuses: Effect.Effect<ReadonlyMap<string, string>>
   /** Runs a statement beside all processes, unless a process is writing. */
   readonly execute: (statement: string, parameters: ReadonlyArray<string | number>) => Effect.Effect<void>
+  /** The number of contents and of their pieces, whole or not. */
+  readonly contents: Effect.Effect<number>
   /** The problem that the database itself reports. */
   readonly damage: Effect.Effect<string | undefined>
   /** All its data, as text. */
@@ -137,6 +139,13 @@ export const startingBatches = "SELECT events FROM fermata_journal WHERE events 
 /** Reads the status of every run. */
 export const everyStatus = "SELECT run_id, status FROM fermata_runs"
 
+/** The tables of contents, which belong to all runs together. */
+export const contentTables = ["fermata_blobs", "fermata_blob_pieces"] as const
+
+/** Counts the contents and their pieces. */
+export const countContents =
+  "SELECT (SELECT count(*) FROM fermata_blobs) + (SELECT count(*) FROM fermata_blob_pieces) AS count"
+
 /** The statement that ends leases, for the `count`-th time. */
 export const endLeases = (count: number): string =>
   `UPDATE fermata_runs SET lease_until = ${count % 2 === 1 ? "lease_until + 2220000" : "0"} WHERE lease_until IS NOT NULL`
@@ -148,7 +157,8 @@ export const runTables = [
   "fermata_messages",
   "fermata_checkpoints",
   "fermata_chunks",
-  "fermata_grants"
+  "fermata_grants",
+  "fermata_blob_uses"
 ] as const
 
 /** The rows that belong to no run, of which there must be none. */
