@@ -70,13 +70,13 @@ const completeShape = shapeOf<CompleteOptions>({ by: author, waitFor: duration }
  * one of `runtimes` permits more. A repeated delivery of the same completion returns the first one's decision. A call in doubt whose token
  * is its idempotency key gets its outcome in the same way.
  *
- * The caller authenticates the sender: a token is a name, and no secret.
+ * The caller authenticates the sender: a token is a name, and no secret. It also decides calls in doubt, of any tool.
  *
  * **Errors**
  *
  * - `TokenNotFound` — no call waits for the token, or not yet, also if a person has decided to run it again: answer so that the sender delivers again later, with the status 503 for example.
- * - `AlreadyDecided` — another result, a person or the expiry was first; it is in the error.
- * - `RequestSuperseded` — the run has ended, or goes another way.
+ * - `AlreadyDecided` — another result, a person, the expiry or a message that superseded the request was first; the decision is in the error.
+ * - `RequestSuperseded` — the request was closed without a decision, for example because the run was cancelled.
  * - `OptionsInvalid` — the token is not a text of 1 to 512 characters, the completion has neither a result of JSON nor a failure, or both, or an option's key or value is wrong.
  * - `DecisionMalformed` — `by` is not a name or a valid principal.
  * - `RunStoreError` — the store failed; see its `reason`.

@@ -253,7 +253,7 @@ export interface Fermata extends AsyncDisposable {
    * Delivers how the work has ended for which a call waits by its `token` (`pending`), once, for example from a webhook. Resolves to the
    * recorded decision; a repeated delivery of the same completion resolves to the same. The run is not driven by this call: its handle, a
    * worker or `resume` continues it. Rejects with `TokenNotFound` if no call waits for the token, or not yet: answer so that the sender
-   * delivers again later. Rejects with `AlreadyDecided` if another result, a person or the expiry was first.
+   * delivers again later. Rejects with `AlreadyDecided` if another result, a person, the expiry or a superseding message was first.
    */
   readonly complete: (token: string, completion: Completion, options?: CompleteOptions) => Promise<Decision>
   /**
