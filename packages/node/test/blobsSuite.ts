@@ -168,6 +168,31 @@ export const blobTests = (name: string, database: Effect.Effect<Database, unknow
       assert.strictEqual((yield* other.list()).length, 8)
     })
 
+    it.live("are never missing while two stores keep storing, using and removing one of them", () =>
+      Effect.gen(function* () {
+        const given = yield* database
+        const open = Effect.map(Layer.build(Layer.fresh(given.layer)), Context.get(RunStore.RunStore))
+        const rounds = Effect.fnUntraced(function* (store: Store, name: string) {
+          for (let round = 0; round < 15; round += 1) {
+            const runId = Id.RunId.make(`run_${name}${round}`)
+            const ref = yield* store.blobs!.put(round % 2 === 0 ? content : Stream.make(large))
+            yield* Effect.flatMap(started(store, runId, showing(ref)), store.release)
+            const bytes = yield* Stream.runFold(
+              store.blobs!.read(ref.sha256),
+              () => 0,
+              (count, piece) => count + piece.length
+            )
+            assert.strictEqual(bytes, ref.bytes)
+            yield* store.remove(runId)
+          }
+        })
+        const one = yield* open
+        yield* Effect.all([rounds(one, "a"), rounds(yield* open, "b")], { concurrency: 2 })
+        yield* one.prune({ endedBefore: 0 })
+        assert.deepStrictEqual(yield* left(given), nothing)
+      }).pipe(Effect.scoped)
+    )
+
     test("are read to their end when they are deleted and stored again meanwhile", function* (store, blobs, given) {
       const ref = yield* blobs.put(content)
       yield* Effect.flatMap(started(store, run(1), showing(ref)), store.release)

@@ -2,12 +2,34 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync, chmodSy
 import { dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
-import { run, said, started, withStore } from "./fixtures.ts"
+import { run, said, showing, started, withStore } from "./fixtures.ts"
 import { writer } from "./writers.ts"
 
 describe("SqliteStore.backup", () => {
+  it.live("copies the contents to which runs refer, and restores them", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const directory = yield* temporaryDirectory
+      const [backup, restored] = ["backup.db", "restored.db"].map((name) => join(directory, name))
+      const ref = yield* withStore(filename, (store) =>
+        Effect.gen(function* () {
+          const ref = yield* store.blobs!.put(Stream.make(new Uint8Array(600_000).fill(7)))
+          yield* started(store, run(1), showing(ref))
+          return ref
+        })
+      )
+      yield* SqliteStore.backup({ filename, to: backup! })
+      yield* SqliteStore.restore({ from: backup!, to: restored! })
+      for (const copy of [backup!, restored!])
+        assert.deepStrictEqual((yield* SqliteStore.check({ filename: copy })).problems, [])
+      const pieces = yield* withStore(restored!, ({ blobs }) => Stream.runCollect(blobs!.read(ref.sha256)))
+      assert.strictEqual(Buffer.concat(pieces).length, ref.bytes)
+    })
+  )
+
   it.live(
     "copies a sound store while two processes write, without blocking this process",
     () =>

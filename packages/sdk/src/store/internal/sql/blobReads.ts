@@ -60,8 +60,7 @@ export const makeBlobReads = ({ query, run, sql }: SqlAccess): Pick<BlobPort, "r
           const start = place * pieceBytes
           return Effect.map(readPiece(operation, sha256, found, place), (content) => {
             const end = Math.min(to, start + content.length)
-            // A driver may use the memory of a row again.
-            return [new Uint8Array(content.subarray(at - start, end - start)), end] as const
+            return [content.subarray(at - start, end - start), end] as const
           })
         })
       })
