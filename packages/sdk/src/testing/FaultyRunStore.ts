@@ -9,17 +9,21 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
 import * as Struct from "effect/Struct"
+import type { BlobPort } from "../store/BlobPort.ts"
 import { RunStore } from "../store/RunStore.ts"
 import { RunStoreError, StorageFull, StoreBusy, StoreFault } from "../store/RunStoreError.ts"
 
 type Store = RunStore["Service"]
 
 /**
- * An operation of a run store. `changes`, `notices` and `broadcast` are none, because notifications guarantee nothing that a fault could
- * break. Neither are the operations of `blobs`, which pass without hooks.
+ * An operation of a run store, or one on its contents, such as `blobs.put`. `changes`, `notices` and `broadcast` are none, because
+ * notifications guarantee nothing that a fault could break. Neither is `blobs.damaged`, a check.
  */
-export type Operation = Exclude<keyof Store, "changes" | "notices" | "broadcast" | "blobs">
+export type Operation =
+  | Exclude<keyof Store, "changes" | "notices" | "broadcast" | "blobs">
+  | `blobs.${Exclude<keyof BlobPort, "damaged">}`
 
 /** The names of all operations of a run store for which a hook runs; see {@link Operation}. */
 export const operations: ReadonlyArray<Operation> = Struct.keys({
@@ -50,7 +54,13 @@ export const operations: ReadonlyArray<Operation> = Struct.keys({
   requestCancel: true,
   remove: true,
   prune: true,
-  damaged: true
+  damaged: true,
+  "blobs.put": true,
+  "blobs.putAll": true,
+  "blobs.read": true,
+  "blobs.find": true,
+  "blobs.uses": true,
+  "blobs.sweep": true
 } satisfies Record<Operation, true>)
 
 /** Effects that run around each operation. If a hook fails, the operation fails with its error. */
@@ -111,10 +121,30 @@ const reasonOf = (fault: Fault): RunStoreError["reason"] => {
  */
 export const make = (store: Store, hooks: Hooks): Store => {
   const { before = () => Effect.void, after = () => Effect.void } = hooks
-  const around = <A, E>(operation: Operation, run: Effect.Effect<A, E>) =>
-    Effect.flatMap(before(operation), () => Effect.tap(run, () => after(operation)))
-  const behind = (operation: Operation) => {
-    const given: unknown = store[operation]
+  const around = <A, E, R>(operation: Operation, run: Effect.Effect<A, E, R>) =>
+    Effect.flatMap(
+      Effect.suspend(() => before(operation)),
+      () => Effect.tap(run, () => after(operation))
+    )
+  const onBlobs = (blobs: BlobPort): BlobPort => ({
+    put: (content) => around("blobs.put", blobs.put(content)),
+    putAll: (contents) => around("blobs.putAll", blobs.putAll(contents)),
+    read: (...asked) =>
+      Stream.unwrap(
+        Effect.as(
+          Effect.suspend(() => before("blobs.read")),
+          Stream.concat(
+            blobs.read(...asked),
+            Stream.fromEffectDrain(Effect.suspend(() => after("blobs.read")))
+          )
+        )
+      ),
+    find: (contents) => around("blobs.find", blobs.find(contents)),
+    uses: (runIds) => around("blobs.uses", blobs.uses(runIds)),
+    sweep: (options) => around("blobs.sweep", blobs.sweep(options)),
+    damaged: blobs.damaged
+  })
+  const behind = (operation: Operation, given: unknown) => {
     if (Effect.isEffect(given)) return around(operation, given as Effect.Effect<unknown, unknown>)
     const run = given as (...args: ReadonlyArray<unknown>) => Effect.Effect<unknown, unknown>
     return (...args: ReadonlyArray<unknown>) =>
@@ -123,7 +153,12 @@ export const make = (store: Store, hooks: Hooks): Store => {
         Effect.suspend(() => run(...args))
       )
   }
-  return { ...store, ...Object.fromEntries(operations.map((operation) => [operation, behind(operation)])) }
+  const wrapped = Object.fromEntries(
+    operations.flatMap((operation) =>
+      operation in store ? [[operation, behind(operation, store[operation as keyof Store])]] : []
+    )
+  )
+  return { ...store, ...wrapped, ...(store.blobs === undefined ? {} : { blobs: onBlobs(store.blobs) }) }
 }
 
 /**
