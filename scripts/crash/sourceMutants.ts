@@ -91,6 +91,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["node/test/sqlite/blobs.test.ts"] }
   },
   {
+    name: "sweeps a content that is still being written",
+    file: "store/internal/sql/blobWrites.ts",
+    line: "UPDATE fermata_blobs SET touched_at = ${at}\n            WHERE blob",
+    broken: "UPDATE fermata_blobs SET touched_at = touched_at\n            WHERE blob",
+    finder: { tests: ["node/test/sqlite/blobs.test.ts"] }
+  },
+  {
     name: "leaves the bytes of a content that was not written to its end",
     file: "store/internal/sql/blobWrites.ts",
     line: 'exit._tag === "Success" ? Effect.void : abandon("blobs.put", blob)',

@@ -108,6 +108,22 @@ export const blobTests = (name: string, database: Effect.Effect<Database, unknow
       assert.deepStrictEqual(yield* left(given), nothing)
     })
 
+    test("are not swept while their pieces arrive", function* (store, blobs) {
+      const later = TestClock.adjust(0.75 * BlobPort.graceTime).pipe(
+        Effect.andThen(store.prune({ endedBefore: 0 })),
+        Effect.as(large)
+      )
+      const ref = yield* blobs.put(Stream.concat(content, Stream.take(Stream.fromEffectRepeat(later), 4)))
+      assert.strictEqual(
+        yield* Stream.runFold(
+          blobs.read(ref.sha256),
+          () => 0,
+          (count, piece) => count + piece.length
+        ),
+        ref.bytes
+      )
+    })
+
     test("go with a run that an earlier version removed, at the next prune", function* (store, blobs, given) {
       const shared = yield* blobs.put(content)
       const own = yield* blobs.put(Stream.make(new Uint8Array([1])))
