@@ -73,7 +73,10 @@ export interface RuntimeContext {
 /** An extension with any services. */
 export type AnyExtension = RuntimeExtension<unknown>
 
-/** Adds tools, and code at the start and close, to a runtime. `R` are the services that the tools, `onStart` and `onClose` need. */
+/**
+ * Adds tools to a runtime, made anew from its profile and mode at each reconfiguration, and code that runs at its start and close. `R` are the
+ * services that the tools, `onStart` and `onClose` need.
+ */
 export interface RuntimeExtension<R = never> {
   /** The name in errors and logs, unique among the extensions of a runtime. */
   readonly name: string

@@ -136,8 +136,8 @@ export const TimerRequest = Schema.TaggedStruct("timer", {
 export type TimerRequest = typeof TimerRequest.Type
 
 /**
- * A call whose body has ended and has started work elsewhere, whose end is its result. Decisions: supply and fail, which a program finds by
- * the token; see `completeStored`.
+ * A call whose body has ended after it started work elsewhere; how that work ends becomes the call's result. Decisions: supply and fail. A
+ * program finds the request by its token; see `completeStored`.
  */
 export const ExternalRequest = Schema.TaggedStruct("external", {
   ...fields,

@@ -31,7 +31,10 @@ export const Principal = Schema.Struct({
 })
 export type Principal = typeof Principal.Type
 
-/** The author of a stored record: the id as text, and the principal if the program gave one. */
+/**
+ * The author of a stored record: the id as text, and the principal. The principal is absent if the author is `expiry`, or if the program gave
+ * a plain string, which means an unverified person.
+ */
 export interface Attributed {
   readonly by: string
   readonly principal?: Principal

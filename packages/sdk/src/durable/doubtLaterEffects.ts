@@ -15,7 +15,8 @@ import type { LeaseLost, RunBusy, RunConflict, RunStoreError } from "../store/Ru
 import type { Lease, RunHead } from "../store/RunStorePort.ts"
 
 /**
- * Marks every run of the store that can continue: its unstarted side effects may have happened after the backup was made.
+ * Marks every run of the store that is neither completed nor cancelled, failed ones too, since they can be resumed: its unstarted side
+ * effects may have happened after the backup was made.
  *
  * **When to use**
  *
@@ -24,8 +25,8 @@ import type { Lease, RunHead } from "../store/RunStorePort.ts"
  * **Details**
  *
  * Before a call with side effects starts for the first time in a marked run, the tool's `reconcile` determines the call's outcome, or an
- * `inDoubt` request is opened: run the call, or record its outcome. Read-only and idempotent calls run as usual. The mark ends with the
- * run. Completed and cancelled runs do not change. If the backup contains a lease in force, the function waits until that lease ends. The
+ * `inDoubt` request is opened: run the call, or record its outcome. Read-only and idempotent calls run as usual. A run keeps the
+ * mark until it is completed or cancelled, also if it fails in between. If the backup contains a lease in force, the function waits until that lease ends. The
  * function returns the ids of the marked runs. A run that cannot be read is skipped with a warning; none of its calls can run. If the
  * function is interrupted, call it again.
  *

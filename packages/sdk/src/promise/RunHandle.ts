@@ -239,7 +239,10 @@ export const decisionOf = (
   } as DecisionOnShown
 }
 
-/** The options of a reopening, whose author is `otherwise` unless they name one. */
+/**
+ * Makes the options of a reopening from the argument of `reopen`. The author is `otherwise` unless the argument names one. Throws
+ * `OptionsInvalid` for an unknown key or a value of the wrong type.
+ */
 export const reopeningOf = (
   options: Pick<DecideOptions, "by" | "note"> | undefined,
   otherwise: string | Principal

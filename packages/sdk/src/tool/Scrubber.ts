@@ -218,7 +218,7 @@ export const contained = (scrubber: Scrubber): Required<Scrubber> => {
 /** What a stream returns after a chunk; nothing after an empty one, which a scrubber need not expect. */
 const pushed = (stream: ScrubStream, chunk: string): string => (chunk === "" ? "" : stream.push(chunk))
 
-/** A scrubber that changes nothing. Runs remove the secrets of the process all the same. */
+/** A scrubber that changes nothing. Runs still remove the secrets that the process uses, such as keys of model clients. */
 export const none: Scrubber = {
   scrub: (text) => text,
   stream: () => ({ push: (chunk) => chunk, end: () => "" })

@@ -77,8 +77,8 @@ export interface ApprovalOptions {
 }
 
 /**
- * The last argument of `needsApproval`, `facts`, `risk`, `preview` and `reconcile`. `Context` is the context of the run as the tool reads
- * it.
+ * The run of a call, for the callbacks of its tool: the last argument of `needsApproval`, `facts`, `risk`, `preview` and `reconcile`. It does
+ * not identify the call. `Context` is the context of the run as the tool reads it.
  */
 export interface ApprovalContext<Context = RunContext> {
   readonly runId: string

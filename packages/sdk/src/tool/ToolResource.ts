@@ -6,7 +6,8 @@
 import type { AnyTool } from "./Tool.ts"
 
 /**
- * A resource of tools. Made by {@link attach}.
+ * Something open that tools need, such as a connection, with the count of its uses. {@link attach} registers it; the end of the last use, such
+ * as the close of the last Fermata with one of the tools, closes it.
  *
  * @category models
  * @since 0.1.0
