@@ -82,6 +82,10 @@ export class JsonFields {
 
   /** Returns what is certain after a further chunk. What is held back is shorter than a value that can be a secret. */
   push(chunk: string): string {
+    if (this.#frames.length === 0 && !this.#isLineStart && !chunk.includes("\n")) {
+      this.#base += chunk.length
+      return chunk
+    }
     this.#text += chunk
     while (this.#at < this.#text.length) {
       const isRead =

@@ -163,11 +163,13 @@ const pieces = (known: Known): ReadonlyArray<Known> => {
   }))
 }
 
+const bracket = 91
 const placeholder = /\[REDACTED:([a-z0-9-]{1,80})\]/y
 const begunPlaceholder = /^\[(?:R(?:E(?:D(?:A(?:C(?:T(?:E(?:D(?::[a-z0-9-]{0,80})?)?)?)?)?)?)?)?)?$/
 const isWord = /[\w-]/
 /** A prime, so that starts with equal first or second characters differ. */
 const startBits = 65_521
+const firstBits = 1021
 
 /** Texts with the same first two characters. */
 interface Bucket {
@@ -179,7 +181,7 @@ interface Bucket {
 /** Known texts, found by their first two characters. */
 export class KnownValues {
   readonly #byStart = new Map<number, Bucket>()
-  readonly #firsts = new Set<number>()
+  readonly #firsts = new Uint8Array(firstBits)
   /** The starts of all texts, each as one bit: most places of a text are no start. */
   readonly #starts = new Uint8Array(startBits)
   readonly types = new Set<string>()
@@ -199,7 +201,7 @@ export class KnownValues {
       bucket.byText.set(one.text, one)
       if (!bucket.lengths.includes(length)) bucket.lengths = [...bucket.lengths, length].sort((a, b) => b - a)
       this.#byStart.set(start, bucket)
-      this.#firsts.add(one.text.charCodeAt(0))
+      this.#firsts[one.text.charCodeAt(0) % firstBits] = 1
       this.#starts[start % startBits] = 1
       if (one.type !== undefined) this.types.add(one.type)
       this.longest = Math.max(this.longest, length)
@@ -228,6 +230,18 @@ export class KnownValues {
     return this.#byStart.size === 0
   }
 
+  /** The end of what no known text and no placeholder can concern, or -1 if one may begin before the last character. */
+  freeUntil(text: string): number {
+    const last = text.length - 1
+    let code = text.charCodeAt(0)
+    for (let at = 1; at <= last; at += 1) {
+      const next = text.charCodeAt(at)
+      if (code === bracket || this.#starts[(code * 65_536 + next) % startBits] === 1) return -1
+      code = next
+    }
+    return code === bracket || this.#firsts[code % firstBits] === 1 ? last : text.length
+  }
+
   /** The longest known text at a position. */
   at(text: string, at: number, ended: boolean): Known | "undecided" | undefined {
     const start = at + 1 < text.length ? startOf(text, at) : 0
@@ -248,7 +262,7 @@ export class KnownValues {
   /** Whether a known text may begin at a position and be complete only with the text that follows. */
   mayBegin(text: string, at: number): boolean {
     const left = text.length - at
-    if (!this.#firsts.has(text.charCodeAt(at))) return false
+    if (this.#firsts[text.charCodeAt(at) % firstBits] === 0) return false
     if (left === 1) return true
     const bucket = this.#byStart.get(startOf(text, at))
     if (bucket === undefined || bucket.lengths[0]! <= left) return false
@@ -275,7 +289,13 @@ export class KnownScrubber {
 
   push(chunk: string): string {
     if (this.#values.isEmpty) return chunk
-    return this.#take(this.#rest + chunk, false)
+    const text = this.#rest + chunk
+    // Most chunks of a response are a word without secrets.
+    const end = this.#values.freeUntil(text)
+    if (end < 1) return this.#take(text, false)
+    this.#rest = text.slice(end)
+    this.#last = undefined
+    return text.slice(0, end)
   }
 
   end(): string {
@@ -290,7 +310,7 @@ export class KnownScrubber {
     let from = 0
     let at = 0
     while (at < limit) {
-      if (text.charCodeAt(at) === 91) {
+      if (text.charCodeAt(at) === bracket) {
         placeholder.lastIndex = at
         const type = placeholder.exec(text)?.[1]
         if (type !== undefined && (types.has(type) || this.#values.types.has(type))) {
@@ -324,7 +344,7 @@ export class KnownScrubber {
   #undecidedFrom(text: string): number {
     for (let at = Math.max(0, text.length - Math.max(this.#values.longest, 100)); at < text.length; at += 1) {
       if (this.#values.mayBegin(text, at)) return at
-      if (text.charCodeAt(at) === 91 && begunPlaceholder.test(text.slice(at))) return at
+      if (text.charCodeAt(at) === bracket && begunPlaceholder.test(text.slice(at))) return at
     }
     return text.length
   }

@@ -34,9 +34,9 @@ export class LineScrubber {
     const text = this.#rest + chunk
     let out = ""
     let from = 0
-    // No line ends before the chunk, but with a carriage return before it.
-    let end = endOfPiece(text, from, Math.max(0, this.#rest.length - 1))
-    for (; end !== -1; end = endOfPiece(text, from, from)) {
+    // No piece ends before the chunk, but with a carriage return or a space before it.
+    let end = endOfPiece(text, from, Math.max(0, this.#rest.length - 1), this.#endsAtSentences)
+    for (; end !== -1; end = endOfPiece(text, from, from, this.#endsAtSentences)) {
       out += this.#piece(text.slice(from, end))
       from = end
       this.#checked = 0
@@ -60,6 +60,11 @@ export class LineScrubber {
     )
   }
 
+  /** Whether each sentence is judged alone, so that little of a text without line breaks is held back. */
+  get #endsAtSentences(): boolean {
+    return !this.#keys.isHolding && !this.#names.isPending
+  }
+
   #unreturned(out: string): string {
     const rest = out.slice(this.#returned)
     this.#returned -= out.length - rest.length
@@ -68,7 +73,7 @@ export class LineScrubber {
 
   /** The complete words of a line without marks. */
   #words(): string {
-    if (this.#isMarked || this.#rest === "" || this.#keys.isHolding || this.#names.isPending) return ""
+    if (this.#isMarked || this.#rest === "" || !this.#endsAtSentences) return ""
     this.#isMarked = mayHoldSecret(this.#rest.slice(Math.max(0, this.#checked - longestMark)))
     this.#checked = this.#rest.length
     if (this.#isMarked) return ""
@@ -117,9 +122,9 @@ const shortestLine = 8
 /** The longest line that is looked at as a whole. */
 const longestPiece = 65_536
 
-/** The end of the next line, or of the next part of a long one, or -1 if the text may go on. */
-const endOfPiece = (text: string, from: number, searchFrom: number): number => {
-  const end = endOfLine(text, searchFrom)
+/** The end of the next sentence or line, or of the next part of a long one, or -1 if the text may go on. */
+const endOfPiece = (text: string, from: number, searchFrom: number, atSentences: boolean): number => {
+  const end = endOfLine(text, from, searchFrom, atSentences)
   if (end !== -1 && end - from <= longestPiece) return end
   if (text.length - from < longestPiece) return -1
   for (let at = from + longestPiece - 1; at > from + longestPiece / 2; at -= 1)
@@ -128,18 +133,33 @@ const endOfPiece = (text: string, from: number, searchFrom: number): number => {
 }
 
 /** A line ends with a line feed, a carriage return, or both. */
-const endOfLine = (text: string, from: number): number => {
-  lineEnd.lastIndex = from
-  return lineEnd.test(text) ? lineEnd.lastIndex : -1
+const endOfLine = (text: string, from: number, searchFrom: number, atSentences: boolean): number => {
+  for (let at = searchFrom; ; at = ends.lastIndex) {
+    ends.lastIndex = at
+    const found = ends.exec(text)
+    if (found === null) return -1
+    const end = ends.lastIndex
+    if (found[0] !== " ") return end
+    if (atSentences && end - from <= longestSentence && isUnquoted(text.slice(from, end))) return end
+  }
 }
 
-const lineEnd = /\n|\r\n|\r(?=[^\n])/g
+/** The end of a line, or the space after a sentence. */
+const ends = /\n|\r\n|\r(?=[^\n])|(?<=[a-z)]{2}[.!?]) (?=[A-Z])/g
 
-/** The start of the last word after `least`, which may go on. A row of dots or of lines is complete. */
+const longestSentence = 2048
+
+/** Whether no quote is open at the end of a text. */
+const isUnquoted = (text: string): boolean =>
+  text.split('"').length % 2 === 1 && text.split("`").length % 2 === 1
+
+/** The start of the last word after `least`, which may go on. A row of dots or of lines is complete, and so is a letter that no token has. */
 const startOfLastWord = (text: string, least: number): number => {
   let start = text.length
   let isRow = true
-  while (start > least && !/\s/.test(text.charAt(start - 1))) {
+  while (start > least) {
+    const code = text.charCodeAt(start - 1)
+    if (code <= 32 || code >= 127) break
     start -= 1
     isRow &&= ".=#*~_".includes(text.charAt(start))
   }
