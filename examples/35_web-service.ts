@@ -26,9 +26,15 @@ const users = new Map<string, User>(Object.entries(JSON.parse(process.env["USERS
 const statuses = [
   [400, /^(DecisionMalformed|DecisionNotApplicable|EmptyPrompt|GrantRefused|.+Invalid)$/],
   [404, /^(Agent|Request|Run)NotFound$/],
-  [409, /^(AlreadyDecided|ArgumentsChanged|RequestSuperseded|RunBusy|RunEnded|RunExists|SessionBusy)$/],
+  [
+    409,
+    /^(AlreadyDecided|ArgumentsChanged|RequestNotDenied|RequestSuperseded|RunBusy|RunEnded|RunExists|SessionBusy)$/
+  ],
   [503, /^(FermataClosed|RunStoreError)$/]
 ] as const
+
+/** The kinds of request that people decide. Timers and calls that end elsewhere need no person. */
+const forPeople = ["approval", "question", "inDoubt", "limit", "login"] as const
 
 /** The body, an object. Fermata refuses what is wrong in it. */
 const json = validator("json", (body: any) => (typeof body === "object" && body !== null ? body : {}))
@@ -64,7 +70,9 @@ const routes = (fermata: Fermata.Fermata) =>
     })
     .get("/runs/:runId/events", (c) => fermata.eventsResponse(c.req.param("runId"), { request: c.req.raw }))
     .use("/inbox", (c, next) => (c.var.user.decides ? next() : Promise.resolve(c.notFound())))
-    .get("/inbox", async (c) => c.json(await fermata.pending()))
+    .get("/inbox", async (c) =>
+      c.json(await fermata.pending({ kind: forPeople, after: c.req.query("after") }))
+    )
     .post("/inbox", json, async (c) => {
       const { decision, note, request } = c.req.valid("json")
       const by = { id: c.var.user.id, kind: "person", authenticated: "token" } as const

@@ -16,6 +16,7 @@ const jobs: Array<string> = []
 const open = (owner: string) => {
   const render = tool("render", {
     needsApproval: false,
+    external: true,
     handler: (_, { idempotencyKey }) => {
       jobs.push(idempotencyKey)
       return pending({ expiresIn: "1 day", reason: "the farm renders" })

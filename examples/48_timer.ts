@@ -35,7 +35,6 @@ export const main = async () => {
   const stop = new AbortController()
   await worker.work({
     signal: stop.signal,
-    pollInterval: "50 millis",
     onTakenUp: ({ status }) => {
       console.log(`The run is ${status}.`)
       if (status === "completed") stop.abort()

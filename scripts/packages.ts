@@ -40,10 +40,10 @@ const required = [
   "src/index.ts"
 ]
 /**
- * The most that importing a package's main entry may cost, relative to the two Effect modules that it cannot do without. Measured: 1.44 to 1.63.
- * Without `effect/Config` and what it imports, it would be about 0.1 less.
+ * The most that importing a package's main entry may cost, relative to the two Effect modules that it cannot do without. Measured: 1.4 to 1.6,
+ * the higher numbers on a busy machine.
  */
-const maxImportRatio = 1.75
+const maxImportRatio = 1.65
 const importRuns = 5
 /**
  * Compilers of users: the newest, and the last one before the major version that the newest was ported from. The older one is slow, and

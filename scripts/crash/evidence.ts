@@ -3,10 +3,11 @@
  */
 import { isDeepStrictEqual } from "node:util"
 import { evolveAll, Id, Message, RunEvent, RunState } from "@fermata/sdk/domain"
-import { SqlRunStore } from "@fermata/sdk/store"
+import { type RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { RunChecker } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import * as Stream from "effect/Stream"
 import { collect, type Collected } from "../../packages/sdk/src/testing/internal/simulation/world.ts"
 import { secretsIn } from "./canary.ts"
 import * as tools from "./tools.ts"
@@ -92,8 +93,24 @@ const cancelledUnasked = (world: World, journals: ReadonlyArray<RunChecker.Journ
       : [`cancelled ${runId}: neither a cancellation nor a denial that stops it was requested`]
   )
 
-const stored = ({ open }: Database) =>
-  Effect.flatMap(Effect.provideServiceEffect(SqlRunStore.make(), SqlClient.SqlClient, open), collect)
+const stored = (database: Database) =>
+  Effect.gen(function* () {
+    const store = yield* Effect.provideServiceEffect(SqlRunStore.make(), SqlClient.SqlClient, database.open)
+    return { ...(yield* collect(store)), contents: yield* contentsOf(store, database) }
+  })
+
+/** Contents that are missing or changed, and, after a sweep of all that no run refers to, rows that are left of others. */
+const contentsOf = Effect.fnUntraced(function* (
+  { blobs }: RunStore.RunStore["Service"],
+  { unusedContents }: Database
+) {
+  const damaged = yield* Stream.runCollect(blobs!.damaged)
+  const found = damaged.map(({ problem, sha256 }) => `contents: ${sha256} is ${problem}`)
+  if ((yield* unusedContents) === 0) return found
+  yield* blobs!.sweep({ storedBefore: Number.MAX_SAFE_INTEGER })
+  const left = yield* unusedContents
+  return left === 0 ? found : [...found, `contents: ${left} rows that no run refers to stay`]
+})
 
 /** Checks a world from outside. */
 export const judge = (world: World): Effect.Effect<Verdict> =>
@@ -138,6 +155,7 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
       ...world.strays.map(
         ({ idempotencyKey, tool }) => `stray ${idempotencyKey}: another agent's ${tool} ran`
       ),
+      ...collected.flatMap(({ contents }) => contents),
       ...afterEnd(journals),
       ...notCancelled(world, journals),
       ...cancelledUnasked(world, journals)

@@ -4,18 +4,21 @@
 import * as ChildProcess from "node:child_process"
 import * as Fs from "node:fs"
 import * as Path from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { SqliteStore } from "@fermata/node"
 import type { Decision, Id } from "@fermata/sdk/domain"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import { RunChecker } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
 import { collect } from "../../packages/sdk/src/testing/internal/simulation/world.ts"
 import { environment, sourceCondition } from "../internal/run.ts"
 import { secretsIn } from "./canary.ts"
 import { dumpTables } from "./postgresDatabases.ts"
 import { connect } from "./postgresSessions.ts"
 import type { Orders } from "./worker.ts"
+import { countUnused } from "./world.ts"
 
 /** A worker process. */
 export interface Worker {
@@ -193,7 +196,7 @@ export const inspect = async (store: string, log: Log, runs: number): Promise<In
     },
     secrets: secretsIn([JSON.stringify([journals, inbox]), log.text, ...(await dumpOf(store))])
   }).map(({ detail, invariant, runId }) => `${invariant} ${runId ?? ""}: ${detail}`)
-  violations.push(...log.problems)
+  violations.push(...log.problems, ...(await contentProblems(store, journals)))
   // Ending a process ends no run.
   const others = journals.filter(({ status }) => status !== "completed")
   if (journals.length !== runs) violations.push(`there are ${journals.length} runs instead of ${runs}`)
@@ -216,6 +219,41 @@ export const inspect = async (store: string, log: Log, runs: number): Promise<In
     actors.set(dispatch, owner)
   }
   return { violations, late: lateEffects(journals, log), takeoversMs: takeovers(journals) }
+}
+
+/** Checks that each run has its file, and that no row of a file stays after the runs. Removes the runs. */
+const contentProblems = async (
+  name: string,
+  journals: ReadonlyArray<RunChecker.Journal>
+): Promise<ReadonlyArray<string>> => {
+  const check = Effect.gen(function* () {
+    const store = yield* RunStore.RunStore
+    const blobs = store.blobs!
+    const problems = (yield* Stream.runCollect(blobs.damaged)).map(
+      ({ problem, sha256 }) => `the content ${sha256} is ${problem}`
+    )
+    const uses = yield* blobs.uses(journals.map(({ runId }) => runId))
+    if (uses.length !== journals.length)
+      problems.push(`${uses.length} of ${journals.length} runs refer to a content`)
+    yield* store.prune({ endedBefore: Number.MAX_SAFE_INTEGER })
+    yield* blobs.sweep({ storedBefore: Number.MAX_SAFE_INTEGER })
+    return problems
+  })
+  const problems = await Effect.runPromise(Effect.provide(check, await layerOf(name)))
+  const left = await rowsLeft(name)
+  return left === 0 ? problems : [...problems, `${left} rows of contents stay after all runs`]
+}
+
+const rowsLeft = async (name: string): Promise<number> => {
+  if (!name.startsWith("postgres")) {
+    using database = new DatabaseSync(name, { readOnly: true })
+    return Number(database.prepare(countUnused).get()?.["count"])
+  }
+  const counting = Effect.flatMap(connect(name, {}), (sql) =>
+    sql.unsafe<{ readonly count: string }>(countUnused)
+  )
+  const [row] = await Effect.runPromise(Effect.scoped(counting))
+  return Number(row?.count)
 }
 
 /** The time from the last entry of a process about a run until another process took the run up. */

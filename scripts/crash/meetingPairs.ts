@@ -3,6 +3,7 @@
  */
 import { Id } from "@fermata/sdk/domain"
 import { exportRun, importRun } from "@fermata/sdk/durable"
+import { RunStoreError } from "@fermata/sdk/store"
 import type { ScriptedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import {
@@ -16,7 +17,7 @@ import {
   withTeam
 } from "./agents.ts"
 import type { App, Definition } from "./app.ts"
-import { begin, type Choose, decide, granting, honest, settle, unless } from "./user.ts"
+import { attached, begin, type Choose, decide, granting, honest, settle, unless } from "./user.ts"
 
 type Use = (app: App) => Effect.Effect<unknown, unknown>
 
@@ -68,6 +69,7 @@ type Second =
   | "prunes"
   | "removes"
   | "imports"
+  | "attaches"
   | "goes on"
   | "cancels a sub-agent"
   | "sends to a sub-agent"
@@ -91,6 +93,22 @@ const first =
   (choose: Choose): Choose =>
   (request, app) =>
     request.requestId === Id.requestId(request.runId, 1) ? choose(request, app) : undefined
+
+/** Stores the photo, and starts a run of its own session with it. The content must not be deleted in between. */
+const attaching = (app: App, runId: Id.RunId) =>
+  Effect.flatMap(attached(app), (file) =>
+    begin(app, {
+      runId,
+      sessionId: `session-of-${runId}` as Id.SessionId,
+      prompt: [{ _tag: "text", text: prompt }, file]
+    })
+  ).pipe(
+    Effect.catch((error) =>
+      error instanceof RunStoreError.RunStoreError && error.reason._tag === "BlobMissing"
+        ? Effect.die(error)
+        : Effect.fail(error)
+    )
+  )
 
 /** Starts the run and decides its first request, without resuming it. */
 const upToDecision =
@@ -148,6 +166,13 @@ const firsts: { readonly [name: string]: First } = {
     before: earlier,
     grants: earlier,
     meets: ["revokes", "cancels", "sends", "forks", "prunes", "removes"]
+  },
+  attaches: {
+    definition: plain(calls(["charge", 1])),
+    prepare: (app) => Effect.flatMap(attaching(app, earlier), () => settle(app, app.go({ runId: earlier }))),
+    use: (app) => attaching(app, runId),
+    before: earlier,
+    meets: ["attaches", "sends", "cancels", "prunes", "removes"]
   },
   expires: {
     definition: plain(calls(["transfer", 1]), calls(["charge", 2])),
@@ -251,6 +276,7 @@ const seconds: {
     ),
   removes: (app, { before = runId }) => Effect.andThen(mayGo(app, before), app.store.remove(before)),
   imports: (app) => app.stored(importRun(JSON.parse(app.world.notes.get(archive)!))),
+  attaches: (app) => attaching(app, "run-2" as Id.RunId),
   "goes on": go,
   "cancels a sub-agent": (app) => app.cancel(branch, "changed my mind"),
   "sends to a sub-agent": (app) => app.send(branch, "And be quick.", "m1")

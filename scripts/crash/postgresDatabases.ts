@@ -12,7 +12,7 @@ import { connect, makeSessions, makeWork, type Sessions, type Work } from "./pos
 import {
   type Database,
   contentTables,
-  countContents,
+  countUnused,
   type Databases,
   endLeases,
   everyStatus,
@@ -154,8 +154,8 @@ const databaseOf = ({ client: sql, sessions }: Control, work: Work): Omit<Databa
       }
       return lost.length === 0 ? undefined : `rows of no run in ${lost.join(" and ")}`
     }).pipe(Effect.orDie),
-    contents: Effect.orDie(
-      Effect.map(sql.unsafe<{ readonly count: string }>(countContents), ([row]) => Number(row?.count))
+    unusedContents: Effect.orDie(
+      Effect.map(sql.unsafe<{ readonly count: string }>(countUnused), ([row]) => Number(row?.count))
     ),
     dump: dumpTables(sql),
     activity: work.activity

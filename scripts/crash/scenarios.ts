@@ -7,6 +7,7 @@ import { type RunResult } from "@fermata/sdk/run"
 import { BlobPort } from "@fermata/sdk/store"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
+import * as Base64 from "effect/encoding/Base64"
 import * as Stream from "effect/Stream"
 import {
   byTurn,
@@ -30,7 +31,18 @@ import {
 } from "./agents.ts"
 import type { App, Definition } from "./app.ts"
 import { canary } from "./canary.ts"
-import { begin, type Choose, decide, granting, grantingFor, honest, isThere, settle, unless } from "./user.ts"
+import {
+  attached,
+  begin,
+  type Choose,
+  decide,
+  granting,
+  grantingFor,
+  honest,
+  isThere,
+  settle,
+  unless
+} from "./user.ts"
 
 /** A scenario. */
 export interface Scenario {
@@ -237,25 +249,27 @@ const inSession =
       return yield* settle(app, start(app), choose)
     })
 
-/** More than two pieces, so that a process can be hit between them. */
-const photo = new Uint8Array(600_000).fill(7)
+const plan = new Uint8Array(300_000).fill(8)
 
-/** Stores a content for a run and one for a message to it, reads both after the run's end, and removes them with the run. */
+/**
+ * Starts a run with the bytes of a file, stores a content for a message to it, reads both after the run's end, and removes them with the run.
+ */
 const attaching: Use = function* (app) {
   const { databases, notes, removed } = app.world
   const blobs = app.store.blobs!
   if (!notes.has("read")) {
-    const refs = [yield* blobs.put(Stream.make(photo)), ...(yield* blobs.putAll([photo.subarray(0, 10)]))]
-    const [shown, sent] = refs.map((ref): Message.FilePart => ({
-      _tag: "file",
-      mediaType: "image/png",
-      source: { _tag: "stored", ...ref }
-    }))
-    const running = begin(app, { runId, sessionId, prompt: [{ _tag: "text", text: prompt }, shown!] })
+    const sent = yield* attached(app)
+    const shown: Message.FilePart = { ...sent, source: { _tag: "bytes", base64: Base64.encode(plan) } }
+    const running = begin(app, { runId, sessionId, prompt: [{ _tag: "text", text: prompt }, shown] })
     const held = yield* settle(app, running, doubtOnly)
-    if (isHeld(held)) yield* unless("RunEnded")(app.store.send(runId, { messageId: "m1", content: [sent!] }))
+    if (isHeld(held)) yield* unless("RunEnded")(app.store.send(runId, { messageId: "m1", content: [sent] }))
     yield* settle(app, app.go({ runId }))
-    for (const { bytes, sha256 } of refs) {
+    const kept = yield* blobs.uses([runId])
+    if (!kept.some(({ ref }) => ref.bytes === plan.length))
+      return yield* Effect.die(new Error("The run has lost its file."))
+    for (const {
+      ref: { bytes, sha256 }
+    } of kept) {
       const found = yield* Stream.runFold(
         blobs.read(sha256),
         () => 0,
@@ -271,7 +285,7 @@ const attaching: Use = function* (app) {
   removed.add(runId)
   app.world.clock.jump(2 * BlobPort.graceTime)
   yield* app.store.prune({ endedBefore: 0 })
-  const left = yield* databases[0]!.contents
+  const left = yield* databases[0]!.unusedContents
   if (left > 0) yield* Effect.die(new Error(`${left} rows of contents stay.`))
 }
 
@@ -280,7 +294,7 @@ const looks = Array.from({ length: 66 }, (_, index) => ["look", index] as const)
 /** All scenarios. */
 export const scenarios: ReadonlyArray<Scenario> = [
   scenario("open", byTurn("Done."), startAndSettle(), { fresh: true }),
-  scenario("contents", byTurn(calls(["charge"])), attaching),
+  scenario("contents", byTurn(calls(["charge"])), attaching, { core: true }),
   scenario("plain", byTurn("Done."), startAndSettle()),
   scenario("reads", byTurn(calls(["look", 1], ["look", 2], ["look", 3])), startAndSettle()),
   scenario("act", byTurn(calls(["note"])), startAndSettle(), { core: true }),

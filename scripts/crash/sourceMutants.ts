@@ -12,7 +12,7 @@ import { root, run, type RunResult, sourceCondition } from "../internal/run.ts"
 
 interface SourceMutant {
   readonly name: string
-  /** A path below `packages/sdk/src`. */
+  /** A path from `packages/sdk/src`; `../../node/src` is that of another package. */
   readonly file: string
   /** Text that occurs once in the file, and its replacement. */
   readonly line: string
@@ -27,6 +27,329 @@ interface SourceMutant {
 
 /** All mutants. */
 const sourceMutants: ReadonlyArray<SourceMutant> = [
+  {
+    name: "denies a call that may have run when a policy denies its tool now",
+    file: "run/calls/authorize.ts",
+    line: "if (mayHaveRun) return lapsed(sentence`A policy denies ${name} now.`)",
+    broken: "",
+    finder: { tests: ["sdk/test/run/judgedAgain.test.ts"] }
+  },
+  {
+    name: "takes an answer in the words of a prompt for that prompt",
+    file: "domain/internal/repeatedPrompt.ts",
+    line: 'last?.role === "user"',
+    broken: "last !== undefined",
+    finder: { tests: ["sdk/test/domain/evolve.test.ts"] }
+  },
+  {
+    name: "reads the mail once for each sub-agent that hears of it",
+    file: "run/internal/takeMail.ts",
+    line: "(drive.hasMail ? folding(drive) : Effect.succeed(nothing))",
+    broken: "folding(drive)",
+    finder: { tests: ["sdk/test/durable/promptness.test.ts"] }
+  },
+  {
+    name: "keeps an entry of every run that was ever read",
+    file: "promise/internal/RunReaders.ts",
+    line: "if (ofRun.size === 0) this.byRun.delete(runId)",
+    broken: "",
+    finder: { tests: ["sdk/test/promise/internal/RunReaders.test.ts"] }
+  },
+  {
+    name: "accepts a misspelt hook and never calls it",
+    file: "agent/RuntimeHooks.ts",
+    line: "if (problem !== undefined) throw problem",
+    broken: "",
+    finder: { tests: ["sdk/test/agent/RuntimeHooks.test.ts"] }
+  },
+  {
+    name: "accepts options of createRuntime in Runtime.make and ignores extensions",
+    file: "agent/Runtime.ts",
+    line: "if (problems.length > 0) return yield* new RuntimeOptionsInvalid({ problems })",
+    broken: "",
+    finder: { tests: ["sdk/test/agent/unknownKeys.test.ts"] }
+  },
+  {
+    name: "allows a command in a line that is not plain",
+    file: "../../node/src/guard/CommandRules.ts",
+    line: "if (tree.problem !== undefined) return asks(tree.problem, commands)",
+    broken: "",
+    finder: { tests: ["node/test/guard/CommandRules.test.ts"] }
+  },
+  {
+    name: "allows a line with characters that are not visible",
+    file: "../../node/src/guard/CommandRules.ts",
+    line: "const hidden = hiddenIn(line) ?? unparsable(line)",
+    broken: "const hidden = unparsable(line)",
+    finder: { tests: ["node/test/guard/CommandRules.test.ts"] }
+  },
+  {
+    name: "lets a rule that asks decide before one that denies",
+    file: "../../node/src/guard/CommandRules.ts",
+    line: 'for (const decision of ["deny", "ask"] as const)',
+    broken: 'for (const decision of ["ask", "deny"] as const)',
+    finder: { tests: ["node/test/guard/CommandRules.test.ts"] }
+  },
+  {
+    name: "allows a command to read any path",
+    file: "../../node/src/guard/CommandRules.ts",
+    line: "if (!(yield* mayRead(path)))",
+    broken: "if (false)",
+    finder: { tests: ["node/test/guard/CommandRules.test.ts"] }
+  },
+  {
+    name: "parses a line of any length",
+    file: "../../node/src/guard/internal/shellTree.ts",
+    line: "if (line.length > maxLength)",
+    broken: "if (line.length < 0)",
+    finder: { tests: ["node/test/guard/CommandRules.test.ts"] }
+  },
+  {
+    name: "allows a line that cannot be parsed",
+    file: "../../node/src/guard/internal/shellTree.ts",
+    line: 'if (node.type === "Script" && (node as ParsedScript).errors?.length)',
+    broken: 'if (node.type === "Script" && false)',
+    finder: { tests: ["node/test/guard/CommandRules.test.ts"] }
+  },
+  {
+    name: "allows a command in the background",
+    file: "../../node/src/guard/internal/shellTree.ts",
+    line: 'if (node.type === "Statement" && node.background === true) return "it runs in the background"',
+    broken: "",
+    finder: { tests: ["node/test/guard/CommandRules.test.ts"] }
+  },
+  {
+    name: "allows output into any file",
+    file: "../../node/src/guard/internal/shellTree.ts",
+    line: '&& to === "/dev/null"',
+    broken: "",
+    finder: { tests: ["node/test/guard/CommandRules.test.ts"] }
+  },
+  {
+    name: "looks for denied commands only at the beginning of a line",
+    file: "../../node/src/guard/internal/commandPatterns.ts",
+    line: "...args.map((_, at) => args.slice(at)),",
+    broken: "",
+    finder: { tests: ["node/test/guard/CommandRules.test.ts"] }
+  },
+  {
+    name: "lets a name that a glob finds become an option",
+    file: "../../node/src/guard/internal/harmless.ts",
+    line: "if (/^[*?[-]/.test(glob) && !anyName)",
+    broken: "if (glob === undefined)",
+    finder: { tests: ["node/test/guard/CommandRules.test.ts"] }
+  },
+  {
+    name: "allows any option of a harmless command",
+    file: "../../node/src/guard/internal/harmless.ts",
+    line: "if (!spec.short?.includes(flag)) return flagProblem(`-${flag}`)",
+    broken: "",
+    finder: { tests: ["node/test/guard/CommandRules.test.ts"] }
+  },
+  {
+    name: "compares a path with the workspace before its links are followed",
+    file: "../../node/src/guard/internal/located.ts",
+    line: "const real = await realUnless(given, path, keepsLink).catch(",
+    broken: "const real = await Promise.resolve(path).catch(",
+    finder: { tests: ["node/test/guard/PathGuard.test.ts"] }
+  },
+  {
+    name: "takes a directory whose name begins with that of the workspace for a part of it",
+    file: "../../node/src/guard/internal/pathRules.ts",
+    line: "path === directory || path.startsWith(directory.endsWith(sep) ? directory : directory + sep)",
+    broken: "path === directory || path.startsWith(directory)",
+    finder: { tests: ["node/test/guard/paths.test.ts"] }
+  },
+  {
+    name: "trusts the name of a directory that another process swaps",
+    file: "../../node/src/guard/internal/pinned.ts",
+    line: "placeOf(roots, await readlink(self), (levels)",
+    broken: "placeOf(roots, path, (levels)",
+    finder: { tests: ["node/test/guard/race.test.ts"] }
+  },
+  {
+    name: "follows a link that another process puts in the place of a file",
+    file: "../../node/src/guard/internal/located.ts",
+    line: "const handle = await open(path, findOnly | constants.O_NOFOLLOW)",
+    broken: "const handle = await open(path, findOnly)",
+    finder: { tests: ["node/test/guard/race.test.ts"] }
+  },
+  {
+    name: "opens a pipe",
+    file: "../../node/src/guard/internal/located.ts",
+    line: 'if (!stats.isFile()) throw denied(given, "special")',
+    broken: "",
+    finder: { tests: ["node/test/guard/paths.test.ts"] }
+  },
+  {
+    name: "reads a file that has another name outside",
+    file: "../../node/src/guard/internal/located.ts",
+    line: "if (stats.nlink <= 1n || rules",
+    broken: "if (stats.nlink <= 2n || rules",
+    finder: { tests: ["node/test/guard/PathGuard.test.ts"] }
+  },
+  {
+    name: "knows the files of Fermata by their names alone",
+    file: "../../node/src/guard/internal/located.ts",
+    line: 'if (own.inodes.has(inodeOf(stats))) throw denied(given, "own")',
+    broken: "",
+    finder: { tests: ["node/test/guard/PathGuard.test.ts"] }
+  },
+  {
+    name: "does what is denied once a person has allowed the access",
+    file: "../../node/src/guard/internal/located.ts",
+    line: 'if (verdict === undefined || (verdict.decision === "ask" && request.approved)) return',
+    broken: "if (verdict === undefined || request.approved) return",
+    finder: { tests: ["node/test/guard/PathGuard.test.ts"] }
+  },
+  {
+    name: "renames a file with credentials to a name that may be read",
+    file: "../../node/src/guard/internal/fileAccess.ts",
+    line: 'await readable(context, { ...from, ...whole, access: "read" })',
+    broken: "",
+    finder: { tests: ["node/test/guard/PathGuard.test.ts"] }
+  },
+  {
+    name: "makes a directory executed by its new name",
+    file: "../../node/src/guard/internal/fileAccess.ts",
+    line: "const whole = { keepsLink: true, isTree: true }",
+    broken: "const whole = { keepsLink: true, isTree: false }",
+    finder: { tests: ["node/test/guard/PathGuard.test.ts"] }
+  },
+  {
+    name: "allows a name with one public answer among private ones",
+    file: "../../node/src/guard/WebGuard.ts",
+    line: "return addresses.every(fits)",
+    broken: "return addresses.some(fits)",
+    finder: { tests: ["node/test/guard/WebGuard.test.ts"] }
+  },
+  {
+    name: "allows the metadata service to a private host that is a name",
+    file: "../../node/src/guard/WebGuard.ts",
+    line: '(target.isPrivate ? classOf(address) !== "special" :',
+    broken: '(target.isPrivate ? classOf(address) !== "" :',
+    finder: { tests: ["node/test/guard/WebGuard.test.ts"] }
+  },
+  {
+    name: "connects to an address literal without a check",
+    file: "../../node/src/guard/internal/connector.ts",
+    line: 'if (verdict._tag === "refused") throw refusal(origin, verdict.reason)',
+    broken: 'if (verdict._tag === "refused") return { url: new URL(origin) } as Target',
+    finder: { tests: ["node/test/guard/WebClient.test.ts"] }
+  },
+  {
+    name: "resolves a name again when it connects",
+    file: "../../node/src/guard/internal/connector.ts",
+    line: "guard.checkAddresses(target, await resolve(target.host))",
+    broken: "guard.checkAddresses(target, (await resolve(target.host), await resolve(target.host)))",
+    finder: { tests: ["node/test/guard/WebClient.test.ts"] }
+  },
+  {
+    name: "follows a redirect without a check",
+    file: "../../node/src/guard/internal/sendGuarded.ts",
+    line: "const verdict = guard.checkUrl(target, from)",
+    broken:
+      'const verdict = redirects > 0 ? ({ _tag: "allowed", target: { url: new URL(String(target)) } } as ReturnType<typeof guard.checkUrl>) : guard.checkUrl(target, from)',
+    finder: { tests: ["node/test/guard/WebClient.test.ts"] }
+  },
+  {
+    name: "sends credentials to another origin",
+    file: "../../node/src/guard/internal/sendGuarded.ts",
+    line: "next.origin !== url.origin",
+    broken: "next.origin === undefined",
+    finder: { tests: ["node/test/guard/WebClient.test.ts"] }
+  },
+  {
+    name: "does not limit a body after its decompression",
+    file: "../../node/src/guard/internal/decodedBody.ts",
+    line: "[decoder!(), limited(maxSize)]",
+    broken: "[decoder!()]",
+    finder: { tests: ["node/test/guard/WebClient.test.ts"] }
+  },
+  {
+    name: "fetches from a domain that is not listed without asking",
+    file: "../../node/src/tools/fetchUrl.ts",
+    line: "!includes(allow, verdict.target.host)",
+    broken: "!includes(allow, verdict.target.host) && allow.length === 0",
+    finder: { tests: ["node/test/tools/fetchUrl.test.ts"] }
+  },
+  {
+    name: "follows a redirect to a site that was not approved",
+    file: "../../node/src/tools/internal/fetchPage.ts",
+    line: "isSameSite(from, to) || includes(allow, hostOf(to))",
+    broken: "true",
+    finder: { tests: ["node/test/tools/fetchUrl.test.ts"] }
+  },
+  {
+    name: "lets a page end the frame that marks it as untrusted",
+    file: "../../node/src/tools/internal/untrustedPage.ts",
+    line: '"&lt;" : opener',
+    broken: "opener : opener",
+    finder: { tests: ["node/test/tools/fetchUrl.test.ts"] }
+  },
+  {
+    name: "shows a model the text of a page that a person does not see",
+    file: "../../node/src/tools/internal/htmlText.ts",
+    line: "(isHidden || unseen.has(tag))",
+    broken: "unseen.has(tag)",
+    finder: { tests: ["node/test/tools/htmlText.test.ts"] }
+  },
+  {
+    name: "takes an IPv4 address inside an IPv6 address for a public one",
+    file: "../../node/src/guard/internal/addresses.ts",
+    line: "return classOf4(lastAsIpv4(groups))",
+    broken: 'return "public"',
+    finder: { tests: ["node/test/guard/WebGuard.test.ts"] }
+  },
+  {
+    name: "sleeps until a wait ends although the clock is set forward",
+    file: "durable/internal/dueTimes.ts",
+    line: "Math.min(due - now, longestSleepMs)",
+    broken: "due - now",
+    finder: { tests: ["sdk/test/durable/dueTimes.test.ts"] }
+  },
+  {
+    name: "sleeps through waits that end before the clock is where it was before it was set back",
+    file: "durable/internal/dueTimes.ts",
+    line: "wokenAt = Math.min(wokenAt, yield* Clock.currentTimeMillis)",
+    broken: "yield* Effect.void",
+    finder: { tests: ["sdk/test/durable/dueTimes.test.ts"] }
+  },
+  {
+    name: "reads the store again and again for a wait that has ended and that another process owns",
+    file: "durable/internal/dueTimes.ts",
+    line: "        wokenAt = now\n",
+    broken: "",
+    finder: { tests: ["sdk/test/durable/dueTimes.test.ts"] }
+  },
+  {
+    name: "does not let a worker read the next due time after a notification",
+    file: "durable/Worker.ts",
+    line: "Effect.andThen(Queue.offer(changed, undefined), Queue.offer(wake, undefined))",
+    broken: "Queue.offer(wake, undefined)",
+    finder: { tests: ["sdk/test/durable/dueTimes.test.ts"] }
+  },
+  {
+    name: "does not let a handle sleep until its run is due",
+    file: "dispatch/internal/watch/StoreWatch.ts",
+    line: "if (watched.dueAt !== undefined) it.onDueTime()",
+    broken: "",
+    finder: { tests: ["sdk/test/durable/dueTimes.test.ts"] }
+  },
+  {
+    name: "wakes workers for requests that never expire, in SQL",
+    file: "store/internal/sql/nextDue.ts",
+    line: " AND on_expiry = 'deny'",
+    broken: "",
+    finder: { tests: ["node/test/SqliteStore.test.ts"] }
+  },
+  {
+    name: "does not notify other processes on Postgres of a request that expires",
+    file: "store/internal/sql/journal.ts",
+    line: "if (changes.some(isDue)) yield* access.notify",
+    broken: "",
+    finder: { tests: ["node/test/postgres/changes.test.ts"] }
+  },
   {
     name: "deletes a content that a process has stored again and is about to refer to",
     file: "store/internal/memory/blobs.ts",
@@ -91,6 +414,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["node/test/sqlite/blobs.test.ts"] }
   },
   {
+    name: "deletes a content with one of the runs that refer to it, in SQL",
+    file: "store/internal/sql/blobs.ts",
+    line: "if (row === undefined || (yield* hasUse(sha256))) continue",
+    broken: "if (row === undefined) continue",
+    finder: { tests: ["node/test/sqlite/blobs.test.ts"] }
+  },
+  {
     name: "sweeps a content that is still being written",
     file: "store/internal/sql/blobWrites.ts",
     line: "UPDATE fermata_blobs SET touched_at = ${at}\n            WHERE blob",
@@ -100,9 +430,44 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "leaves the bytes of a content that was not written to its end",
     file: "store/internal/sql/blobWrites.ts",
-    line: 'exit._tag === "Success" ? Effect.void : abandon("blobs.put", blob)',
+    line: 'exit._tag === "Success" ? Effect.void : abandon',
     broken: "Effect.void",
     finder: { tests: ["node/test/sqlite/blobs.test.ts"] }
+  },
+  {
+    name: "takes new memory for all bytes of a content",
+    file: "store/internal/sql/pieces.ts",
+    line: "length = 0\n    }",
+    broken: "length = 0\n      memory = new Uint8Array(windowBytes)\n    }",
+    finder: { tests: ["sdk/test/store/pieces.test.ts"] }
+  },
+  {
+    name: "leaves the file of a deleted content",
+    file: "store/internal/sql/blobRests.ts",
+    line: "yield* files.remove(blob)",
+    broken: "",
+    finder: { tests: ["node/test/sqlite/contentFiles.test.ts"] }
+  },
+  {
+    name: "writes a file in a transaction of the caller",
+    file: "store/internal/sql/blobWrites.ts",
+    line: "onFailure: () => undefined, onSuccess: () => files",
+    broken: "onFailure: () => files, onSuccess: () => files",
+    finder: { tests: ["node/test/sqlite/contentFiles.test.ts"] }
+  },
+  {
+    name: "takes the directory of another store",
+    file: "../../node/src/internal/contentFiles.ts",
+    line: "if (found !== storeId)",
+    broken: 'if (found === "missing" || found === "foreign" || found === "empty")',
+    finder: { tests: ["node/test/sqlite/contentFiles.test.ts"] }
+  },
+  {
+    name: "takes an empty directory in the place of the store's own",
+    file: "../../node/src/internal/contentFiles.ts",
+    line: 'if (hasFiles) return "empty"',
+    broken: "",
+    finder: { tests: ["node/test/sqlite/contentFiles.test.ts"] }
   },
   {
     name: "leaves the bytes that a killed process left",
@@ -114,16 +479,227 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "reads a content that was deleted and stored again as a damaged one",
     file: "store/internal/sql/blobReads.ts",
-    line: "found.blob === blob",
+    line: "found.blob === at.blob",
     broken: "found.blob !== -1",
     finder: { tests: ["node/test/sqlite/blobs.test.ts"] }
   },
   {
+    name: "sends the files of earlier prompts again",
+    file: "context/ContextPolicy.ts",
+    line: "mapBefore(messages, promptAt,",
+    broken: "mapBefore(messages, 0,",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "takes a message in a run for the prompt that began it",
+    file: "domain/evolve.ts",
+    line: "...(promptAt === 0 ? {} : { promptAt }),",
+    broken: "",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "stores the files of results in the journal",
+    file: "run/internal/Drive.ts",
+    line: "contents?.separate(redacted) ?? redacted",
+    broken: "redacted",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "stores the files of prompts in the journal",
+    file: "durable/internal/storeParts.ts",
+    line: "? contents.separated(part)",
+    broken: "? part",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "publishes an event before the content that it refers to is stored",
+    file: "run/internal/Drive.ts",
+    line: "isActedOn(event) || contents?.hasUnstored === true",
+    broken: "isActedOn(event)",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "holds events back until the run ends if they refer to a new content",
+    file: "run/internal/RunLoop.ts",
+    line: "contents?.hasUnstored === true",
+    broken: "contents === null",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "writes a reference before the content that it refers to",
+    file: "durable/internal/storeJournal.ts",
+    line: "Effect.andThen(checked(events), guarded(contents.flush))",
+    broken: "checked(events)",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "calls the model without a file that the store does not have",
+    file: "run/internal/Contents.ts",
+    line: 'return Effect.fail(missing(file, sha256, "missing"))',
+    broken: 'return Effect.succeed("")',
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "calls the model with a file that is damaged in the store",
+    file: "run/internal/Contents.ts",
+    line: "if (sha256Of(bytes) !== sha256)",
+    broken: "if (false)",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "lets a model refer to any content of the store",
+    file: "run/internal/modelAnswer.ts",
+    line: "if (refersToStore(part))",
+    broken: "if (false)",
+    finder: { tests: ["sdk/test/run/soundAnswer.test.ts"] }
+  },
+  {
+    name: "lets a tool refer to contents that the store does not have",
+    file: "run/calls/toolBody.ts",
+    line: "stored.length === 0 ? Exit.succeed(out)",
+    broken: "stored.length >= 0 ? Exit.succeed(out)",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "loses what is cut out of a result",
+    file: "run/calls/userCalls.ts",
+    line: "contents === undefined ? undefined",
+    broken: "contents !== undefined ? undefined",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "reads one of several contents whose ids begin alike",
+    file: "run/calls/sessionContents.ts",
+    line: "digits.length === wholeLength && found.size > 0",
+    broken: "found.size > 0",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "forgets the contents of the sub-agents of earlier runs",
+    file: "durable/internal/references.ts",
+    line: "at = head?.parent?.runId",
+    broken: "at = undefined",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "refuses a message that an earlier version sent with its bytes",
+    file: "durable/sendMessage.ts",
+    line: "message.content === inline.content ? Effect.fail(error)",
+    broken: "true ? Effect.fail(error)",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "repeats a prompt that an earlier version stored with its bytes",
+    file: "domain/internal/files.ts",
+    line: "(one.length === other.length &&",
+    broken: "(false &&",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "takes a run that an earlier version imported for another one",
+    file: "store/internal/journal.ts",
+    line: "equal(one, other) || equal(one.map(asReferences), other.map(asReferences))",
+    broken: "equal(one, other)",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "imports the bytes of files into the journal",
+    file: "durable/internal/restoreArchive.ts",
+    line: "return contents?.separate(event) ?? event",
+    broken: "return event",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "continues a run of a store without the files that are in it",
+    file: "run/internal/Contents.ts",
+    line: 'if (isStored(part)) return Effect.fail(missing(part, part.source.sha256, "noStore"))',
+    broken: "if (isStored(part)) return Effect.succeed(messages)",
+    finder: { tests: ["sdk/test/run/unstoredFiles.test.ts"] }
+  },
+  {
+    name: "stores the secrets of an attached text",
+    file: "durable/internal/AttachedBytes.ts",
+    line: "if (incomplete === undefined || isMedia(this.mediaType))",
+    broken: "if (incomplete !== -1)",
+    finder: { tests: ["sdk/test/durable/attachFile.test.ts"] }
+  },
+  {
+    name: "changes the bytes of an attached file that is no text",
+    file: "durable/internal/AttachedBytes.ts",
+    line: 'this.kind === "bytes" ? [] : this.judged(this.rest, utf8In(this.rest) === undefined ? undefined : 0)',
+    broken: 'this.kind === "bytes" ? [] : this.judged(this.rest, 0)',
+    finder: { tests: ["sdk/test/durable/attachFile.test.ts"] }
+  },
+  {
+    name: "reads the attachments of other runs",
+    file: "durable/readAttachment.ts",
+    line: "if (found === undefined) return yield* new AttachmentNotFound({ runId, sha256 })",
+    broken:
+      "if (found === undefined) return attachmentOf(given, 0, (options) => blobs.read(sha256 as never, options))",
+    finder: { tests: ["sdk/test/durable/attachFile.test.ts"] }
+  },
+  {
+    name: "exports a run without the files to which it refers",
+    file: "durable/archive.ts",
+    line: "contents.length === 0 ? archive : { ...archive, contents }",
+    broken: "archive",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "stores the contents of an archive under another SHA-256",
+    file: "durable/internal/archivedContents.ts",
+    line: "bytes === undefined || sha256Of(bytes) !== sha256",
+    broken: "bytes === undefined",
+    finder: { tests: ["sdk/test/durable/archiveContents.test.ts"] }
+  },
+  {
+    name: "takes an archive that was cut for a whole one",
+    file: "durable/archiveLines.ts",
+    line: "if (line.contents !== count)",
+    broken: "if (false)",
+    finder: { tests: ["sdk/test/durable/archiveContents.test.ts"] }
+  },
+  {
+    name: "stores contents of an archive to which its runs do not refer",
+    file: "durable/archiveLines.ts",
+    line: "blobs !== undefined && needed.has(sha256)",
+    broken: "blobs !== undefined",
+    finder: { tests: ["sdk/test/durable/archiveContents.test.ts"] }
+  },
+  {
+    name: "loses what is cut out of a delivered result",
+    file: "durable/completeStored.ts",
+    line: "isKept ? keep : undefined",
+    broken: "undefined",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "lets a decision of a caller refer to any content",
+    file: "domain/internal/given.ts",
+    line: '  whole: { elsewhere: "it is added to a result that is shortened" }\n',
+    broken: "",
+    finder: { tests: ["sdk/test/durable/attachments.test.ts"] }
+  },
+  {
+    name: "records a decision without the reference of its result",
+    file: "store/internal/sql/requests.ts",
+    line: 'yield* blobs.refer("decide", usesOf(pending.runId, blobsOfDecisions([record])))',
+    broken: "",
+    finder: { tests: ["node/test/SqliteStore.test.ts"] }
+  },
+  {
+    name: "copies a run without the references of its decisions",
+    file: "store/internal/blobs.ts",
+    line: "      return wholeOf(event.decision)",
+    broken: "      return nothing",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
     name: "finds no call in doubt by its token",
     file: "domain/Interruption.ts",
-    line: "return request.idempotencyKey",
-    broken: "return undefined",
-    finder: { scenario: "complete" }
+    line: 'request._tag === "external" || request._tag === "inDoubt" ? request.token : undefined',
+    broken: 'request._tag === "external" ? request.token : undefined',
+    finder: { tests: ["sdk/test/durable/complete.test.ts"] }
   },
   {
     name: "loses a result that was supplied before the run ended",
@@ -215,6 +791,139 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     line: "if (named.test(before) || namedId.test(before)) continue",
     broken: "if (named.test(before)) continue",
     finder: { tests: ["sdk/test/tool/scrub/places.test.ts"] }
+  },
+  {
+    name: "acknowledges a result that does not fit the schema of its tool",
+    file: "run/internal/decisions.ts",
+    line: "decision.arguments !== undefined : isCompletion(request, decision)",
+    broken: "decision.arguments !== undefined : false",
+    finder: { tests: ["sdk/test/durable/complete.test.ts"] }
+  },
+  {
+    name: "settles a call in doubt of any tool by its idempotency key",
+    file: "run/calls/openRequest.ts",
+    line: "entry?.tool.options.external === true",
+    broken: "entry !== undefined",
+    finder: { tests: ["sdk/test/durable/complete.test.ts"] }
+  },
+  {
+    name: "imports a run of a time at which no clock has been",
+    file: "durable/internal/soundValues.ts",
+    line: "!(at >= 0 && at <= latestTime)",
+    broken: "false",
+    finder: { tests: ["sdk/test/durable/archiveUnsound.test.ts"] }
+  },
+  {
+    name: "imports a request with the digest of other arguments",
+    file: "durable/internal/soundValues.ts",
+    line: "=== request.digest) continue",
+    broken: "!== undefined) continue",
+    finder: { tests: ["sdk/test/durable/archiveUnsound.test.ts"] }
+  },
+  {
+    name: "imports names that a database changes",
+    file: "durable/internal/soundValues.ts",
+    line: 'name !== "" && name.isWellFormed() && !name.includes("\\0")',
+    broken: "true",
+    finder: { tests: ["sdk/test/durable/archiveUnsound.test.ts"] }
+  },
+  {
+    name: "accepts a rule for a tool that no agent has",
+    file: "agent/internal/ruleTools.ts",
+    line: 'if (tool.includes("*") || names.has(tool)) continue',
+    broken: "if (true as boolean) continue",
+    finder: { tests: ["sdk/test/agent/ruleTools.test.ts"] }
+  },
+  {
+    name: "refuses a rule for a tool that an MCP server may add",
+    file: "agent/internal/ruleTools.ts",
+    line: "if (!isOpen) return problem",
+    broken: "if (isOpen || !isOpen) return problem",
+    finder: { tests: ["sdk/test/agent/ruleTools.test.ts"] }
+  },
+  {
+    name: "records a grant that has expired",
+    file: "store/internal/requests.ts",
+    line: "verdict.record === decision ? expiredGrant(entry.request, decision) : undefined",
+    broken: "undefined as ReturnType<typeof expiredGrant>",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
+    name: "lists the requests of all sub-agents of a run for one of them",
+    file: "store/internal/inbox.ts",
+    line: "&& isWithin(request.requestId, filter.runId)",
+    broken: "&& isWithin(request.requestId, pending.runId)",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
+    name: "takes an input without a prompt and a run for the continuation of a run",
+    file: "durable/runPromptStored.ts",
+    line: '|| !hasKey(given, "runId")',
+    broken: "",
+    finder: { tests: ["sdk/test/durable/malformedInputs.test.ts"] }
+  },
+  {
+    name: "calls a model with no prompt",
+    file: "run/runPrompt.ts",
+    line: "!isStart && input.prompt === undefined",
+    broken: "input.prompt === undefined",
+    finder: { tests: ["sdk/test/durable/malformedInputs.test.ts"] }
+  },
+  {
+    name: "takes a reopening for a repetition of the message without it",
+    file: "store/internal/messages.ts",
+    line: "canonicalJson(reopens === undefined ? [...said] : [...said, reopening as Schema.Json])",
+    broken: "canonicalJson([...said].concat(reopens === undefined ? [] : []))",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
+    name: "drops a run of an agent that the program does not have",
+    file: "durable/recover.ts",
+    line: "{ ...ready, error: notAmong(runtimes, ready.agent) }",
+    broken: "ready as Recovered",
+    finder: { tests: ["sdk/test/durable/recover.test.ts"] }
+  },
+  {
+    name: "reports a wait that was cancelled as in doubt",
+    file: "run/internal/cancellation.ts",
+    line: "isRepeatable(call) || isWait(state, call)",
+    broken: "isRepeatable(call)",
+    finder: { tests: ["sdk/test/run/timer.test.ts"] }
+  },
+  {
+    name: "says that a run waits since a time in the future",
+    file: "durable/explain.ts",
+    line: "time > now ? instant(time) : when(time, now)",
+    broken: "when(time, now)",
+    finder: { tests: ["sdk/test/run/timer.test.ts"] }
+  },
+  {
+    name: "does not check the secrets of open calls before a deploy",
+    file: "run/checkResume.ts",
+    line: "if (value === undefined) found.push",
+    broken: "if (false as boolean) found.push",
+    finder: { tests: ["sdk/test/durable/checkAll.test.ts"] }
+  },
+  {
+    name: "puts facts of any length into requests",
+    file: "run/calls/facts.ts",
+    line: "JSON.stringify(json).length > longestFacts",
+    broken: "false as boolean",
+    finder: { tests: ["sdk/test/run/longTexts.test.ts"] }
+  },
+  {
+    name: "records an author of any length",
+    file: "domain/Principal.ts",
+    line: 'typeof by === "string" && by.length > longestName',
+    broken: "false as boolean",
+    finder: { tests: ["sdk/test/run/longTexts.test.ts"] }
+  },
+  {
+    name: "continues a run to ask about the requests of a stopped sub-agent",
+    file: "durable/internal/continueStored.ts",
+    line: "&& answerable(state).some(",
+    broken: "&& interruptions(state).some(",
+    finder: { tests: ["sdk/test/run/callbackAgain.test.ts"] }
   },
   {
     name: "decides a call in doubt again that is to run again",
@@ -353,9 +1062,149 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "keeps the secrets of the process in a streamed output",
     file: "tool/Scrubber.ts",
-    line: "push: attempt((chunk) => pushed(stream, known.push(chunk))),",
-    broken: "push: attempt((chunk) => pushed(stream, chunk)),",
+    line: "push: (chunk) => pushed(stream, known.push(chunk)),",
+    broken: "push: (chunk) => pushed(stream, chunk),",
     finder: { tests: ["sdk/test/agent/knownSecrets.test.ts"] }
+  },
+  {
+    name: "publishes the deltas of a response as they are",
+    file: "run/steps/callModel.ts",
+    line: "shown?.add(part)",
+    broken: 'drive.onUpdate?.({ _tag: "delta", runId, agentRunId, agentPath, turn, part })',
+    finder: { tests: ["sdk/test/run/shownParts.test.ts"] }
+  },
+  {
+    name: "keeps the end of a text whose stream was cut from subscribers",
+    file: "run/steps/callModel.ts",
+    line: "shown?.end()",
+    broken: "void shown",
+    finder: { tests: ["sdk/test/run/shownParts.test.ts"] }
+  },
+  {
+    name: "scrubs each delta of a response by itself",
+    file: "run/internal/ShownParts.ts",
+    line: "growing.stream.push(part.delta)",
+    broken: "this.#scrubber.redact(part.delta)",
+    finder: { tests: ["sdk/test/run/shownParts.test.ts"] }
+  },
+  {
+    name: "judges a sentence in quotes by itself",
+    file: "tool/internal/scrub/scrubText.ts",
+    line: "isUnquoted(text.slice(from, end))",
+    broken: "isUnquoted(text.slice(from, from))",
+    finder: { tests: ["sdk/test/tool/scrub/properties.test.ts"] }
+  },
+  {
+    name: "shows the causes of an error as they are",
+    file: "agent/internal/redactError.ts",
+    line: "this.copy(named.get(key) ?? field, depth)",
+    broken: "named.get(key) ?? field",
+    finder: { tests: ["sdk/test/agent/causes.test.ts"] }
+  },
+  {
+    name: "shows the fields of an error whose keys are symbols",
+    file: "agent/internal/redactError.ts",
+    line: "const keys = Reflect.ownKeys(value)",
+    broken: "const keys = Object.getOwnPropertyNames(value)",
+    finder: { tests: ["sdk/test/agent/causes.test.ts"] }
+  },
+  {
+    name: "shows the maps, the headers and the JSON of an error",
+    file: "agent/internal/redactError.ts",
+    line: "const inPlace = this.copy(shownFor(value), depth)",
+    broken: "const inPlace = ((_: unknown): unknown => undefined)(shownFor)",
+    finder: { tests: ["sdk/test/agent/causes.test.ts"] }
+  },
+  {
+    name: "calls the getters of an error",
+    file: "agent/internal/redactError.ts",
+    line: "else if (enumerable) put(shown as PropertyKey, this.#leaveOut(), true)",
+    broken: "else if (enumerable) put(shown as PropertyKey, this.copy(Reflect.get(value, key), depth), true)",
+    finder: { tests: ["sdk/test/agent/causes.test.ts"] }
+  },
+  {
+    name: "reads an error without bounds",
+    file: "agent/internal/redactError.ts",
+    line: "if (keys.length > this.#values) return this.#leaveOut()",
+    broken: "if (keys.length > this.#values * 1e9) return this.#leaveOut()",
+    finder: { tests: ["sdk/test/agent/causes.test.ts"] }
+  },
+  {
+    name: "logs the secrets of a resource that cannot be closed",
+    file: "promise/internal/toolResources.ts",
+    line: "redactCause(scrubber, cause)",
+    broken: "[cause, redactCause, scrubber][0]",
+    finder: { tests: ["sdk/test/promise/toolResources.test.ts"] }
+  },
+  {
+    name: "counts a secret again that was removed before",
+    file: "tool/internal/scrub/redactions.ts",
+    line: "const removed = after - (before.get(type) ?? 0)",
+    broken: "const removed = after - (before.get(type) ?? 0) * 0",
+    finder: { tests: ["sdk/test/run/redactionCounts.test.ts"] }
+  },
+  {
+    name: "counts no secrets in events",
+    file: "run/internal/redact.ts",
+    line: "counted(event, cleanEvent(scrubber, event))",
+    broken: "cleanEvent(scrubber, event)",
+    finder: { tests: ["sdk/test/run/redactionCounts.test.ts"] }
+  },
+  {
+    name: "counts no secrets in the results of tools",
+    file: "tool/internal/shownResult.ts",
+    line: 'counted(texts.join(""), texts',
+    broken: '((_: string, shown: string) => shown)(texts.join(""), texts',
+    finder: { tests: ["sdk/test/run/redactionCounts.test.ts"] }
+  },
+  {
+    name: "keeps the address of a file in a result",
+    file: "tool/internal/shownResult.ts",
+    line: 'if (part.source._tag !== "url") return part',
+    broken: "if (part.source._tag !== undefined) return part",
+    finder: { tests: ["sdk/test/tool/shownResult.test.ts"] }
+  },
+  {
+    name: "keeps the text of a file in a prompt",
+    file: "run/internal/redact.ts",
+    line: "isFile(given) ? withCleanText(scrubber, given) : given",
+    broken: "isFile({}) ? withCleanText(scrubber, given as never) : given",
+    finder: { tests: ["sdk/test/run/redaction.test.ts"] }
+  },
+  {
+    name: "keeps the name of an attached file",
+    file: "durable/attachFile.ts",
+    line: "{ name: redactText(scrubber, name) }",
+    broken: "[{ name }, redactText][0] as { name: string }",
+    finder: { tests: ["node/test/canary.test.ts"] }
+  },
+  {
+    name: "keeps the error of a file that cannot be read",
+    file: "durable/attachFile.ts",
+    line: "${scrubber.scrub(messageOf(cause))}",
+    broken: "${messageOf(cause)}",
+    finder: { tests: ["node/test/canary.test.ts"] }
+  },
+  {
+    name: "gives causes to hooks as they are",
+    file: "run/internal/Drive.ts",
+    line: "keepCause(event, redactCause(drive.runtime.scrubber, cause))",
+    broken: "keepCause(event, [cause, redactCause][0] as typeof cause)",
+    finder: { tests: ["node/test/canary.test.ts"] }
+  },
+  {
+    name: "publishes the name of a tool that a model made up as it is",
+    file: "run/internal/ShownParts.ts",
+    line: "this.#grow(`${part.index}`, this.#named(part))",
+    broken: "this.#grow(`${part.index}`, [part, this.#named(part)][0] as typeof part)",
+    finder: { tests: ["sdk/test/run/shownParts.test.ts"] }
+  },
+  {
+    name: "shows an error by its own methods",
+    file: "agent/internal/redactError.ts",
+    line: "for (const shown of saidBy(value)) this.copy(shown, depth)",
+    broken: "for (const shown of [saidBy]) this.copy(typeof shown, depth)",
+    finder: { tests: ["sdk/test/agent/causes.test.ts"] }
   },
   {
     name: "removes the words that servers without keys take",

@@ -14,7 +14,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import * as SqliteClient from "../../packages/node/src/internal/sqlite/client.ts"
 import { startReader } from "./fileReader.ts"
 import {
-  countContents,
+  countUnused,
   type Databases,
   endLeases,
   everyStatus,
@@ -85,7 +85,7 @@ export const sqliteDatabases = async (): Promise<Databases> => {
                   .run(...parameters)
               )
             ),
-          contents: Effect.sync(() => Number(database().prepare(countContents).get()?.["count"])),
+          unusedContents: Effect.sync(() => Number(database().prepare(countUnused).get()?.["count"])),
           damage: Effect.suspend(() => {
             const lost = runTables.filter((table) => database().prepare(lostRows(table)).all().length > 0)
             return lost.length > 0

@@ -65,6 +65,7 @@ export const make = ({ act, world }: Outside): ReadonlyArray<Tool.Tool> => {
   /** Starts work whose result comes later. */
   const holding = (name: (typeof holdTools)[number], hold: () => Hold.Hold) =>
     Tool.make(name, {
+      external: name === "order",
       description: `Starts ${name}`,
       parameters: Parameters,
       needsApproval: false,

@@ -2,10 +2,11 @@
  * The people of the scenarios. After a crash they do not know whether their request took effect, so they look and ask again: every
  * function here may be repeated any number of times.
  */
-import type { Decision, Grant, Id, Interruption } from "@fermata/sdk/domain"
+import type { Blob, Decision, Grant, Id, Interruption, Message } from "@fermata/sdk/domain"
 import type { StoredStartInput } from "@fermata/sdk/durable"
 import type { RunResult } from "@fermata/sdk/run"
 import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 import type { App } from "./app.ts"
 import { canary } from "./canary.ts"
 
@@ -124,3 +125,15 @@ export const finish = (app: App): Effect.Effect<ReadonlyArray<string>, unknown> 
       status === "running" || status === "held" ? [`${runId} is ${status} and asks nothing`] : []
     )
   })
+
+/** More than is stored in one transaction, so that a process can be hit in between. */
+const photo = new Uint8Array(1_100_000).fill(7)
+
+/** Stores the photo. */
+export const attached = (app: App) => Effect.map(app.store.blobs!.put(Stream.make(photo)), fileOf)
+
+const fileOf = (ref: Blob.BlobRef): Message.FilePart => ({
+  _tag: "file",
+  mediaType: "image/png",
+  source: { _tag: "stored", ...ref }
+})

@@ -22,10 +22,13 @@ import {
   supply,
   tool
 } from "@fermata/node"
+import type { FilePart } from "@fermata/sdk/domain/Message"
+import { type BlobPort, RunStore } from "@fermata/sdk/store"
 import { ScriptedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { ownLocks } from "../../packages/node/test/locks.ts"
 import { canary, scrubber } from "./canary.ts"
 
@@ -120,10 +123,30 @@ const leaf = agent("leaf", { tools, limits })
 const branch = agent("branch", { tools, limits, subAgents: [leaf], delegation: "delegate" })
 const conductor = agent("bookkeeper", { tools, limits, subAgents: [branch], delegation: "delegate" })
 
+/** The contents of the store that was opened first. */
+let blobs: BlobPort.BlobPort | undefined
+const keepBlobs = Effect.tap(RunStore.RunStore, (opened) =>
+  Effect.sync(() => {
+    blobs ??= opened.blobs
+  })
+)
+
 const layerOf = async () => {
-  if (!store.startsWith("postgres")) return store
-  const { PostgresStore } = await import("@fermata/node/postgres")
-  return PostgresStore.layer({ url: store, maxConnections: 4 })
+  const layer = store.startsWith("postgres")
+    ? (await import("@fermata/node/postgres")).PostgresStore.layer({ url: store, maxConnections: 4 })
+    : SqliteStore.layer({ filename: store })
+  return Layer.effect(RunStore.RunStore, keepBlobs).pipe(Layer.provide(layer))
+}
+
+/** Larger than what is stored in one transaction. */
+const photo = new Uint8Array(1_100_000).fill(7)
+
+/** Stores the file of a run. Runs share their files; every tenth has the photo. */
+const fileOf = async (runId: string): Promise<FilePart> => {
+  const number = Number(runId.slice("crash-".length))
+  const content = number % 10 === 0 ? photo : new TextEncoder().encode(`The file ${number % 7}.`)
+  const ref = await Effect.runPromise(blobs!.put(Stream.make(content)))
+  return { _tag: "file", mediaType: "image/png", source: { _tag: "stored", ...ref } }
 }
 
 /** Errors after which another worker goes on: it was faster, owns the lease, or will own it. An unreachable store comes back. */
@@ -280,7 +303,8 @@ const work = async () => {
   const starting = Array.from({ length: runs }, (_, i) => `crash-${(i + first) % runs}`)
   for (let runId = starting.shift(); runId !== undefined && !leaving; runId = starting.shift()) {
     try {
-      const result = await fermata.runPrompt("bookkeeper", `Book ${runId}, the key is ${canary}`, { runId })
+      const asked = { _tag: "text", text: `Book ${runId}, the key is ${canary}` } as const
+      const result = await fermata.runPrompt("bookkeeper", [asked, await fileOf(runId)], { runId })
       if (result.status === "completed") write("ended", runId, result.status)
     } catch (error) {
       const exists =

@@ -24,8 +24,8 @@ export interface Database {
   readonly statuses: Effect.Effect<ReadonlyMap<string, string>>
   /** Runs a statement beside all processes, unless a process is writing. */
   readonly execute: (statement: string, parameters: ReadonlyArray<string | number>) => Effect.Effect<void>
-  /** The number of contents and of their pieces, whole or not. */
-  readonly contents: Effect.Effect<number>
+  /** The number of contents to which no run refers, and of their pieces, whole or not. */
+  readonly unusedContents: Effect.Effect<number>
   /** The problem that the database itself reports. */
   readonly damage: Effect.Effect<string | undefined>
   /** All its data, as text. */
@@ -142,9 +142,10 @@ export const everyStatus = "SELECT run_id, status FROM fermata_runs"
 /** The tables of contents, which belong to all runs together. */
 export const contentTables = ["fermata_blobs", "fermata_blob_pieces"] as const
 
-/** Counts the contents and their pieces. */
-export const countContents =
-  "SELECT (SELECT count(*) FROM fermata_blobs) + (SELECT count(*) FROM fermata_blob_pieces) AS count"
+/** Counts the contents to which no run refers, and their pieces. */
+export const countUnused = `WITH used AS (SELECT blob FROM fermata_blobs WHERE sha256 IN (SELECT sha256 FROM fermata_blob_uses))
+  SELECT (SELECT count(*) FROM fermata_blobs WHERE blob NOT IN (SELECT blob FROM used))
+    + (SELECT count(*) FROM fermata_blob_pieces WHERE blob NOT IN (SELECT blob FROM used)) AS count`
 
 /** The statement that ends leases, for the `count`-th time. */
 export const endLeases = (count: number): string =>

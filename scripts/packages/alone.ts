@@ -14,6 +14,7 @@ import {
   createFermata,
   deny,
   fail,
+  fetchUrl,
   mcpTools,
   openAi,
   openAiCompatible,
@@ -22,7 +23,9 @@ import {
   SqliteStore,
   supply,
   tool,
-  topUp
+  topUp,
+  WebGuard,
+  webTools
 } from "@fermata/node"
 import { PostgresStore } from "@fermata/node/postgres"
 import { pricesOf } from "@fermata/node/prices"
@@ -66,6 +69,10 @@ export const models = {
 }
 export const scripted = ScriptedModel.make(["yes"])
 export const servers = () => mcpTools({ command: "npx" })
+export const web = [...webTools(), fetchUrl()]
+export const guard = WebGuard.make()
+export const guardMethods = { ...guard }
+export const verdict = guard.checkUrl("https://example.com/")
 export const stores = {
   sqlite: SqliteStore.layer({ filename: "f.db" }),
   postgres: PostgresStore.layer({ url: "postgres://localhost/f" })

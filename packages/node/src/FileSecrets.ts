@@ -45,8 +45,9 @@ export interface Options {
 const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Record(Schema.String, Schema.String)))
 
 /**
- * Takes secrets from this file. A relative path is resolved now. The names are those of the file, such as `secret://GITHUB_TOKEN`; a JSON
- * file can have others, such as `db/password`.
+ * Makes a source that takes secrets from this file, which it reads whenever a call needs a secret. A relative path is resolved now. The
+ * names of the secrets are those in the file, such as `GITHUB_TOKEN` for `secret://GITHUB_TOKEN`; a JSON file can have others, such as
+ * `db/password`.
  *
  * **Example** (A file beside the program)
  *
@@ -61,8 +62,8 @@ const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Record(Sc
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for an unknown option. Calls that need a secret fail if the file cannot be read or parsed, or if others can read it;
- * the log has the `FileSecretsError`.
+ * Throws `OptionsInvalid` for an unknown option and for a wrong value. Calls that need a secret fail if the file cannot be read or parsed,
+ * or if other users can read it and the option `shared` is not set; the log has the `FileSecretsError`.
  *
  * @category constructors
  * @since 0.2.0

@@ -13,7 +13,7 @@ import * as PgClient from "@effect/sql-pg/PgClient"
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { OptionsInvalid } from "@fermata/sdk/domain"
 import { type RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
-import * as Config from "effect/Config"
+import type * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -26,10 +26,12 @@ import * as Schedule from "effect/Schedule"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
+import { openDirectory } from "./internal/contentFiles.ts"
 import { withNulText } from "./internal/nulText.ts"
 import { makeBroadcast } from "./internal/postgres/broadcast.ts"
 import { makeChannels } from "./internal/postgres/channels.ts"
 import { type Config as ConnectionConfig, withoutSilence } from "./internal/postgres/socket.ts"
+import { readConfig } from "./internal/readConfig.ts"
 
 /** The database, and how the store uses it. */
 export interface Options {
@@ -70,6 +72,13 @@ export interface Options {
    * `false`.
    */
   readonly transactionPooler?: boolean
+  /**
+   * An existing directory of this store alone, for attachments and other contents of more than 32 KiB: they then do not make the database
+   * larger. All processes of the store have the same directory, on several machines in a shared file system. The store writes its id into it, and refuses a
+   * directory of another store, one with other files, and an empty one if it had another before. Contents that are in the database stay
+   * there. Without a directory, such a store opens, and does not read the contents that are in one.
+   */
+  readonly contents?: string
 }
 
 /**
@@ -105,7 +114,7 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
 export const layerConfig = (
   options: Config.Wrap<Options>
 ): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError | Config.ConfigError> =>
-  Layer.unwrap(Effect.map(Config.unwrap(options), layer))
+  Layer.unwrap(Effect.map(readConfig(options), layer))
 
 /**
  * Like {@link layer}, and also provides the store's client, so that a program can write rows of its own and submit, decide or send in one
@@ -145,6 +154,7 @@ const prepare = Effect.fnUntraced(function* (options: Options) {
     busyDeadline,
     boundsLocks: options.transactionPooler !== true,
     mapConnection: withNulText,
+    ...(options.contents === undefined ? {} : { files: openDirectory(options.contents) }),
     ...shared
   })
   const client = Layer.effect(
@@ -173,7 +183,8 @@ const optionNames: ReadonlyArray<keyof Options> = [
   "answerTimeout",
   "connectTimeout",
   "ssl",
-  "transactionPooler"
+  "transactionPooler",
+  "contents"
 ]
 
 const busyDeadlineMs = ({ busyDeadline = "10 seconds" }: Options): number => Duration.toMillis(busyDeadline)

@@ -9,11 +9,12 @@
  */
 import type { Id } from "@fermata/sdk"
 import type { RunStore, RunStoreError } from "@fermata/sdk/store"
-import * as Config from "effect/Config"
+import type * as Config from "effect/Config"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { BackupExists } from "./internal/BackupExists.ts"
+import { readConfig } from "./internal/readConfig.ts"
 
 export { BackupExists } from "./internal/BackupExists.ts"
 
@@ -34,6 +35,13 @@ export interface Options {
    * `StoreBusy`.
    */
   readonly busyDeadline?: Duration.Input
+  /**
+   * An existing directory of this store alone, for attachments and other contents of more than 32 KiB: they then do not make the file larger.
+   * All processes of the store give the same directory. The store writes its id into it, and refuses a directory of another store, one with
+   * other files, and an empty one if it had another before. Contents that are in the file stay there. Without a directory, such a store opens,
+   * and does not read the contents that are in one.
+   */
+  readonly contents?: string
 }
 
 /**
@@ -91,7 +99,7 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
 export const layerConfig = (
   options: Config.Wrap<Options>
 ): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError | Config.ConfigError> =>
-  Layer.unwrap(Effect.map(Config.unwrap(options), layer))
+  Layer.unwrap(Effect.map(readConfig(options), layer))
 
 /**
  * Copies a store into a new file, in its state at one moment, while other processes continue to write.
@@ -214,8 +222,9 @@ export interface CheckReport {
 }
 
 /**
- * Reads every page, run, request, message, grant, content and checkpoint of a store, and reports problems. Changes no data, creates no store, and
- * works while other processes use the store.
+ * Reads every page, run, request, message, grant, content and checkpoint of a store, and reports problems. With a directory of contents,
+ * it names missing and changed files, and files of no content. Changes no data, creates no
+ * store, and works while other processes use the store.
  *
  * **When to use**
  *
@@ -235,6 +244,8 @@ export interface CheckReport {
 export const check = (options: {
   /** The store. */
   readonly filename: string
+  /** Its directory of contents, if it has one; see {@link Options}. */
+  readonly contents?: string
 }): Effect.Effect<CheckReport, RunStoreError.RunStoreError> =>
   Effect.flatMap(
     Effect.promise(() => import("./internal/sqlite/check.ts")),

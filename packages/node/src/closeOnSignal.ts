@@ -21,9 +21,10 @@ export interface CloseOnSignalOptions {
 }
 
 /**
- * Closes these objects at the first signal, one after the other, and ends the program: with exit code 0 if all were closed, otherwise
- * with 1. If one fails to close, the next ones are still closed. A second signal ends the program immediately, with 1. Returns a function
- * that removes the signal handlers. Throws `OptionsInvalid` for an unknown option, a wrong value, and an object that cannot be closed.
+ * Closes these objects at the first SIGTERM or SIGINT (or other `signals`), one after the other, and ends the program: with exit code 0 if
+ * all were closed, otherwise with 1. If one fails to close, the next ones are still closed. After `timeoutMs` (default: 5 seconds), and at
+ * a second signal, the program ends at once, with 1. Returns a function that removes the signal handlers. Throws `OptionsInvalid` for an
+ * unknown option, a wrong value, and an object that cannot be closed.
  *
  * **Details**
  *

@@ -29,8 +29,9 @@ export interface CreateStorelessOptions extends Storeless.StorelessOptions {
 }
 
 /**
- * Makes a Fermata. Declare it with `await using`, or close it when the program no longer needs it. With `store: false`, it has only the
- * methods that need no store; see `Storeless`.
+ * Makes a Fermata. Declare it with `await using`, or close it when the program no longer needs it. Without the option `store`, its runs are
+ * in the SQLite file `fermata.db` of the working directory. With `store: false`, it has only the methods that need no store; see
+ * `Storeless`.
  *
  * **Details**
  *

@@ -42,6 +42,7 @@ export type {
 export type { Prices as PricesType } from "@fermata/sdk/model/ModelProfile"
 export type { ModelRequest as ModelRequestType } from "@fermata/sdk/model/ModelRequest"
 export type {
+  Attachment as AttachmentType,
   AttachOptions as AttachOptionsType,
   BackgroundOptions as BackgroundOptionsType,
   DamagedRunsOptions as DamagedRunsOptionsType,

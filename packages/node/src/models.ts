@@ -18,7 +18,6 @@ import type {
   OpenAiResponses
 } from "@fermata/sdk/model"
 import type * as Models from "@fermata/sdk/model"
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Result from "effect/Result"
@@ -242,10 +241,17 @@ const lazily = (
     contextTokens: () => contextTokens,
     // A key that is no key fails the calls.
     secrets: Effect.suspend(() =>
-      Auth.secretsOf({ auth: auth ?? Auth.bearer(apiKey ?? Config.Redacted(keyName)), baseUrl, headers })
+      Auth.secretsOf({ auth: auth ?? Auth.bearer(apiKey ?? fromEnvironment(keyName)), baseUrl, headers })
     )
   }
 }
+
+/** The key in the environment. */
+const fromEnvironment = (name: string): Auth.Secret =>
+  Effect.flatMap(
+    Effect.promise(() => import("effect/Config")),
+    (Config) => Config.Redacted(name)
+  )
 
 /** Loads at the first use, and again after a failure. */
 const once = <A>(load: () => Promise<A>): Effect.Effect<A> => {

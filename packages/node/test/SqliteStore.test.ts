@@ -5,6 +5,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Id } from "@fermata/sdk"
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { RunStoreContract } from "@fermata/sdk/testing"
+import * as Config from "effect/Config"
+import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
@@ -21,6 +23,10 @@ suite("SQLite in memory", SqliteStore.layer({ filename: ":memory:" }))
 
 /** The file of the test that runs. */
 let current = ""
+const setBack = (milliseconds: number) =>
+  Effect.sync(() =>
+    raw(current, (db) => db.exec(`UPDATE fermata_runs SET lease_until = lease_until + ${milliseconds}`))
+  )
 suite(
   "SQLite file",
   Layer.unwrap(
@@ -29,12 +35,18 @@ suite(
       return SqliteStore.layer({ filename })
     })
   ),
-  {
-    setBack: (milliseconds) =>
-      Effect.sync(() =>
-        raw(current, (db) => db.exec(`UPDATE fermata_runs SET lease_until = lease_until + ${milliseconds}`))
-      )
-  }
+  { setBack }
+)
+
+suite(
+  "SQLite file with a directory of contents",
+  Layer.unwrap(
+    Effect.map(Effect.all([temporaryFile, temporaryDirectory]), ([filename, contents]) => {
+      current = filename
+      return SqliteStore.layer({ filename, contents })
+    })
+  ),
+  { setBack }
 )
 
 const runId = Id.RunId.make("run_a")
@@ -254,3 +266,20 @@ const raw = (filename: string, use: (db: DatabaseSync) => void) => {
   use(db)
   db.close()
 }
+
+describe("SqliteStore.layerConfig", () => {
+  const options = { filename: Config.String("RUNS"), synchronous: Config.succeed("normal" as const) }
+  const build = (env: Record<string, string>) =>
+    Effect.scoped(Layer.build(Layer.fresh(SqliteStore.layerConfig(options)))).pipe(
+      Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env }))
+    )
+
+  it.effect("reads each option from the ConfigProvider, and fails with ConfigError for a missing one", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* build({ RUNS: filename })
+      assert.isAbove(readFileSync(filename).length, 0)
+      assert.strictEqual((yield* Effect.flip(build({})))._tag, "ConfigError")
+    })
+  )
+})

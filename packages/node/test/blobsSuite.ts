@@ -3,20 +3,23 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { type Blob, Id } from "@fermata/sdk"
-import { BlobPort, RunStore, type RunStoreError } from "@fermata/sdk/store"
+import { BlobPort, RunStore, type RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
+import type * as SqlClient from "effect/sql/SqlClient"
+import type { Connection } from "effect/sql/SqlConnection"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/testing/TestClock"
-import { run, showing, started, type Store } from "./sqlite/fixtures.ts"
+import { asked, begun, run, showing, started, type Store } from "./sqlite/fixtures.ts"
 
 /** A database, and another connection to it. */
 export interface Database {
   readonly layer: Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
+  readonly client: Layer.Layer<SqlClient.SqlClient, unknown>
   readonly rows: (sql: string) => Effect.Effect<ReadonlyArray<object>, unknown>
 }
 
@@ -136,6 +139,53 @@ export const blobTests = (name: string, database: Effect.Effect<Database, unknow
       assert.strictEqual((yield* blobs.uses([run(1)])).length, 1)
     })
 
+    test("stay whole while a process of an earlier version removes, prunes, imports and decides their runs, and go with the next prune", function* (store, blobs, given) {
+      const older = Context.get(yield* Layer.build(earlier(given)), RunStore.RunStore)
+      const names = ["removed", "pruned", "imported", "again", "decided"] as const
+      const shared = yield* blobs.put(content)
+      const refs: Array<Blob.BlobRef> = [shared]
+      for (const name of names) {
+        const own = yield* blobs.put(Stream.make(large, new TextEncoder().encode(name)))
+        refs.push(own)
+        const runId = run(name)
+        const lease = yield* started(store, runId, showing(shared), showing(own), asked(runId, "Which?"))
+        const expected = (yield* store.head(runId)).revision
+        if (name === "pruned")
+          yield* store.append({
+            lease,
+            expected,
+            events: [{ _tag: "run.cancelled", at: 2, reason: "no", calls: [] }],
+            status: "cancelled"
+          })
+        yield* store.release(lease)
+      }
+      const imported = run("imported")
+      yield* older.remove(run("removed"))
+      yield* older.remove(imported)
+      const copy = { runId: imported, sessionId: Id.SessionId.make("other"), agent: "root" }
+      const events = [begun(imported), { _tag: "run.held", at: 1 }] as const
+      yield* older.restore([{ ...copy, status: "held", events }], [], [])
+      yield* older.remove(run("again"))
+      yield* Effect.flatMap(started(older, run("again")), older.release)
+      const [open] = yield* older.pending({ runId: run("decided") })
+      yield* older.decide({ _tag: "answer", requestId: open!.request.requestId, by: "old", answer: "me" })
+      assert.strictEqual(yield* older.prune({ endedBefore: Number.MAX_SAFE_INTEGER }), 1)
+      assert.deepStrictEqual((yield* older.list()).map(({ runId }) => runId).toSorted(), [
+        run("again"),
+        run("decided"),
+        run("imported")
+      ])
+      assert.deepStrictEqual(yield* blobs.find(refs.map(({ sha256 }) => sha256)), refs.toSorted(bySha256))
+      assert.deepStrictEqual(yield* Stream.runCollect(blobs.damaged), [])
+
+      yield* store.prune({ endedBefore: 0 })
+      assert.deepStrictEqual(yield* Stream.runCollect(blobs.damaged), [])
+      const kept = [refs[0]!, refs[3]!, refs[4]!, refs[5]!]
+      assert.deepStrictEqual(yield* blobs.find(refs.map(({ sha256 }) => sha256)), kept.toSorted(bySha256))
+      for (const { runId } of yield* store.list()) yield* store.remove(runId)
+      assert.deepStrictEqual(yield* left(given), nothing)
+    })
+
     test("are found when they are missing or changed, with the runs that refer to them", function* (store, blobs, given) {
       const kinds = ["sound", "missing", "changed", "cut"] as const
       const refs: Record<string, Blob.BlobRef> = {}
@@ -227,3 +277,20 @@ export const blobTests = (name: string, database: Effect.Effect<Database, unknow
       assert.strictEqual((yield* left(given)).contents, 1)
     })
   })
+
+/** The store of a version that has no contents, in a process that opened it before the tables were migrated. */
+const earlier = ({ client }: Database) =>
+  Layer.fresh(SqlRunStore.layerWith({ mapConnection: withoutContents }).pipe(Layer.provide(client)))
+
+/** A connection that skips each statement on contents. */
+const withoutContents = (connection: Connection): Connection => ({
+  execute: (text, ...given) =>
+    text.includes("fermata_blob") ? Effect.succeed([]) : connection.execute(text, ...given),
+  executeRaw: (...given) => connection.executeRaw(...given),
+  executeUnprepared: (...given) => connection.executeUnprepared(...given),
+  executeValues: (...given) => connection.executeValues(...given),
+  executeValuesUnprepared: (...given) => connection.executeValuesUnprepared(...given),
+  executeStream: (...given) => connection.executeStream(...given)
+})
+
+const bySha256 = (one: Blob.BlobRef, other: Blob.BlobRef) => (one.sha256 < other.sha256 ? -1 : 1)

@@ -77,6 +77,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     safety: true,
     needsApproval: true,
     idempotent: true,
+    external: true,
     reconcile: true,
     timeout: true,
     retry: true,

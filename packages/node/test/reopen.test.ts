@@ -3,8 +3,8 @@ import { ScriptedModel } from "@fermata/node/testing"
 import { assert, describe, it } from "vitest"
 
 describe("reopen", () => {
-  it("lifts a denial through a Fermata or the handle of a run, and refuses unknown options", async () => {
-    for (const by of ["fermata", "handle"] as const) {
+  it("lifts a denial through a Fermata, a conductor or the handle of a run, and refuses unknown options", async () => {
+    for (const by of ["fermata", "conductor", "handle"] as const) {
       const ran: Array<string> = []
       const doing = (name: string) => tool(name, { handler: () => void ran.push(name) })
       const model = ScriptedModel.make([
@@ -18,12 +18,13 @@ describe("reopen", () => {
         store: ":memory:",
         by: "ana"
       })
-      const handle = await fermata.dispatch("ops", "Deploy")
+      const conductor = await fermata.conductor()
+      const handle = await (by === "conductor" ? conductor : fermata).dispatch("ops", "Deploy")
       const held = await handle.wait()
       if (held.status !== "interrupted") return assert.fail(held.status)
       const [denied, check] = held.interruptions
       await handle.decide(denied!, deny("not yet"))
-      const reopen = by === "fermata" ? fermata.reopen : handle.reopen
+      const { reopen } = { fermata, conductor, handle }[by]
       const refused = await reopen(denied!, { notes: "now" } as never).catch((error: unknown) => error)
       assert.include(String(refused), 'did you mean "note"')
       await reopen(denied!, { note: "The freeze is over." })

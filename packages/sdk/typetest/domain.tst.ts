@@ -167,7 +167,7 @@ describe("the pure core", () => {
     expect<Interruption["requestId"]>().type.toBe<RequestId>()
   })
 
-  it("refuses with one of eight reasons, and fails with one of four", () => {
+  it("refuses with one of nine reasons, and fails with one of four", () => {
     expect<Rejection["_tag"]>().type.toBe<
       | "RequestNotFound"
       | "AlreadyDecided"
@@ -176,8 +176,11 @@ describe("the pure core", () => {
       | "DecisionNotApplicable"
       | "GrantRefused"
       | "EditedArgumentsInvalid"
+      | "SuppliedResultInvalid"
       | "DecisionMalformed"
     >()
-    expect<RunFailure["_tag"]>().type.toBe<"BudgetExceeded" | "ModelFailed" | "RunDefect" | "WorkersLost">()
+    expect<RunFailure["_tag"]>().type.toBe<
+      "BudgetExceeded" | "ContentMissing" | "ModelFailed" | "RunDefect" | "WorkersLost"
+    >()
   })
 })

@@ -8,7 +8,7 @@
  */
 export type Chunking = "events" | "whole" | number | { readonly seed: number; readonly longest?: number }
 
-/** The pieces, in order; none of them is empty. */
+/** Splits a body into its pieces, in order; none of them is empty. */
 export function* chunksOf(body: Uint8Array, chunking: Chunking = "events"): Generator<Uint8Array> {
   if (chunking === "whole") {
     if (body.length > 0) yield body

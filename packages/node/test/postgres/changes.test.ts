@@ -78,6 +78,28 @@ describe("the changes of a PostgresStore", () => {
     })
   )
 
+  it.live("emit after another process has stored a request that expires, or its announcement", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      const worker = yield* openStore({ url, maxConnections: 1 })
+      const other = yield* openStore({ url })
+      const a = runId("a")
+      const lease = yield* create(other, a)
+      const notified = yield* listenTo(worker, url)
+      // A subscription begins with two emissions: one for this process, one for the others.
+      yield* Queue.take(notified)
+      const request = { ...asked(a).request, expiresAt: 8e12 }
+      const events = [{ _tag: "request.opened", at: 1, request }] as const
+      yield* other.append({ lease, expected: at(1), events, status: "running" })
+      yield* Queue.take(notified)
+      assert.strictEqual(yield* worker.nextDue(), 8e12 - 60 * 60 * 1000)
+      const warning = { _tag: "request.expiring", at: 2, requestId: request.requestId } as const
+      yield* other.park({ lease, expected: at(2), events: [warning], status: "held" })
+      yield* Queue.take(notified)
+      assert.strictEqual(yield* worker.nextDue(), 8e12)
+    })
+  )
+
   it.live("emit again when the listening connection has died, and go on over a new one", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase

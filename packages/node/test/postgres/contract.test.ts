@@ -3,6 +3,7 @@ import { RunStoreContract } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as PostgresStore from "../../src/PostgresStore.ts"
+import { temporaryDirectory } from "../temporaryStore.ts"
 import { reusedSchema, withSql } from "./database.ts"
 
 const suite = RunStoreContract.suite({ assert, describe, it })
@@ -17,10 +18,12 @@ const emptied = (options: Omit<PostgresStore.Options, "url">) =>
       return PostgresStore.layer({ ...options, url })
     })
   )
+const withDirectory = Layer.unwrap(Effect.map(temporaryDirectory, (contents) => emptied({ contents })))
 const setBack = (milliseconds: number) =>
   withSql(current, (sql) => sql`UPDATE fermata_runs SET lease_until = lease_until + ${milliseconds}`)
 
 suite("Postgres", emptied({}), { setBack })
+suite("Postgres with a directory of contents", withDirectory, { setBack })
 suite(
   "Postgres through a pooler, on one connection",
   emptied({ transactionPooler: true, maxConnections: 1 }),

@@ -46,7 +46,7 @@ const makeAgent = (isSeen: Deferred.Deferred<void>, begun: Deferred.Deferred<voi
   const model = ScriptedModel.make(({ turn }) =>
     turn === 1
       ? { calls: [{ tool: "look" }] }
-      : { text: `One, two and three. The key is ${secret} . End `, chunkSize: 3 }
+      : { text: `One, two and three. The key is ${secret}.\nEnd `, chunkSize: 3 }
   )
   // The answer ends once the reader has its text: after the next commit, the text would be old.
   const isRead = Deferred.makeUnsafe<void>()
@@ -86,7 +86,7 @@ const inShort = (updates: ReadonlyArray<RunUpdate.RunUpdate>): ReadonlyArray<str
 /** The events of a result are stored with the next step, so that the text of that step comes before them. */
 const expected = [
   "output: the end",
-  "delta: One, two and three. The key is [REDACTED:anthropic-key] . End ",
+  "delta: One, two and three. The key is [REDACTED:anthropic-key].\nEnd ",
   "event:  tool.completed",
   "event:  model.answered",
   "event:  run.completed"

@@ -85,6 +85,18 @@ describe("on Postgres, a page", () => {
       (store: Store) => store.ready({ agents: ["ops", "sales"] })
     ],
     [
+      "of due times of two agents, of which it has the first,",
+      "AS due",
+      ["fermata_requests_expired", "fermata_requests_warning"],
+      (store: Store) => store.nextDue({ agents: ["ops", "sales"] })
+    ],
+    [
+      "of due times of all agents, of which it has the first,",
+      "AS due",
+      ["fermata_requests_expired", "fermata_requests_warning", "fermata_runs_agent"],
+      (store: Store) => store.nextDue()
+    ],
+    [
       "of the requests of a tool",
       "AS session_id",
       ["fermata_requests_group"],
@@ -115,6 +127,8 @@ describe("on Postgres, a page", () => {
         const text = plan.join("\n")
         for (const index of indexes) assert.include(text, index)
         assert.notInclude(text, "Seq Scan")
+        // It has the requests of all agents.
+        assert.notInclude(text, "fermata_requests_expiry")
         // Below the order of the lists, no union of branches is read whole and sorted.
         assert.notMatch(text, /->  Sort .*\n.*\n\s+->  Append/)
       }).pipe(Effect.scoped)

@@ -38,7 +38,7 @@ const oldDatabase = Effect.gen(function* () {
   yield* Effect.scoped(Effect.flatMap(opened(store), ({ fermata }) => Effect.promise(() => give(fermata))))
   yield* withSql(url, (sql) =>
     Effect.all([
-      sql`DROP TABLE fermata_grants, fermata_blobs, fermata_blob_pieces, fermata_blob_uses`,
+      sql`DROP TABLE fermata_grants, fermata_blobs, fermata_blob_pieces, fermata_blob_uses, fermata_blob_directory`,
       sql`ALTER TABLE fermata_runs DROP COLUMN lease_ms, DROP COLUMN lease_epoch, DROP COLUMN followed`,
       sql`ALTER TABLE fermata_messages DROP COLUMN digest, DROP COLUMN agent, DROP COLUMN reopens`,
       sql`DROP INDEX fermata_requests_expired, fermata_requests_group`,

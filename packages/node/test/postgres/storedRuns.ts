@@ -29,7 +29,7 @@ export const said = (text: string): RunEvent.RunEvent => ({
 })
 
 /** An opened question. */
-export const asked = (runId: Id.RunId): RunEvent.RunEvent => ({
+export const asked = (runId: Id.RunId): Extract<RunEvent.RunEvent, { _tag: "request.opened" }> => ({
   _tag: "request.opened",
   at: 1,
   request: {

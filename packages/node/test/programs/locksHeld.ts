@@ -102,6 +102,7 @@ const onStore = (store: Store): { readonly [K in keyof Store]: Operation } => ({
   latest: store.latest(Id.SessionId.make("session_created")),
   list: store.list(),
   ready: store.ready(),
+  nextDue: store.nextDue(),
   damaged: store.damaged,
   changes: Stream.runHead(store.changes),
   requestCancel: store.requestCancel(runId("created"), "enough"),

@@ -11,6 +11,7 @@ import { ScriptedModel } from "@fermata/sdk/testing"
 export const openStudio = (store: string, log: string, dies = false) => {
   const render = tool("render", {
     needsApproval: false,
+    external: true,
     handler: (_, { idempotencyKey }) => {
       Fs.appendFileSync(log, `${idempotencyKey}\n`)
       if (dies) process.kill(process.pid, "SIGKILL")

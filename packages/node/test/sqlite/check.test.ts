@@ -275,7 +275,7 @@ describe("SqliteStore.check", () => {
           ["There are pieces of a content that does not exist: delete the rows of 7 in fermata_blob_pieces."]
         )
         assert.deepStrictEqual(
-          yield* problemsOf("INSERT INTO fermata_blobs VALUES (7, NULL, 0, 0, 0, NULL)"),
+          yield* problemsOf("INSERT INTO fermata_blobs VALUES (7, NULL, 0, 0, 0, NULL, NULL)"),
           [
             "No run refers to the content 7 of fermata_blobs, and it is not deleted: set `unused` of its row to 1, and prune."
           ]

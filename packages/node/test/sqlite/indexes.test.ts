@@ -25,6 +25,7 @@ const queries = (store: Store): ReadonlyArray<Effect.Effect<unknown, unknown>> =
   store.pending({ expiresBefore: 1 }),
   store.withToken("token"),
   store.ready({ agents: ["root"] }),
+  store.nextDue({ agents: ["root"] }),
   store.notices!([run(1)]),
   store.messages(run(1)),
   store.grants({ runId: run(1) }),

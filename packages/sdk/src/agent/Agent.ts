@@ -38,9 +38,9 @@ type Needs<
  *
  * **Errors**
  *
- * Throws `AgentDefinitionError` for an empty name, for an unknown option, for a value of the wrong type and for an invalid policy. Other
- * problems are reported when the agent is bound to a runtime: for example, two tools with one name, or a name other than 1 to 64 letters,
- * digits, `_`, `.` or `-` (for a sub-agent, without `.`).
+ * Throws `AgentDefinitionError` for an empty name, for an unknown option and for a value that an option does not take, also inside
+ * `limits`, `settings` and `policy`. Other problems are reported when the agent is bound to a runtime: for example, two tools with one
+ * name, or a name other than 1 to 64 letters, digits, `_`, `.` or `-` (for a sub-agent, without `.`).
  *
  * @category constructors
  * @since 0.1.0

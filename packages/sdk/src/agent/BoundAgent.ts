@@ -61,8 +61,8 @@ export const make = (
   Effect.andThen(checkDefinitions(agent), bindUnder(agent, [], peers))
 
 /**
- * Checks the options of an agent, of its sub-agents and of the agents that it hands over to: their definitions may not come from
- * `Agent.make`, and a function of handoffs has not been called yet.
+ * Checks the options of an agent, of its sub-agents and of the agents that it hands over to, and fails with the first problem. `Agent.make`
+ * has checked its own options alone; a definition from elsewhere, or handoffs that a function returns, are checked only here.
  */
 export const checkDefinitions = (
   agent: Agent.Any,
@@ -270,7 +270,7 @@ const bind = (
 
 const namesOf = ({ name, options }: Agent.Any): ReadonlyArray<string> => [name, ...(options.aliases ?? [])]
 
-/** The sub-agent with this name or alias, which is a tool of its own or an argument of `delegate`. */
+/** The sub-agent with this name or alias, which is a tool of its own or an argument of `delegate`; `undefined` if there is none. */
 export const subAgentOf = (bound: BoundAgent, name: string): SubAgent | undefined => {
   const entry = bound.entries.get(name)
   if (entry?.target === "agent") return entry
@@ -291,7 +291,10 @@ export const calledAgent = (
   return typeof args.agent === "string" ? entry.agents.get(args.agent) : undefined
 }
 
-/** The agent with this name or alias among a bound agent and those that it hands over to, directly or through others. */
+/**
+ * The agent with this name or alias among a bound agent and those that it hands over to, directly or through others; `undefined` if there
+ * is none.
+ */
 export const memberOf = (bound: BoundAgent, name: string): BoundAgent | undefined => bound.team.get(name)
 
 /**
@@ -306,14 +309,20 @@ export const holderOf = (
   return found === undefined || isOtherAgent(found.agent, name, peers) ? undefined : found
 }
 
-/** Whether an agent found by a recorded name is not the one that was recorded. `peers` are the names of the agents that existed then. */
+/**
+ * Whether an agent that has a recorded name as an alias is not the one that was recorded: it existed beside that one under its own name or
+ * another alias. `peers` are the names of the agents that existed when the name was recorded.
+ */
 export const isOtherAgent = (
   agent: Agent.Any,
   name: string,
   peers: ReadonlyArray<string> | undefined
 ): boolean => isOther(name, agent.name, agent.options.aliases ?? [], peers)
 
-/** Whether a recorded name refers to this agent, by its name or an alias. `peers` are the names of the agents that existed then. */
+/**
+ * Whether a recorded name refers to this agent, by its name, or by an alias unless it {@link isOtherAgent}. `peers` are the names of the
+ * agents that existed when the name was recorded.
+ */
 export const isAgent = (agent: Agent.Any, name: string, peers: ReadonlyArray<string> | undefined): boolean =>
   isSame(name, agent.name, agent.options.aliases ?? [], peers)
 

@@ -99,7 +99,10 @@ class Token implements CancellationToken {
   }
 }
 
-/** Makes a token. With a parent, it is cancelled when the parent is, until `release`. */
+/**
+ * Makes a token. With a parent, it is cancelled with the parent, for the same reason, until its `release` is called. Cancelling it does not
+ * cancel the parent.
+ */
 export const make = (parent?: CancellationToken): CancellationToken => new Token(parent)
 
 /** Listens to its signal only while it has listeners itself, because the signal may outlive many runs. */
@@ -173,7 +176,10 @@ export const CancellationToken = Context.Reference<CancellationToken | undefined
   { defaultValue: () => undefined }
 )
 
-/** Two tokens that suspend stored runs at shutdown, so that another process can resume them. */
+/**
+ * Two tokens that suspend stored runs at shutdown, so that another process can resume them: cancel `soon` to start no further operation,
+ * and later `now` to interrupt the running ones.
+ */
 export interface Suspension {
   /** When it is cancelled, runs start no further operation. */
   readonly soon: CancellationToken

@@ -35,7 +35,9 @@ export type ToolSelection = typeof ToolSelection.Type
 export const AgentSelection = Schema.Struct(byName)
 export type AgentSelection = typeof AgentSelection.Type
 
-/** A named configuration of an agent. A field that is left out keeps what the agent's definition says. */
+/**
+ * A named configuration of an agent. A field that is left out keeps what the agent's definition says; `mode` is then the profile's name.
+ */
 export const CapabilityProfile = Schema.Struct({
   /** The name that selects the profile: 1 to 64 letters, digits, `_`, `.` or `-`. */
   name: Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_.-]{1,64}$/)),
@@ -68,7 +70,10 @@ export const CapabilityProfile = Schema.Struct({
 })
 export type CapabilityProfile = typeof CapabilityProfile.Type
 
-/** The profile `default`, which changes nothing. A runtime starts with it unless its options name or define another. */
+/**
+ * The profile `default`, which changes nothing. A runtime starts with it unless its options name another profile, or define one named
+ * `default`.
+ */
 export const everything: CapabilityProfile = { name: "default" }
 
 /** Whether a selection includes a tool. Without a selection, every tool is included. */

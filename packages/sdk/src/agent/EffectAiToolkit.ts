@@ -1,8 +1,8 @@
 /**
  * Bridges between the tools of Fermata and the toolkits of Effect AI (`effect/ai`).
  *
- * {@link fromToolkit} makes tools for an agent of a toolkit whose handlers are a layer: their calls are held, approved, recorded and recovered
- * like those of every tool. {@link toToolkit} makes a toolkit of tools, for a `LanguageModel` outside of a run.
+ * {@link fromToolkit} makes tools for an agent of a toolkit whose handlers are a layer: their calls are held, approved, recorded and
+ * recovered like those of every tool. {@link toToolkit} makes a toolkit of tools, for a `LanguageModel` outside of a run.
  *
  * @since 0.2.0
  */
@@ -55,8 +55,8 @@ export type ToolOverrides<T> = Partial<
  *
  * **Errors**
  *
- * Throws `ToolDefinitionError` for a tool that a provider defines, which has no handler, and `OptionsInvalid` for options of a tool that the
- * toolkit does not have.
+ * Throws `ToolDefinitionError` for a tool that a provider defines, which has no handler, and for an invalid option of a tool; throws
+ * `OptionsInvalid` for options of a tool that the toolkit does not have.
  *
  * **Example** (Holding the calls of a toolkit)
  *

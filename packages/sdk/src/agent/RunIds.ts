@@ -69,7 +69,8 @@ const unique = (prefix: "run_" | "ses_", now: number): string => {
 }
 
 /**
- * Makes the ids of runs and sessions. Replace it in tests that need predictable ids.
+ * Makes the ids of runs and sessions for which the caller chose none. Default: ids that sort by time and cannot be guessed. Replace it in
+ * tests that need predictable ids.
  *
  * @category services
  * @since 0.1.0

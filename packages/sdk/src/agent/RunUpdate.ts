@@ -1,5 +1,5 @@
 /**
- * The updates of a run, as its subscribers receive them: the events of its journal, and transient parts that are not stored.
+ * The updates of a run, as its subscribers receive them: the events of its journal, and transient parts and notices, which are not stored.
  *
  * @since 0.1.0
  */
@@ -23,7 +23,7 @@ interface Transient extends Whose {
   readonly omitted?: number
 }
 
-/** One update of a run: an event of its journal, or a transient part. */
+/** One update of a run: an event of its journal, a transient part, or a notice that a model call is repeated. */
 export type RunUpdate =
   /**
    * An event of the run; a sub-agent's event is inside `child.advanced`. With a store, an event about a request, a grant or the run itself
@@ -36,7 +36,7 @@ export type RunUpdate =
       readonly revision: number
       readonly event: RunEvent
     }
-  /** A part of a streamed response. */
+  /** A part of a streamed response, without secrets. The last word of a delta follows in the next one, unless the text ends. */
   | (Transient & { readonly _tag: "delta"; readonly turn: number; readonly part: ModelPart })
   /** A progress message of a tool. */
   | (Transient & { readonly _tag: "progress"; readonly callId: ToolCallId; readonly message: string })

@@ -8,7 +8,7 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
+import type * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -23,13 +23,14 @@ import {
   type RuntimeServices
 } from "./createRuntime.ts"
 import { assemble } from "./internal/assemble.ts"
+import { readConfig } from "./internal/readConfig.ts"
 import type {
   AnyExtension,
   Runtime as Definition,
   RuntimeExtension,
   RuntimeOptions
 } from "./RuntimeDefinition.ts"
-import { RuntimeClosed, type RuntimeOptionsInvalid } from "./RuntimeError.ts"
+import { RuntimeClosed, RuntimeOptionsInvalid } from "./RuntimeError.ts"
 import type { RuntimeHooks } from "./RuntimeHooks.ts"
 import { check } from "./RuntimeOptions.ts"
 import type { RuntimeSettings } from "./RuntimeSettings.ts"
@@ -37,7 +38,8 @@ import type { RuntimeSettings } from "./RuntimeSettings.ts"
 export type { Choice, LiveRun, RuntimeOptions } from "./RuntimeDefinition.ts"
 
 /**
- * An agent that can run. Pass it to `runPrompt` and `dispatchPrompt`.
+ * An agent that can run, because it is bound to a model, a capability profile and services. Pass it to the functions that run prompts, such
+ * as `runPrompt`, `runPromptStored` and `dispatchPrompt`.
  *
  * @category models
  * @since 0.1.0
@@ -72,7 +74,7 @@ export const Runtime = Context.Service<Runtime>("@fermata/sdk/agent/Runtime")
 /** Settings of which each may be `undefined`, for a `Config` with that default. */
 type Settings = { readonly [Key in keyof RuntimeSettings]: RuntimeSettings[Key] | undefined }
 
-/** A runtime as a service of its own, with its layers, as {@link Service} makes it. */
+/** The class of a runtime that is a service of its own, with its layers, as {@link Service} makes it. */
 export interface ServiceClass<Self, Id extends string, Output, R> extends Context.ServiceClass<
   Self,
   Id,
@@ -136,7 +138,7 @@ export const Service =
       layerConfig: (settings: Config.Wrap<Settings>) =>
         Layer.effect(
           service,
-          Effect.flatMap(Config.unwrap(settings), (given) =>
+          Effect.flatMap(readConfig(settings), (given) =>
             createRuntime({ ...options, ...withoutUndefined(given) })
           )
         )
@@ -149,8 +151,18 @@ export type BindOptions<R, Output> = Pick<
   "agent" | "peers" | "approvalCallback" | "interactive" | "owner" | "leaseTtl" | "cancelGrace"
 >
 
+const bindOptions = {
+  agent: true,
+  peers: true,
+  approvalCallback: true,
+  interactive: true,
+  owner: true,
+  leaseTtl: true,
+  cancelGrace: true
+} satisfies { readonly [Key in keyof BindOptions<never, unknown>]-?: true }
+
 /**
- * Binds an agent to the model and the services in the context.
+ * Makes a runtime: checks the agent's definition, and binds the agent to the model and the services in the context.
  *
  * **When to use**
  *
@@ -158,7 +170,8 @@ export type BindOptions<R, Output> = Pick<
  *
  * **Errors**
  *
- * - `RuntimeOptionsInvalid` — names the invalid and unknown options, and what they take; also if the service `ModelClient` is no client.
+ * - `RuntimeOptionsInvalid` — names the invalid and unknown options, and those that only `createRuntime` takes; also if the service
+ *   `ModelClient` is no client.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — correct the definition.
  */
 export const make = <R, Output, Callback = never>(
@@ -171,6 +184,10 @@ export const make = <R, Output, Callback = never>(
 > =>
   Effect.gen(function* () {
     const checked = yield* check(options as BindOptions<R | Inferred<Callback>, Output>)
+    const problems = Object.keys(checked)
+      .filter((knob) => !Object.hasOwn(bindOptions, knob))
+      .map((knob) => ({ knob, problem: `"${knob}" is an option of createRuntime, not of Runtime.make` }))
+    if (problems.length > 0) return yield* new RuntimeOptionsInvalid({ problems })
     // The options name no profile and no extension, so these errors cannot occur.
     return yield* Effect.catchTag(
       assemble(checked),

@@ -74,8 +74,8 @@ export interface RuntimeContext {
 export type AnyExtension = RuntimeExtension<unknown>
 
 /**
- * Adds tools to a runtime, made anew from its profile and mode at each reconfiguration, and code that runs at its start and close. `R` are the
- * services that the tools, `onStart` and `onClose` need.
+ * Adds tools to a runtime, and code that runs when the runtime starts and closes. The tools are made when the runtime is created and again
+ * at each reconfiguration, from its current profile and mode. `R` are the services that the tools, `onStart` and `onClose` need.
  */
 export interface RuntimeExtension<R = never> {
   /** The name in errors and logs, unique among the extensions of a runtime. */
@@ -104,6 +104,15 @@ export interface Choice {
   readonly model?: string
   /** Tools that replace the agent's own. */
   readonly tools?: ReadonlyArray<AnyTool>
+}
+
+/** The names of tools that a rule of a policy may have; a rule for another tool, without `*`, is refused, since it would bind no call. */
+export interface RuleTools {
+  readonly names: ReadonlySet<string>
+  /** Whether tools of other names may be added. A rule for one is then not refused: a warning is logged. */
+  readonly isOpen: boolean
+  /** The names that a warning has been logged for. */
+  readonly warned: Set<string>
 }
 
 /** A run that a runtime drives. */
@@ -172,6 +181,8 @@ export interface Runtime<Output = unknown> {
   readonly closed: () => CloseStatus | undefined
   /** Suspends the stored runs of this runtime. It is cancelled when the runtime is closed, before `cancellation`. */
   readonly "~closing": CancellationToken
+  /** The names that the rules of its policies may have. */
+  readonly "~ruleTools": RuleTools
   /** Serializes reconfigurations. */
   readonly "~changing": Semaphore.Semaphore
 }

@@ -9,8 +9,9 @@ import { lines, sentence } from "../domain/Display.ts"
 import { TaggedError } from "../domain/TaggedError.ts"
 
 /**
- * The options of a runtime, a change of its configuration, or the options of a function of the Promise API are invalid. `problems` lists
- * the invalid options, with what each takes.
+ * The options of a runtime, including those given to a Fermata, or a change of its configuration are invalid, or a duration in the options
+ * of a function of the Promise API is. Other invalid options of functions fail with `OptionsInvalid`. `problems` states what is wrong with
+ * each option.
  */
 export class RuntimeOptionsInvalid extends TaggedError<RuntimeOptionsInvalid>()("RuntimeOptionsInvalid", {
   /** Each invalid option by its key (`knob`), once for each problem. */
@@ -101,7 +102,8 @@ export class ReconfigureRefused extends TaggedError<ReconfigureRefused>()("Recon
 }
 
 /**
- * `restoreState` was given a text that is not JSON, or does not have the fields of a capture. Other changes to a capture are not detected.
+ * `restoreState` was given a text that is not JSON, or does not have the fields of a capture. A damaged state in it is `RunStateMalformed`.
+ * Other changes to a capture are not detected.
  */
 export class CaptureMalformed extends TaggedError<CaptureMalformed>()("CaptureMalformed", {
   issues: Schema.String

@@ -9,7 +9,9 @@
 import { evolve } from "../domain/evolve.ts"
 import * as History from "../domain/History.ts"
 import type { RunId, Timestamp, ToolCallId } from "../domain/Id.ts"
+import { callable, shapeOf } from "../domain/internal/misfits.ts"
 import type { ToolOutcome } from "../domain/Message.ts"
+import { problemOf } from "../domain/OptionsInvalid.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState, ToolCall } from "../domain/RunState.ts"
 import { findCall, findChild, isEnded, isSettled } from "../domain/RunState.ts"
@@ -77,7 +79,8 @@ type Call = <Name extends keyof RuntimeHooks>(
 ) => void
 
 /**
- * Makes an `onUpdate` function that calls hooks for the updates of one run.
+ * Makes an `onUpdate` function that calls hooks for the updates of one run. It never calls `onReconfigured`, which is about a runtime. Throws
+ * `OptionsInvalid` for an unknown hook, and names the nearest one, and for a hook that is no function.
  *
  * **When to use**
  *
@@ -109,8 +112,27 @@ export const observe = (
   hooks: RuntimeHooks,
   before?: RunState,
   /** How a hook is called. Default: without services. */
-  call: CallHook = callHook()
+  call?: CallHook
 ): ((update: RunUpdate) => void) => {
+  const problem = problemOf("RuntimeHooks.observe", ownOf(hooks), shape)
+  if (problem !== undefined) throw problem
+  return observer(hooks, before, call)
+}
+
+const shape = shapeOf<RuntimeHooks>({
+  onTurn: callable,
+  onModelCall: callable,
+  onToolCall: callable,
+  onRequest: callable,
+  onRunEnd: callable,
+  onReconfigured: callable
+})
+
+/** The own fields of hooks, which may be an instance of a class. */
+const ownOf = (hooks: unknown): unknown =>
+  typeof hooks === "object" && hooks !== null ? { ...hooks } : (hooks ?? null)
+
+const observer = (hooks: RuntimeHooks, before: RunState | undefined, call: CallHook = callHook()) => {
   const notifyHook: Call = (name, value) => call(name, hooks[name], value)
   let state = before
   const lastAt = new Map<RunId, Timestamp>()
@@ -126,7 +148,7 @@ export const observe = (
     else lastAt.set(after.runId, event.at)
     return after
   }
-  return (update) => {
+  return (update: RunUpdate): void => {
     switch (update._tag) {
       case "event": {
         const isFirst = update.event._tag === "run.started"
@@ -156,10 +178,10 @@ export const observed = (
   if (hooks === undefined) return onUpdate
   const { onModelCall, onRequest, onRunEnd, onToolCall, onTurn } = hooks
   if ((onTurn ?? onModelCall ?? onToolCall ?? onRequest ?? onRunEnd) === undefined) return onUpdate
-  const observer = observe(hooks, before, call)
-  if (onUpdate === undefined) return observer
+  const calling = observer(hooks, before, call)
+  if (onUpdate === undefined) return calling
   return (update) => {
-    observer(update)
+    calling(update)
     return onUpdate(update)
   }
 }

@@ -189,7 +189,10 @@ export const decode = (given: unknown): Result.Result<RuntimeSettings, RuntimeOp
     : Result.fail(new RuntimeOptionsInvalid({ problems }))
 }
 
-/** Checks options. Returns them without the keys whose value is `undefined`. */
+/**
+ * Checks all options of a runtime, and fails with `RuntimeOptionsInvalid` if one is unknown or has a wrong value. Returns them without the
+ * keys whose value is `undefined`.
+ */
 export const check = <R, Output>(
   given: RuntimeOptions<R, Output>
 ): Effect.Effect<RuntimeOptions<R, Output>, RuntimeOptionsInvalid> =>

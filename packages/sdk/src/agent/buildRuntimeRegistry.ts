@@ -20,7 +20,9 @@ import { ExtensionFailed } from "./RuntimeError.ts"
 /** The errors of {@link buildRuntimeRegistry}. */
 export type RegistryError = DefinitionError | ExtensionFailed
 
-/** What an existing runtime adds to the registry. */
+/**
+ * Options of {@link buildRuntimeRegistry}. A runtime passes its own context, replaced tools and peers; without a runtime, none are needed.
+ */
 export interface RegistryOptions {
   /** The argument of the extensions' functions. Default: a context with the agent and the profile, and without a runtime. */
   readonly context?: RuntimeContext

@@ -64,14 +64,14 @@ export type ReconfigureError =
  * **Details**
  *
  * Every run of the runtime uses the new configuration from its next turn on. A run keeps the policy and limits of the profile under which
- * it started. A call of a removed tool does not run: its run stays held, with `ToolUnavailable`, until the tool is available again or a
- * decision settles the call without it, such as a denial.
+ * it started. A waiting call of a removed tool does not run: resuming its run fails with `ToolUnavailable`, and the run stays as it is,
+ * until the tool is available again or a decision settles the call without it, such as a denial.
  *
  * **Errors**
  *
  * - `RuntimeBusy` — runs are in the middle of a turn; retry between turns.
  * - `RuntimeClosed` — create another one.
- * - `ReconfigureRefused` — its tools act in a remote sandbox: create another runtime.
+ * - `ReconfigureRefused` — the tools of the runtime act in a remote sandbox: create another runtime.
  * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the existing profiles.
  * - `RuntimeOptionsInvalid` — a change is unknown or has an invalid value.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError`, `ExtensionFailed` — correct the tools or the extension.

@@ -2,8 +2,8 @@
  * The context policy selects the messages of a session that a model call receives.
  *
  * It runs before each model call of a run, on the whole history; the complete call after a failed stream uses the same context. The default,
- * {@link everything}, sends all messages and fails if they exceed the run's context budget. To compact or retrieve instead, provide another
- * policy for the reference {@link ContextPolicy}. A policy must check the context budget, must keep each tool call together with its
+ * {@link everything} {@link withoutEarlierFiles}, sends all messages, and the files of the current prompt only; it fails if they exceed the
+ * run's context budget. To compact or retrieve instead, provide another policy for the reference {@link ContextPolicy}. A policy must check the context budget, must keep each tool call together with its
  * result, and must keep the latest user message: the runtime checks none of this.
  *
  * @since 0.1.0
@@ -12,12 +12,17 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { Limits } from "../domain/Limits.ts"
 import type { Message } from "../domain/Message.ts"
+import { withoutFiles } from "./internal/earlierFiles.ts"
 
 /** The input of a {@link ContextPolicy}. */
 export interface ContextInput {
   readonly instructions: string
   /** All messages of the session, oldest first. Every tool call has its result. */
   readonly messages: ReadonlyArray<Message>
+  /** Index of the message with the current prompt, which began the run. Default: that of the user's last message. */
+  readonly promptAt?: number
+  /** The name of the agent's tool that reads a file again; see `recallTool`. Absent if it has none. */
+  readonly recall?: string
   readonly limits: Limits
   /** The size of the model's context window in tokens, response included; absent if the client does not know it. */
   readonly contextTokens?: number
@@ -69,7 +74,7 @@ const roughly = ({ instructions, messages }: PreparedContext): number =>
   estimateTokens(instructions) + estimateMessages(messages)
 
 /**
- * The default policy: sends all messages, and fails with {@link ContextTooLarge} if `countTokens` counts more than
+ * Sends all messages with all files, and fails with {@link ContextTooLarge} if `countTokens` counts more than
  * `limits.maxContextTokens`. Without this limit it never fails, even if the request exceeds the model's context.
  */
 export const everything: ContextPolicy = {
@@ -81,6 +86,50 @@ export const everything: ContextPolicy = {
       ? Effect.succeed({ instructions, messages })
       : Effect.fail({ _tag: "ContextTooLarge", tokens, limit })
   }
+}
+
+/**
+ * A policy that sends a file with the prompt that brought it, and in the steps of that prompt. In later prompts of the session, a text stands
+ * in its place, with its name, its media type, its size, its SHA-256, and how the model can read it again. `policy` receives the messages
+ * with these texts. URLs and references of providers are sent each time.
+ *
+ * **Example** (Selecting messages, without the files of earlier prompts)
+ *
+ * ```ts run
+ * import { ContextPolicy } from "@fermata/sdk"
+ *
+ * const policy = ContextPolicy.withoutEarlierFiles(
+ *   ContextPolicy.make(({ instructions, messages }) => ({ instructions, messages: messages.slice(-100) }))
+ * )
+ * ```
+ *
+ * @category combinators
+ * @since 0.2.0
+ */
+export const withoutEarlierFiles = (policy: ContextPolicy): ContextPolicy => ({
+  prepare: (input) => {
+    const { messages, promptAt = lastPrompt(messages), recall } = input
+    const kept = mapBefore(messages, promptAt, (message) => withoutFiles(message, recall))
+    return policy.prepare(kept === messages ? input : { ...input, messages: kept })
+  }
+})
+
+const lastPrompt = (messages: ReadonlyArray<Message>): number =>
+  messages.findLastIndex((message) => message.role === "user" && message.origin !== "runtime")
+
+/** Maps the messages before an index. Returns the same list if none changes. */
+const mapBefore = (
+  messages: ReadonlyArray<Message>,
+  end: number,
+  f: (message: Message) => Message
+): ReadonlyArray<Message> => {
+  let changed: Array<Message> | undefined
+  for (let index = 0; index < end; index += 1) {
+    const message = messages[index]!
+    const mapped = f(message)
+    if (mapped !== message) (changed ??= messages.slice())[index] = mapped
+  }
+  return changed ?? messages
 }
 
 /**
@@ -120,7 +169,7 @@ export const make = (prepare: ContextFunction): ContextPolicy => ({
 const isTooLarge = (made: PreparedContext | ContextTooLarge | null | undefined): made is ContextTooLarge =>
   typeof made === "object" && made !== null && "_tag" in made
 
-/** The policy that a runtime reads when it is created. Default: {@link everything}. */
+/** The policy that a runtime reads when it is created. Default: {@link everything} {@link withoutEarlierFiles}. */
 export const ContextPolicy = Context.Reference<ContextPolicy>("@fermata/sdk/context/ContextPolicy", {
-  defaultValue: () => everything
+  defaultValue: () => withoutEarlierFiles(everything)
 })

@@ -7,20 +7,22 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
+import type * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
+import { readConfig } from "../agent/internal/readConfig.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
-import type { RunId } from "../domain/Id.ts"
+import type { RequestId, RunId } from "../domain/Id.ts"
 import type { Shape } from "../domain/internal/misfits.ts"
-import { withoutUndefined } from "../domain/internal/untyped.ts"
+import { hasKey, withoutUndefined } from "../domain/internal/untyped.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Rejection } from "../domain/Rejection.ts"
+import type { ReopenError, ReopenOptions } from "../domain/reopenInState.ts"
 import type {
   AgentNotFound,
   ContextInvalid,
@@ -89,7 +91,8 @@ export interface Conductor {
   /**
    * Takes over a stored run by its id, which may not be that of a sub-agent's run; see `attach`. The run counts towards `maxRuns` once,
    * unless it has ended, and its spending from now on counts towards the budgets. Nothing is reserved for a run that has started, which
-   * keeps its own limits; a queued run gets its part of the budgets when it starts. Returns the conductor's handle of the run if it has one; `options` are then ignored.
+   * keeps its own limits; a queued run gets its part of the budgets when it starts. Returns the conductor's handle of the run if it has
+   * one; `options` are then ignored.
    */
   readonly attach: (
     runtimes: ReadonlyArray<Runtime>,
@@ -101,11 +104,11 @@ export interface Conductor {
     RunStore
   >
   /**
-   * Takes over the stored runs of conductors of this name that have not ended, for example after a restart: queued runs start when they get
-   * a slot, in the order in which they were dispatched, and before that runs that had started continue. Returns their handles, with the names
-   * under which they were dispatched. Each run counts as with `attach`, and none is refused for `maxQueued`. Runs above `maxRuns` are left as they are, with a
-   * warning in the log that lists them; the order is: runs that are running, then held and queued ones, each oldest first. Runs of agents that are not
-   * in `runtimes` are left out.
+   * Takes over the stored runs of conductors of this name that have not ended, for example after a restart. Runs that had started continue
+   * first. Queued runs start after them, when they get a slot, in the order in which they were dispatched. Returns their handles, with the
+   * names under which they were dispatched. Each run counts as with `attach`, and none is refused for `maxQueued`. Runs above `maxRuns` are
+   * left as they are, with a warning in the log that lists them; the order is: runs that are running, then held and queued ones, each
+   * oldest first. Runs of agents that are not in `runtimes` are left out.
    */
   readonly adopt: (
     runtimes: ReadonlyArray<Runtime>,
@@ -130,6 +133,11 @@ export interface Conductor {
    * - For a stored run, the errors of its store.
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection | StoredFault>
+  /** Reopens a denied request of any of the runs that have not ended, with the errors of a handle's `reopen`. */
+  readonly reopen: (
+    requestId: RequestId,
+    options: ReopenOptions
+  ) => Effect.Effect<void, ReopenError | OptionsInvalid | StoredFault>
   /** Cancels the runs with this name and those with names under it, such as `a/b` under `a`. Returns their number when they have ended. */
   readonly cancel: (name: string, reason?: string) => Effect.Effect<number>
   /** Returns what the runs that have ended consumed together, and what is reserved for those that have not. */
@@ -143,7 +151,8 @@ export interface Conductor {
 }
 
 /**
- * Makes a conductor that is drained when the scope closes.
+ * Makes a conductor that is drained when the scope closes. By default, it has 10 slots and unlimited budgets, and queues the runs for which
+ * there is no slot.
  *
  * **Example** (Asking three, and taking the first answer)
  *
@@ -184,13 +193,21 @@ export const make = (
     return {
       dispatch: (runtime, input, given = {}) =>
         Effect.flatMap(
-          checkDispatch(input, "state" in input ? continueShape : startShape, given, conductShape),
+          checkDispatch(
+            runtime,
+            input,
+            hasKey(input, "state") ? continueShape : startShape,
+            given,
+            conductShape
+          ),
           (taken) =>
             Effect.flatMap(inCallerContext(given), (options) => pool.dispatch(runtime, taken, options))
         ),
       dispatchStored: (runtime, input, given = {}) =>
-        Effect.flatMap(checkDispatch(input, storedStartShape, given, storedConductShape), (taken) =>
-          Effect.flatMap(inStore(given), (options) => pool.dispatchStored(runtime, taken, options))
+        Effect.flatMap(checkDispatch(runtime, input, storedStartShape, given, storedConductShape), (taken) =>
+          Effect.flatMap(inStore(given), (options) =>
+            pool.dispatchStored(runtime, { ...taken, prompt: taken.prompt }, options)
+          )
         ),
       attach: (runtimes, runId, given = {}) =>
         Effect.andThen(
@@ -206,6 +223,7 @@ export const make = (
       events: pool.events,
       inbox: pool.inbox,
       decide: (decision) => pool.decide(decision),
+      reopen: (requestId, options) => pool.reopen(requestId, options),
       cancel: (name, reason) => pool.cancel(name, reason),
       spending: () => pool.ledger.spending(),
       drain: pool.drain
@@ -219,7 +237,7 @@ type Settings = {
     | undefined
 }
 
-/** A conductor as a service of its own, with its layers, as {@link Service} makes it. */
+/** The class of a conductor that is a service of its own, with its layers, as {@link Service} makes it. */
 export interface ServiceClass<Self, Id extends string> extends Context.ServiceClass<Self, Id, Conductor> {
   /** Makes the conductor, which is drained with the layer. */
   readonly layer: Layer.Layer<Self, LimitsInvalid | OptionsInvalid>
@@ -273,7 +291,7 @@ export const Service =
       layerConfig: (config: Config.Wrap<Settings>) =>
         Layer.effect(
           service,
-          Effect.flatMap(Config.unwrap(config), (given) => make({ ...named, ...withoutUndefined(given) }))
+          Effect.flatMap(readConfig(config), (given) => make({ ...named, ...withoutUndefined(given) }))
         )
     })
   }
@@ -285,14 +303,15 @@ const inStore = (given: Omit<ConductOptions, "keepEvents">) =>
 const checkDispatch = <
   Input extends CallerOptions & { readonly runId?: string; readonly sessionId?: string }
 >(
+  runtime: Runtime<any>,
   input: Input,
   inputShape: Shape,
   options: object,
   optionsShape: Shape
 ): Effect.Effect<Input, ContextInvalid | IdInvalid | LimitsInvalid | OptionsInvalid | PolicyInvalid> =>
   Effect.gen(function* () {
-    const read = yield* requireOptions("dispatch", input, inputShape)
+    const read = yield* requireOptions("dispatch", input ?? null, inputShape)
     yield* requireOptions("dispatch", options, optionsShape)
     yield* checkIds(read)
-    return yield* checkCallerOptions(read)
+    return yield* checkCallerOptions(read, runtime)
   })

@@ -107,7 +107,7 @@ const Unsuccessful = Schema.Struct({ runId: RunId, status: Schema.String, why: S
 const listed = (runs: ReadonlyArray<typeof Unsuccessful.Type>) =>
   runs.map(({ runId, status, why }) => `${runId} ${status}${why === "" ? "" : ` (${why})`}`).join(", ")
 
-/** `firstSuccess`: none of the runs completed, or there are none. */
+/** `firstSuccess`: none of the runs completed, or no handle was given. */
 export class NoneSucceeded extends TaggedError<NoneSucceeded>()("NoneSucceeded", {
   runs: Schema.Array(Unsuccessful)
 }) {
@@ -118,7 +118,10 @@ export class NoneSucceeded extends TaggedError<NoneSucceeded>()("NoneSucceeded",
   }
 }
 
-/** `quorum`: the wanted number of runs can no longer complete, or is not a number. */
+/**
+ * `quorum`: the wanted number of completed runs cannot be reached, because too few handles were given or too many runs ended otherwise; or
+ * it is `NaN`.
+ */
 export class QuorumMissed extends TaggedError<QuorumMissed>()("QuorumMissed", {
   wanted: Schema.Number,
   completed: Schema.Natural,

@@ -7,6 +7,8 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
+import { hasKey } from "../domain/internal/untyped.ts"
+import { continueShape, startShape } from "../run/internal/shapes.ts"
 import type { ContinueInput, StartInput } from "../run/runInput.ts"
 import type { AgentHandle, HandleError } from "./AgentHandle.ts"
 import type { DispatchOptions } from "./dispatchOptions.ts"
@@ -61,9 +63,11 @@ export const dispatchPrompt: <Output>(
   options?: DispatchOptions
 ) => Effect.Effect<AgentHandle<Output>, HandleError, Scope.Scope> = Effect.fnUntraced(function* <Output>(
   runtime: Runtime<Output>,
-  input: StartInput | ContinueInput,
+  given: StartInput | ContinueInput,
   options: DispatchOptions = {}
 ) {
+  const shape = hasKey(given, "state") ? continueShape : startShape
+  const input = yield* requireOptions("dispatchPrompt", given ?? null, shape)
   yield* requireOptions("dispatchPrompt", options, dispatchShape)
   const group = yield* groupOfScope
   const live = new UnstoredHandle(runtime, input, yield* inCallerContext({ group, ...options }))

@@ -49,10 +49,12 @@ export const dispatchPromptStored: <Output>(
     given: StoredStartInput,
     options: StoredDispatchOptions = {}
   ) {
-    const input = yield* requireOptions("dispatchPromptStored", given, storedStartShape)
+    const read = yield* requireOptions("dispatchPromptStored", given ?? null, storedStartShape)
+    // Without the key, the input would continue the run of its id.
+    const input = { ...read, prompt: read.prompt }
     yield* requireOptions("dispatchPromptStored", options, storedDispatchShape)
     yield* checkIds(input)
-    const taken = yield* checkCallerOptions(input)
+    const taken = yield* checkCallerOptions(input, runtime)
     const live = newStored(runtime, taken, yield* optionsOf(options))
     live.begin()
     // An interrupted caller never receives the handle, so the run is cancelled.
@@ -68,8 +70,9 @@ export const dispatchPromptStored: <Output>(
  * **Details**
  *
  * The handle of a run that has ended has its result. A held run continues when a request of it is decided or expires. A run that another
- * process drives is followed through the store; decisions, messages and cancellations reach it through the store. An orphaned run is
- * driven, and so is a held one with a decision, a message or an expired request that no process has acted on.
+ * process drives is followed through the store; decisions, messages and cancellations reach it through the store. This program drives an
+ * orphaned run, and a held one with a decision, a message or an expired request that no process has acted on. The close of the scope has
+ * the same effect as for {@link dispatchPromptStored}.
  *
  * With the id of a sub-agent's run, the handle is about that run: its status, requests and result. Messages are sent to the sub-agent, and
  * a cancellation ends its run and the runs under it. Unless the sub-agent's run has ended, the root is attached to as well and is driven if

@@ -14,7 +14,7 @@ import type { ConductorFull } from "./DispatchError.ts"
 /** One agent of a {@link pipeline}. */
 export interface Stage {
   readonly runtime: Runtime
-  /** The name under which the run is dispatched. */
+  /** The name under which the run is dispatched. Default: none. */
   readonly name?: string
   /** Makes the prompt from the result of the previous stage. Default: the text of that result. Not used in the first stage. */
   readonly prompt?: (before: Completed<unknown>) => Prompt

@@ -16,6 +16,10 @@ import { matchesGlob } from "./internal/glob.ts"
  * A rule for the tools whose own name, not an alias, matches `tool`, in which `*` stands for any number of characters. It also applies to
  * the tools by which a model calls other agents (a sub-agent, `delegate` and the tools for background sub-agents, `transfer_to_…`) and to
  * `ask_user`, which need no approval by themselves.
+ *
+ * A name without `*` has to be that of a tool of the agent, of an agent that it can call or hand over to, or of another agent of the Fermata: a
+ * misspelt name would bind nothing, and is refused when the runtime is made or the run starts. If tools of other names may be added, by an
+ * extension or an MCP server, a warning is logged instead. A pattern may match no tool.
  */
 export const Rule = Schema.Struct({
   tool: Schema.String,
@@ -30,10 +34,12 @@ export const Rule = Schema.Struct({
 export type Rule = typeof Rule.Type
 
 /**
- * Determines which calls run. Where several policies bind a call, such as those of the agents above a sub-agent, the strictest verdict
- * counts. The mode applies to a call that needs approval and that no rule matches:
+ * Determines which calls run, need a decision or are denied. Where several policies bind a call, such as those of the agents above a
+ * sub-agent, the strictest verdict counts. The first rule that matches the tool's name decides. If none matches, a call that needs no
+ * approval runs, and the mode decides about every other call:
  *
- * - `ask` (the mode of the policy that applies if none is given): a request is opened, unless a grant covers the call. A run that is not interactive denies the call instead.
+ * - `ask` (the mode of the policy that applies if none is given): a request is opened, unless a grant covers the call. A run that is not
+ *   interactive denies the call instead.
  * - `all`: this policy lets the call run, also that of a `privileged` tool.
  * - `none`: the call is denied, also one that a grant covers.
  * - `until`: as `all` before the time `until`, as `ask` from then on and without a time. With another mode, a given time is refused.
@@ -45,21 +51,25 @@ export const ApprovalPolicy = Schema.Struct({
 })
 export type ApprovalPolicy = typeof ApprovalPolicy.Type
 
-/** The default policy: asks about every call that needs approval. */
+/** The default policy: the mode `ask`, without rules. */
 export const ask: ApprovalPolicy = { mode: "ask" }
 
-/** A policy's verdict on a call: run it, ask for a decision, or deny it. `by` is what permits the call: the rule, the mode or the tool. */
+/**
+ * A policy's verdict on a call: run it, ask for a decision, or deny it. `by` names what permits the call: the rule, the mode, or the tool,
+ * which needs no approval. `message` is the text that the model receives.
+ */
 export type Verdict =
   | { readonly _tag: "run"; readonly by: string }
   | { readonly _tag: "ask" }
   | { readonly _tag: "deny"; readonly message: string }
 
 /**
- * Judges a call by one policy.
+ * Judges a call by one policy: by its first rule that matches the tool's name, otherwise by `needsApproval` and the mode.
  *
  * **Details**
  *
- * `needsApproval` is the tool's own declaration for the arguments of the call. The mode `until` without a time counts as `ask`.
+ * `tool` is the tool's own name, and `needsApproval` the tool's own declaration for the arguments of the call. Grants are not considered: a
+ * call for which the verdict is `ask` may be covered by one. The mode `until` without a time counts as `ask`.
  */
 export const judge = (
   policy: ApprovalPolicy,

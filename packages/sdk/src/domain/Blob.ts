@@ -18,3 +18,6 @@ export const BlobRef = Schema.Struct({
   bytes: Schema.Natural
 })
 export type BlobRef = typeof BlobRef.Type
+
+/** A file of fewer bytes stays in the journal, because its reference and its row would need as much space: 1 KiB. */
+export const smallestStored = 1024

@@ -20,14 +20,14 @@ export const shared = ["tokens", "cost", "treeTurns", "treeToolCalls", "wallTime
 /** The budgets of which a part can be reserved for a sub-agent. */
 export const parted = ["tokens", "cost"] as const
 
-/** Milliseconds of work up to `now`, without the time in which the run was held. */
+/** Milliseconds of work up to `now`. The time in which the run was held does not count, nor does the last work of a process that died. */
 export const workedMs = (state: RunState, now: number): number =>
   (state.workedMs ?? 0) +
   (state.status !== "running" || state.workingSince === undefined ? 0 : Math.max(0, now - state.workingSince))
 
 /**
- * The amount spent of a budget; for money, a lower bound. 0 for `context`, which applies to each call. `turns` leaves out the run's
- * `reportTurns`. Only `wallTime` uses `now`.
+ * The amount spent of a budget, in the unit of its limit; for money, a lower bound. 0 for `context`, which applies to each call. `turns`
+ * leaves out the run's `reportTurns`, which only took reports of sub-agents in the background. Only `wallTime` uses `now`.
  */
 export const spent = (state: RunState, budget: Limits.Budget, now: number): number => {
   switch (budget) {
@@ -54,7 +54,10 @@ export const spent = (state: RunState, budget: Limits.Budget, now: number): numb
 export const reserved = (state: RunState, budget: "tokens" | "cost"): number =>
   children(state).reduce((sum, { child }) => sum + reservedIn(child, budget), 0)
 
-/** The unspent part of the amount reserved for one sub-agent; if it has no such budget, of those reserved for the sub-agents under it. */
+/**
+ * The unspent part of the amount that is reserved for one sub-agent. For a sub-agent without such a budget of its own, the unspent amounts
+ * that are reserved for the sub-agents under it.
+ */
 export const reservedIn = (child: RunState, budget: "tokens" | "cost"): number => {
   const limit = Limits.budgetOf(child.limits, budget)
   return limit === undefined ? reserved(child, budget) : Math.max(0, limit - spent(child, budget, 0))
@@ -66,7 +69,10 @@ export const available = (state: RunState, budget: "tokens" | "cost"): number | 
   return limit === undefined ? undefined : limit - spent(state, budget, 0) - reserved(state, budget)
 }
 
-/** Whether a budget is spent, reservations not counted. One request of unknown price exhausts `cost`. Only `wallTime` uses `now`. */
+/**
+ * Whether the amount spent has reached the budget's limit; false if the budget is unlimited. Reservations do not count. One request of
+ * unknown price exhausts a limited `cost`. Only `wallTime` uses `now`.
+ */
 export const isUsedUp = (state: RunState, budget: Limits.Budget, now: number): boolean => {
   const limit = Limits.budgetOf(state.limits, budget)
   return (
@@ -92,15 +98,18 @@ const ofModelCalls = ["turns", "treeTurns", "tokens", "cost", "wallTime"] as con
 const ofToolCalls = ["toolCalls", "treeToolCalls"] as const
 
 /**
- * The first exhausted budget of the run that forbids another model call; `undefined` if there is none. Without `now`, the current period of
- * work does not count as `wallTime`.
+ * The first exhausted budget of the run that forbids another model call; `undefined` if there is none. Reservations, the tool-call budgets
+ * and `context` do not count. Without `now`, the current period of work does not count as `wallTime`.
  */
 export const exceeded = (state: RunState, now = 0): Limits.Exceeded | undefined => {
   const budget = ofModelCalls.find((budget) => isUsedUp(state, budget, now))
   return budget && report(state, budget, now)
 }
 
-/** The first of the budgets tokens and cost of which all is spent or reserved; `undefined` if there is none. */
+/**
+ * The first of the budgets tokens and cost of which the spent and the reserved amounts together reach the limit, also if nothing of it is
+ * reserved; `undefined` if there is none. Its `spent` includes the reservations.
+ */
 export const promisedAway = (state: RunState): Limits.Exceeded | undefined => {
   const budget = parted.find((budget) => (available(state, budget) ?? 1) <= 0)
   return budget && reportPromised(state, budget)
@@ -124,7 +133,8 @@ export interface NothingLeft {
 }
 
 /**
- * The budget, of a run above a sub-agent, that forbids the sub-agent's next model call; `undefined` if there is none.
+ * The budget of a run above a sub-agent that forbids the sub-agent's next model call; `undefined` if there is none. If several do, that of
+ * the nearest run.
  *
  * **Details**
  *
@@ -155,7 +165,10 @@ export const exceededAbove = (
   return undefined
 }
 
-/** The tool-call budget of a run above a sub-agent that the calls of the tree exceed; `undefined` if there is none. */
+/**
+ * The `treeToolCalls` budget of the nearest run in `line` that the calls of this run and of the sub-agents under it exceed; `undefined` if
+ * there is none.
+ */
 export const exceededByCallsAbove = (line: ReadonlyArray<RunState>): NothingLeft | undefined => {
   for (let depth = line.length - 1; depth >= 0; depth--) {
     const state = line[depth]!
@@ -168,8 +181,9 @@ export const exceededByCallsAbove = (line: ReadonlyArray<RunState>): NothingLeft
 }
 
 /**
- * The limits for a new sub-agent, or the token or cost budget above it of which nothing is available. Reduces the token and the cost budget
- * in `asked` to what is available; other limits, and a budget that `asked` lacks, stay as they are.
+ * The limits for a new sub-agent, or the token or cost budget above it of which nothing is available. `line` holds the runs from the root
+ * to the sub-agent's starter. Reduces the token and the cost budget in `asked` to what is available in the nearest run that has such a
+ * budget; other limits, and a budget that `asked` lacks, stay as they are.
  */
 export const carve = (line: ReadonlyArray<RunState>, asked: Limits.Limits): Limits.Limits | NothingLeft => {
   let limits = asked
@@ -196,9 +210,9 @@ export const isWrappingUp = ({ wrappingUp }: RunState): boolean =>
   wrappingUp !== undefined && wrappingUp.due !== true
 
 /**
- * Whether a run with an exhausted budget has to wrap up before it asks for more. Only a run with `limits.wrapUp` does: once, and again
- * only after further turns. It does not while a decision has released a call of the turn, or of a sub-agent that the turn waits for:
- * closing the turn would drop that decision.
+ * Whether a run wraps up now if a budget of it is exhausted, before it asks for more or fails. Only a run with `limits.wrapUp` does: once,
+ * and again only after further turns. It does not while a decision has released a call of the turn, or of a sub-agent that the turn waits
+ * for: closing the turn would drop that decision.
  */
 export const isToWrapUp = (state: RunState): boolean =>
   state.limits.wrapUp === true &&

@@ -9,6 +9,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { BlobRef } from "./Blob.ts"
 import { GrantRequest } from "./Grant.ts"
 import { RequestId, RunId, Timestamp } from "./Id.ts"
 import { Principal } from "./Principal.ts"
@@ -40,8 +41,9 @@ const superseding = {
 }
 
 /**
- * Permits the call; with `arguments`, permits it with these instead of the shown ones. The tool's schema must accept them unchanged. The
- * call is checked again before it starts: if its tool, its arguments, its facts or a policy has changed, it is asked about again or denied.
+ * Permits the call of an approval request; with `arguments`, permits it with these instead of the shown ones. The tool's schema must accept
+ * them unchanged. The call is checked again before it starts: if its tool, its arguments, its facts or a policy has changed, it is asked
+ * about again or denied. With `grant`, also permits later calls that the grant covers.
  */
 export const Approve = Schema.TaggedStruct("approve", {
   ...fields,
@@ -55,8 +57,9 @@ export type Approve = typeof Approve.Type
 /**
  * Denies an approval, a question, a limit or a login request. A call that was started (in doubt, on a timer, or elsewhere) cannot be
  * denied, see {@link Fail}. The call of an approval or a question settles as `denied`: it does not run, the model receives `message` or a
- * default text, and the run continues. After the denial of a limit request, the run that asked fails with `BudgetExceeded` when it needs
- * the budget again.
+ * default text, and the run continues. The denial of an approval by a party also stands for later equal calls of the run, until a person
+ * reopens the request. After the denial of a limit request, the run that asked fails with `BudgetExceeded` before its next model call, or
+ * at once if the calls of its response exceed the budget; a changed limit prevents this. A sub-agent that waits for the budget fails, too.
  *
  * With `then: "stop"`, and for a login request in any case, the run that asked ends as cancelled. It starts no further call (approved ones
  * included), sub-agent or model call. Bodies that were started finish and are recorded.
@@ -77,19 +80,24 @@ export type Answer = typeof Answer.Type
  * Supplies the call's result. For an approval, the tool does not run; for a call in doubt, not again. For a timer or an external call, the
  * wait ends. Questions, limit and login requests take no supply.
  */
-export const Supply = Schema.TaggedStruct("supply", { ...fields, result: Schema.Json })
+export const Supply = Schema.TaggedStruct("supply", {
+  ...fields,
+  result: Schema.Json,
+  /** The whole text, if `result` is its shortened form. Set by the runtime; a caller's value is refused. */
+  whole: Schema.optionalKey(BlobRef)
+})
 export type Supply = typeof Supply.Type
 
 /**
- * Runs a call in doubt again, with the same idempotency key; if its tool or its arguments have changed since, it is asked about again. For a
- * login request, repeats the model call after the login.
+ * Runs a call in doubt again, with the same idempotency key; if its tool, its arguments or its facts have changed since, it is asked about
+ * again. For a login request, repeats the model call after the login.
  */
 export const Retry = Schema.TaggedStruct("retry", fields)
 export type Retry = typeof Retry.Type
 
 /**
- * Records a call in doubt, a timer or an external call as failed: its effect did not happen, or went wrong. The model receives `message` or a default text, and the run
- * continues.
+ * Records a call in doubt, a timer or an external call as failed: its effect did not happen, or went wrong. The model receives `message` or
+ * a default text, and the run continues.
  */
 export const Fail = Schema.TaggedStruct("fail", {
   ...fields,
@@ -99,8 +107,8 @@ export const Fail = Schema.TaggedStruct("fail", {
 export type Fail = typeof Fail.Type
 
 /**
- * Sets the new total of a budget: `limit` replaces the old limit. It must be above the request's `spent` and, except for `cost`, a safe
- * integer.
+ * Answers a limit request: `limit` replaces the budget's old limit, as its new total. It must be above the request's `spent` and, except
+ * for `cost`, a safe integer.
  */
 export const TopUp = Schema.TaggedStruct("topUp", { ...fields, limit: Schema.Finite })
 export type TopUp = typeof TopUp.Type
@@ -112,7 +120,7 @@ export type Decision = typeof Decision.Type
 type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
 
 /** A decision as a caller writes it; `by` may be a whole principal. Its time is added when it is recorded. */
-export type DecisionInput = Without<Decision, "at" | "by" | "schema" | "requestId"> & {
+export type DecisionInput = Without<Decision, "at" | "by" | "schema" | "whole" | "requestId"> & {
   readonly requestId: string
   readonly by: string | Principal
 }

@@ -65,7 +65,7 @@ export interface Lines {
 /** Marks a value of a {@link sentence} that keeps its line breaks, such as a list of issues or a database's message. */
 export const lines = (value: string): Lines => ({ "~fermata/lines": text(value) })
 
-/** A value that a {@link sentence} can contain. */
+/** A value that a {@link sentence} can contain. `undefined` is shown as `undefined`. */
 export type Value = string | number | undefined | Lines
 
 /** Template tag for messages: keeps the template's own words, and escapes each value to one line unless it is {@link lines}. */

@@ -32,7 +32,10 @@ export const ArgumentPattern = Schema.Union([
 ])
 export type ArgumentPattern = typeof ArgumentPattern.Type
 
-/** The grant that an approver requests with an approval. An approval of a `privileged` tool with a grant is refused. */
+/**
+ * The grant that an approver requests with an approval. An approval with a grant is refused if the tool is `privileged` or the grant would
+ * have expired.
+ */
 export const GrantRequest = Schema.Struct({
   /** `run`: until the run that asked ends. `session`: also for later runs of the session; refused for a sub-agent's request. */
   scope: Schema.Literals(["run", "session"]),
@@ -63,7 +66,10 @@ export const Revocation = Schema.Struct({
 })
 export type Revocation = typeof Revocation.Type
 
-/** A standing approval for calls of one tool. */
+/**
+ * A standing approval for calls of one tool of one agent, with certain arguments and facts, until its scope ends, it expires or it is
+ * revoked.
+ */
 export const Grant = Schema.Struct({
   id: GrantId,
   /** The tool's own name, not an alias. */
@@ -130,7 +136,10 @@ export const make = (options: {
   }
 }
 
-/** Makes the grant that the approval of a request creates. `tools` and `peers` are those of the agent that asked. */
+/**
+ * Makes the grant that the approval of a request creates. `tools` maps the names of the tools of the agent that asked to the fingerprints
+ * of their schemas; `peers` are the names of the agents beside it.
+ */
 export const fromApproval = (
   request: ToolApprovalItem,
   decision: Attributed & {
@@ -170,7 +179,8 @@ export const isActive = (grant: Grant, now: Timestamp): boolean =>
   grant.revoked === undefined && (grant.expiresAt === undefined || now < grant.expiresAt)
 
 /**
- * Whether the grant covers a call of this tool with these arguments. Does not check whether the grant {@link isActive}.
+ * Whether the grant covers a call of this tool with these arguments. Does not check its scope, whether it {@link isActive}, and whether it
+ * {@link coversFacts}.
  *
  * **Details**
  *
@@ -189,7 +199,7 @@ export const covers = (
   return matches(grant, args)
 }
 
-/** Whether the grant covers calls for which the tool states these facts; `undefined` if it states none. */
+/** Whether the grant covers calls for which the tool states these facts. Pass `undefined` for a call without facts. */
 export const coversFacts = ({ facts: granted }: Grant, facts: Schema.Json | undefined): boolean =>
   granted === "any" || sameJson(granted?.equal, facts)
 

@@ -86,5 +86,5 @@ export const lineOf = (runId: string): { readonly root: RunId; readonly path: Re
 export const isRunWithin = (runId: string, root: string): boolean =>
   runId === root || (runId.startsWith(`${root}.t`) && /^\.t\d+\.\d+/.test(runId.slice(root.length)))
 
-/** Whether an id is that of a run, or of a call, request, grant or sub-agent's run inside it. */
+/** Whether an id is `runId` itself, or the id of a call, request, grant or sub-agent's run inside that run. */
 export const isWithin = (id: string, runId: RunId): boolean => id === runId || id.startsWith(`${runId}.`)

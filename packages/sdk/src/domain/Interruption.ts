@@ -31,8 +31,8 @@ const fields = {
   /** When to announce that the request will expire soon. Absent: see {@link warnAt}. */
   warnAt: Schema.optionalKey(Timestamp),
   /**
-   * At `expiresAt`, `deny` (the default) decides the request by `expiry`: `deny`, `fail` for a call in doubt and an external call, or `supply`
-   * for a timer. `stay` leaves it open.
+   * At `expiresAt`, `deny` (the default) decides the request by `expiry`: `deny`, `fail` for a call in doubt and an external call, or
+   * `supply` for a timer. `stay` leaves it open.
    */
   onExpiry: Schema.optionalKey(Schema.Literals(["deny", "stay"]))
 }
@@ -49,8 +49,8 @@ export const ToolApprovalItem = Schema.TaggedStruct("approval", {
   ...fields,
   ...callFields,
   /**
-   * SHA-256 (hex) of the tool's identity, the arguments and the facts; a decision that carries another digest is refused. For a request without
-   * `schema`, which an earlier version opened: of the tool's name and the arguments.
+   * SHA-256 (hex) of the tool's identity, the arguments and the facts; a decision that carries another digest is refused. For a request
+   * without `schema`, which an earlier version opened: of the tool's name and the arguments.
    */
   digest: Schema.String,
   /** Fingerprint of the argument schema under which the arguments were decoded. Absent in requests of earlier versions. */
@@ -86,6 +86,8 @@ export const InDoubtRequest = Schema.TaggedStruct("inDoubt", {
   ...callFields,
   /** The key that every attempt of the call passes to the external service. */
   idempotencyKey: Schema.String,
+  /** The idempotency key, if the work of the tool ends elsewhere (`external`): the token by which its result decides the request. */
+  token: Schema.optionalKey(Schema.String),
   /** Fingerprint of the tool's argument schema when the request was opened. A retry of a tool that has changed opens a new request. */
   schema: Schema.optionalKey(Schema.String),
   /** The tool's safety when the request was opened. */
@@ -101,7 +103,7 @@ export type InDoubtRequest = typeof InDoubtRequest.Type
 
 /**
  * Asks for more of a budget that is exhausted or whose rest is reserved for sub-agents, or for a larger context. Decisions: topUp; deny,
- * after which the run fails with `BudgetExceeded`.
+ * after which the run that asked fails with `BudgetExceeded`, see `Deny`.
  */
 export const LimitRequest = Schema.TaggedStruct("limit", {
   ...fields,
@@ -114,7 +116,10 @@ export const LimitRequest = Schema.TaggedStruct("limit", {
 })
 export type LimitRequest = typeof LimitRequest.Type
 
-/** Asks for a new login at a model provider. Decisions: retry, after the login; deny, which ends the run as cancelled. */
+/**
+ * Asks for a login at a model provider, because there is none or it has ended. Decisions: retry, after the login; deny, which ends the run
+ * as cancelled.
+ */
 export const LoginRequest = Schema.TaggedStruct("login", {
   ...fields,
   profile: Schema.String,
@@ -185,19 +190,11 @@ export const toolOf = (request: Interruption): string | undefined =>
 export const isHold = ({ _tag }: Interruption): boolean => _tag === "timer" || _tag === "external"
 
 /**
- * The token by which a result from outside finds the request: an external call's, or the idempotency key of a call in doubt, which is the
- * token of a call that names no other.
+ * The token by which a result from outside finds the request: that of an external call, or that of a call in doubt whose tool declares that
+ * its work ends elsewhere. Any other call in doubt may be one that never waits for such a result. `undefined` for the other kinds of request.
  */
-export const tokenOf = (request: Interruption): string | undefined => {
-  switch (request._tag) {
-    case "external":
-      return request.token
-    case "inDoubt":
-      return request.idempotencyKey
-    default:
-      return undefined
-  }
-}
+export const tokenOf = (request: Interruption): string | undefined =>
+  request._tag === "external" || request._tag === "inDoubt" ? request.token : undefined
 
 const hour = 60 * 60 * 1000
 

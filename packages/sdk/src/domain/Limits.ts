@@ -38,7 +38,10 @@ export const Limits = Schema.Struct({
   maxTokens: Schema.optionalKey(Schema.Natural),
   /** US dollars. While this is set, one request with an unknown price exhausts the budget. */
   maxCostUsd: Schema.optionalKey(Schema.Finite),
-  /** Milliseconds of work; time in which the run is held does not count. Also bounds the calls of the sub-agents under it. */
+  /**
+   * Milliseconds of work. The time in which the run is held does not count, nor does the last work of a process that died. Also bounds the
+   * calls of the sub-agents under it.
+   */
   maxWallMs: Schema.optionalKey(Schema.Natural),
   /** Fraction of each budget except `context`, from 0 to 1, at which a warning is recorded. Default 0.8. */
   warnAt: Schema.optionalKey(Schema.Finite),
@@ -103,7 +106,10 @@ export const defaults: Limits & {
   warnAt: 0.8
 }
 
-/** A budget with its limit and the amount spent; for money, `spent` is a lower bound. */
+/**
+ * A budget with its limit and the amount spent, both in the budget's unit: a count, tokens, US dollars or milliseconds. For money, `spent`
+ * is a lower bound.
+ */
 export interface Exceeded {
   readonly budget: Budget
   readonly limit: number

@@ -20,8 +20,17 @@ const replay = {
 /** Text. In a response, `payload` may hold the provider's own item, which is sent back to the same provider only. */
 export const TextPart = Schema.TaggedStruct("text", {
   text: Schema.String,
-  /** The whole text as UTF-8, if `text` is the shortened result of a call of a stored run. */
-  whole: Schema.optionalKey(BlobRef),
+  /**
+   * The whole text as UTF-8, if `text` is the shortened result of a call of a stored run. With a `mediaType`, the file that was left out of
+   * the result, and in whose place `text` stands.
+   */
+  whole: Schema.optionalKey(
+    Schema.Struct({
+      ...BlobRef.fields,
+      mediaType: Schema.optionalKey(Schema.String),
+      name: Schema.optionalKey(Schema.String)
+    })
+  ),
   ...replay
 })
 export type TextPart = typeof TextPart.Type
@@ -69,8 +78,9 @@ export const AssistantPart = Schema.Union([TextPart, ReasoningPart, ToolCallPart
 export type AssistantPart = typeof AssistantPart.Type
 
 /**
- * How a tool call ended. `completed`: its body, an answer, the end of a wait or another system gave the result. `supplied`: a decision on
- * an approval or on a call in doubt gave it. `cancelled`: the call was abandoned, or its result is a placeholder.
+ * How a tool call ended. `completed`: its body, an answer, the end of a wait or another system gave the result; so did a decision `supply`
+ * on a timer or an external call. `supplied`: a decision on an approval or on a call in doubt gave it. `failed` and `denied`: the result
+ * says why. `cancelled`: the call was abandoned, or its result is a placeholder.
  */
 export const ToolOutcome = Schema.Literals(["completed", "failed", "denied", "cancelled", "supplied"])
 export type ToolOutcome = typeof ToolOutcome.Type

@@ -9,7 +9,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { sentence } from "./Display.ts"
-import { misfits, oneOf, required, shapeOf, string } from "./internal/misfits.ts"
+import { atMost, misfits, oneOf, required, shapeOf, string } from "./internal/misfits.ts"
 import { isBlank, isReserved } from "./internal/names.ts"
 import { readOnce } from "./internal/untyped.ts"
 import { TaggedError } from "./TaggedError.ts"
@@ -69,6 +69,9 @@ export const attribute = (given: unknown): Result.Result<Attributed, PrincipalIn
     : Result.fail(new PrincipalInvalid({ problem }))
 }
 
+/** The most characters of the id of a party, which is in each record and in texts for models. */
+const longestName = 512
+
 /** The keys of a principal. */
 export const shape = shapeOf<Principal>({
   id: required(string),
@@ -77,17 +80,22 @@ export const shape = shapeOf<Principal>({
     // A reserved kind is refused with a sentence of its own.
     is: (value) => (Principal.fields.kind.literals as ReadonlyArray<unknown>).includes(value)
   }),
-  authenticated: string
+  authenticated: atMost(longestName)
 })
 
 const isAttributed = Schema.is(Schema.Struct({ by: Schema.String, principal: Schema.optionalKey(Principal) }))
 
-/** The problem of a record's `by` and `principal`; `undefined` if there is none, or if only a decoder can detect it. */
+/**
+ * The problem of a record's `by` and `principal`; `undefined` if there is none, and for values of wrong types, which the caller's decoder
+ * refuses.
+ */
 export const misattribution = (input: unknown): string | undefined => {
   if (typeof input !== "object" || input === null) return undefined
   const { by, principal } = attributeUnknown(input) as { readonly by?: unknown; readonly principal?: unknown }
   const { principal: given } = input as { readonly principal?: unknown }
   if (typeof by === "string" && isBlank(by)) return 'its "by" is empty'
+  if (typeof by === "string" && by.length > longestName)
+    return `its "by" is longer than ${longestName} characters`
   for (const one of [principal, given]) {
     if (typeof one !== "object" || one === null) continue
     const { id, kind } = one as { readonly id?: unknown; readonly kind?: unknown }

@@ -1,7 +1,7 @@
 /**
  * Rejections: typed refusals of decisions. A rejected decision is not recorded; a store may record the expiry that preceded it. Rejections
  * do not contain argument values, except for the earlier decision in {@link AlreadyDecided}, and for what the tool's schema says in
- * {@link EditedArgumentsInvalid}.
+ * {@link EditedArgumentsInvalid} and {@link SuppliedResultInvalid}.
  *
  * @since 0.1.0
  */
@@ -14,8 +14,8 @@ import { Misfit } from "./Misfit.ts"
 import { TaggedError } from "./TaggedError.ts"
 
 /**
- * A function that decides or reopens a request found none with this id in the store, or in the run or state in which it looked. List the
- * pending requests and decide one of those.
+ * A function that decides or reopens a request found no request with this id in the store, or in the run or state in which it looked. List
+ * the pending requests and decide one of those.
  */
 export class RequestNotFound extends TaggedError<RequestNotFound>()("RequestNotFound", {
   requestId: Schema.String
@@ -38,8 +38,8 @@ export class TokenNotFound extends TaggedError<TokenNotFound>()("TokenNotFound",
 }
 
 /**
- * The request already has a decision, which stands: `decision`, made `by` and `at`. It is by `expiry` if the request has expired. A
- * decision that repeats the recorded one, with its `idempotencyKey`, is accepted instead.
+ * The request already has a decision, which stands: `decision`, made `by` and `at`. If the request expired undecided, that decision is by
+ * `expiry`. A decision that repeats the recorded one, with its `idempotencyKey`, is accepted instead.
  */
 export class AlreadyDecided extends TaggedError<AlreadyDecided>()("AlreadyDecided", {
   requestId: RequestId,
@@ -68,8 +68,9 @@ export class RequestSuperseded extends TaggedError<RequestSuperseded>()("Request
 }
 
 /**
- * The decision carries another digest than the request, so it was made about another tool, other arguments or other facts; or the arguments
- * in the store or in the given state are not those that the request showed. Show the request again.
+ * The decision was made about another tool, other arguments or other facts than those of the request: it carries another digest, or the
+ * request that the caller passed beside it was changed. Or the arguments in the store or in the given state are not those that the request
+ * showed. Show the request again.
  */
 export class ArgumentsChanged extends TaggedError<ArgumentsChanged>()("ArgumentsChanged", {
   requestId: RequestId,
@@ -81,7 +82,10 @@ export class ArgumentsChanged extends TaggedError<ArgumentsChanged>()("Arguments
   }
 }
 
-/** This kind of decision does not answer this kind of request, or the limit of a top-up is not valid. `allowed` lists what answers it. */
+/**
+ * This kind of decision does not answer this kind of request, or the limit of a top-up is not valid. `allowed` lists the kinds of decision
+ * that answer the request.
+ */
 export class DecisionNotApplicable extends TaggedError<DecisionNotApplicable>()("DecisionNotApplicable", {
   requestId: RequestId,
   kind: Kind,
@@ -98,21 +102,24 @@ export class DecisionNotApplicable extends TaggedError<DecisionNotApplicable>()(
 }
 
 /**
- * The approval carries a grant that this request does not permit. The request stays open: approve it without the grant, or, if `reason` is
- * `subAgent`, with a grant for the run.
+ * The approval carries a grant that this request does not permit, or that would cover no call. The request stays open: approve it without the
+ * grant or, if there is a `reason`, with a grant for the run (`subAgent`) or with a later expiry (`expired`).
  */
 export class GrantRefused extends TaggedError<GrantRefused>()("GrantRefused", {
   requestId: RequestId,
   tool: Schema.String,
   /**
    * `subAgent`: the grant is for the session, and a sub-agent's run ends with its call, so that no later run could use the grant.
-   * Absent: the tool is privileged.
+   * `expired`: the grant expires before the decision is made. Absent: the tool is privileged.
    */
-  reason: Schema.optionalKey(Schema.Literal("subAgent"))
+  reason: Schema.optionalKey(Schema.Literals(["subAgent", "expired"]))
 }) {
   override get message() {
     if (this.reason === "subAgent") {
       return sentence`${this.requestId} is a sub-agent's request for ${this.tool}, and a grant for the session would not reach the sub-agents of later runs: grant it for the run, or approve it alone.`
+    }
+    if (this.reason === "expired") {
+      return sentence`The grant for ${this.tool} would have expired already, and would cover no call: give ${this.requestId} a grant with a later "expiresAt", or approve it alone.`
     }
     return sentence`${this.tool} is privileged and cannot be granted for more than one call: approve ${this.requestId} alone.`
   }
@@ -133,7 +140,25 @@ export class EditedArgumentsInvalid extends TaggedError<EditedArgumentsInvalid>(
   }
 }
 
-/** The value that a caller gave as a decision is not one, or the request that it answers is not a whole request. */
+/**
+ * The tool's `success` schema does not accept the result that was supplied for a call which ended elsewhere. The request stays open, and so
+ * does its token: deliver a result that fits, or a failure.
+ */
+export class SuppliedResultInvalid extends TaggedError<SuppliedResultInvalid>()("SuppliedResultInvalid", {
+  requestId: RequestId,
+  tool: Schema.String,
+  /** The problem in words: the issues that the tool's schema reports. */
+  issues: Schema.String
+}) {
+  override get message() {
+    return sentence`The result for ${this.requestId} does not fit the success schema of ${this.tool}, and was not recorded: ${lines(this.issues)}`
+  }
+}
+
+/**
+ * The value that a caller gave as a decision is not one, or the request that the caller passed beside it is not a whole request. Nothing
+ * was recorded.
+ */
 export class DecisionMalformed extends TaggedError<DecisionMalformed>()("DecisionMalformed", {
   issues: Schema.String,
   /** Its unknown and missing keys, and values of the wrong kind. */
@@ -166,4 +191,5 @@ export type Rejection =
   | DecisionNotApplicable
   | GrantRefused
   | EditedArgumentsInvalid
+  | SuppliedResultInvalid
   | DecisionMalformed

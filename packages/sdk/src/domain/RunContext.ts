@@ -23,10 +23,10 @@ export const maxCharacters = 16_384
 /** The most levels of nested objects and lists in a context. */
 export const maxDepth = 16
 
-/** The context of a run whose caller gave none. */
+/** The context of a run that was given none and inherits none. */
 export const empty: RunContext = Object.freeze({})
 
-/** The context of a root run; empty if its caller gave none. */
+/** The context of a root run; empty if it has none. */
 export const contextOf = (state: {
   readonly startedWith?: { readonly context?: RunContext | undefined } | undefined
 }): RunContext => state.startedWith?.context ?? empty

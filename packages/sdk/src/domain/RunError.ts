@@ -7,6 +7,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { Sha256 } from "./Blob.ts"
 import { lines, sentence } from "./Display.ts"
 import { GrantId, Revision, RunId, SessionId } from "./Id.ts"
 import { Budget } from "./Limits.ts"
@@ -29,7 +30,10 @@ export class BudgetExceeded extends TaggedError<BudgetExceeded>()("BudgetExceede
   }
 }
 
-/** A model call failed. `reason` is the tag of the `ModelError`'s reason. */
+/**
+ * A model call failed, and so did its retries and fallbacks, if it had any. `reason` is the tag of the `ModelError`'s reason. If
+ * `isRetryable`, the same call may succeed later: continue the state.
+ */
 export class ModelFailed extends TaggedError<ModelFailed>()("ModelFailed", ofModel) {
   override get message() {
     return sentence`The model call failed (${this.reason}): ${lines(this.description)}${this.isRetryable ? " Continue the state to try again." : ""}`
@@ -47,7 +51,7 @@ export class RunDefect extends TaggedError<RunDefect>()("RunDefect", { descripti
   }
 }
 
-/** More processes in a row than `maxRecoveries` permits left the run without progress: they died, suspended it, or met a defect. */
+/** More processes in a row than `maxRecoveries` (default: 3) left the run without progress: they died, suspended it, or met a defect. */
 export class WorkersLost extends TaggedError<WorkersLost>()("WorkersLost", {
   times: Schema.Finite
 }) {
@@ -56,12 +60,32 @@ export class WorkersLost extends TaggedError<WorkersLost>()("WorkersLost", {
   }
 }
 
-/** A run's failure as an error. Each leaves a state that can be continued. */
-export type RunError = BudgetExceeded | ModelFailed | RunDefect | WorkersLost
+const ofContent = {
+  sha256: Sha256,
+  /** The name of the file, or its media type. */
+  file: Schema.String,
+  /** Whether the run's store does not have the content, has another one in its place, or is missing itself. */
+  problem: Schema.Literals(["missing", "changed", "noStore"])
+}
+
+/** A file that the model was to receive cannot be read from the run's store. The model was not called. */
+export class ContentMissing extends TaggedError<ContentMissing>()("ContentMissing", ofContent) {
+  override get message() {
+    const { file, problem, sha256 } = this
+    if (problem === "noStore")
+      return sentence`The file ${file} (SHA-256 ${sha256}) is in a store, and this run has none: continue the run with its store.`
+    const what = problem === "missing" ? "is not in the store any more" : "is damaged in the store"
+    return sentence`The file ${file} (SHA-256 ${sha256}) ${what}, so the model was not called: attach the same file to the store again, then resume the run.`
+  }
+}
+
+/** A run's failure as an error. The state of a root run that failed can be continued. */
+export type RunError = BudgetExceeded | ContentMissing | ModelFailed | RunDefect | WorkersLost
 
 /** A run's failure as the plain data that a state holds. */
 export const RunFailure = Schema.Union([
   Schema.TaggedStruct("BudgetExceeded", ofBudget),
+  Schema.TaggedStruct("ContentMissing", ofContent),
   Schema.TaggedStruct("ModelFailed", ofModel),
   Schema.TaggedStruct("RunDefect", { description: Schema.String }),
   Schema.TaggedStruct("WorkersLost", { times: Schema.Finite })
@@ -73,6 +97,8 @@ export const fromFailure = (failure: RunFailure): RunError => {
   switch (failure._tag) {
     case "BudgetExceeded":
       return new BudgetExceeded(failure)
+    case "ContentMissing":
+      return new ContentMissing(failure)
     case "ModelFailed":
       return new ModelFailed(failure)
     case "RunDefect":
@@ -153,7 +179,7 @@ export class ContextInvalid extends TaggedError<ContextInvalid>()("ContextInvali
   }
 }
 
-/** The caller gave a policy to a run that has not ended, or to an ended run without a prompt that starts the next run. */
+/** The caller gave a policy to a run that has not ended, or to an ended run without a prompt that starts the next run. Nothing was done. */
 export class PolicyFixed extends TaggedError<PolicyFixed>()("PolicyFixed", {
   runId: RunId,
   status: Schema.String
@@ -196,8 +222,8 @@ export class SealBroken extends TaggedError<SealBroken>()("SealBroken", {}) {
 }
 
 /**
- * The program has no agent of this name or alias that may act here, or the run was started with another agent than the one that the caller
- * named; `agent` is then that of the run. A stored run stays as it is.
+ * The program has no agent of this name or alias, or the one that it has may not continue the run or the session; or the run was started
+ * with another agent than the one that the caller named: `agent` is then that of the run. A stored run stays as it is.
  */
 export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound", {
   agent: Schema.String,
@@ -250,6 +276,8 @@ export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavail
   runId: RunId,
   tool: Schema.String,
   reason: Schema.Literals(["missing", "schemaChanged", "contextRefused", "withoutSecrets"]),
+  /** The secret that the program's source does not have. Absent with `withoutSecrets` if the program has no source. */
+  secret: Schema.optionalKey(Schema.String),
   /** Set if the call was allowed, by a decision or without one: no open request is about it, and it can no longer be denied. */
   isAllowed: Schema.optionalKey(Schema.Boolean)
 }) {
@@ -257,6 +285,8 @@ export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavail
     const call = sentence`The run ${this.runId} waits to call ${this.tool}`
     if (this.reason === "contextRefused")
       return `${call}, whose schema does not accept the context of the run: let the tool accept it. ${this.meanwhile}`
+    if (this.secret !== undefined)
+      return sentence`${call} with the secret "${this.secret}", which the source of this program does not have: add it, or the call fails without running.`
     if (this.reason === "withoutSecrets")
       return `${call} with a secret, and this program has none: give it a source of secrets. ${this.meanwhile}`
     if (this.reason === "missing")

@@ -79,7 +79,7 @@ export const AnsweredCall = Schema.TaggedStruct("toolCall", {
   payload: Schema.optionalKey(Schema.Json)
 })
 
-/** A part of a response, before its calls have ids. */
+/** A part of a response. A call in it has no id of Fermata's yet. */
 export const AnsweredPart = Schema.Union([TextPart, ReasoningPart, FilePart, AnsweredCall])
 export type AnsweredPart = typeof AnsweredPart.Type
 
@@ -117,7 +117,10 @@ export const ToolClassified = Schema.TaggedStruct("tool.classified", {
   grantId: Schema.optionalKey(GrantId)
 })
 
-/** A body is about to run. The event is committed before the body starts. Also records a start that was lost with an earlier store. */
+/**
+ * A body is about to run. The event is committed before the body starts. Also recorded for a call that may have been started in a store
+ * that is lost, before its outcome is determined.
+ */
 export const ToolStarted = Schema.TaggedStruct("tool.started", {
   ...at,
   callId: ToolCallId,
@@ -133,8 +136,9 @@ export const ToolNotStarted = Schema.TaggedStruct("tool.notStarted", { ...at, ca
 const settled = { ...at, callId: ToolCallId, content: Schema.Array(UserPart) }
 
 /**
- * A call has its result: its body returned, `reconcile` reported that it had, another system completed it, its wait was over at once, or
- * the runtime carried out a call about sub-agents or a handoff. (A question and a timer are settled by their `request.decided`.)
+ * A call has its result: its body returned it, `reconcile` reported it, another system completed the call, its wait was over at once, or
+ * the runtime carried out a call about sub-agents or a handoff. (A question and a timer are settled by their `request.decided`, the call of
+ * a sub-agent by the end of the sub-agent's run.)
  */
 export const ToolCompleted = Schema.TaggedStruct("tool.completed", settled)
 /**
@@ -354,7 +358,7 @@ export const unwrap = (
   return { event: inner, path }
 }
 
-/** Wraps an event of the sub-agent's run at `path`, as an event of the root. */
+/** Wraps an event of the sub-agent's run at `path`, as an event of the root. With an empty path, returns the event itself. */
 export const wrap = (event: RunEvent, path: ReadonlyArray<ToolCallId>): RunEvent =>
   path.reduceRight<RunEvent>(
     (event, callId) => ({ _tag: "child.advanced", at: event.at, callId, event }),

@@ -26,7 +26,7 @@ import { StartOptions } from "./StartOptions.ts"
 import * as ToolCall_ from "./ToolCall.ts"
 import { SessionUsage } from "./Usage.ts"
 
-/** The version of this shape. Raise it with every change that an older reader would misread; see `RunStateCodec`. */
+/** The version of the shape of a state. Raise it with every change that an older reader would misread; see `RunStateCodec`. */
 export const version = 1
 
 /** The agent's definition as of the start of the run or of the last handoff. `checkResume` compares it with the current one. */
@@ -170,6 +170,8 @@ const stateFields = {
    */
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
   history: History.History,
+  /** Sequence number of the message that began the run. Absent in a session's first run, and in runs of earlier versions. */
+  promptAt: Schema.optionalKey(Schema.Natural),
   limits: Limits,
   /** The approval policy that binds the agent, or the first of several. */
   policy: ApprovalPolicy,
@@ -257,7 +259,7 @@ export const RunState: Schema.Codec<RunState, unknown> = Schema.Struct(wholeFiel
 /** The piece of a checkpoint that holds the state, with the last messages of its history only. */
 export const StateRest = Schema.Struct({ ...wholeFields, history: Schema.Struct(History.fields) })
 
-/** All policies that bind the agent that has the conversation. */
+/** All policies that bind the agent that has the conversation of the run, the strictest of which counts. */
 export const policiesOf = ({ otherPolicies, policy }: Pick<RunState, "policy" | "otherPolicies">): Policies =>
   otherPolicies === undefined ? [policy] : [policy, ...otherPolicies]
 
@@ -277,7 +279,7 @@ export const isSettled = (call: ToolCall): boolean => call.status === "settled"
 /** Whether the call can be repeated without harm: it is read-only or idempotent. */
 export const isRepeatable = ({ idempotent, safety }: ToolCall): boolean => safety === "readOnly" || idempotent
 
-/** The call with this id in the open turn. */
+/** The call with this id in the open turn; `undefined` if there is none. */
 export const findCall = (state: RunState, callId: ToolCallId): ToolCall | undefined =>
   state.calls.find((call) => call.id === callId)
 
@@ -341,7 +343,10 @@ const openRequests = (
 export const pendingApprovals = (state: RunState): ReadonlyArray<ToolApprovalItem> =>
   interruptions(state).filter((request) => request._tag === "approval")
 
-/** The record of a request of this run or of a sub-agent in it, with the calls that lead to that sub-agent; `undefined` without one. */
+/**
+ * The record of a request of this run or of a sub-agent in it, with the calls that lead to that sub-agent; `undefined` if there is no such
+ * request.
+ */
 export const findRequest = (
   state: RunState,
   requestId: RequestId

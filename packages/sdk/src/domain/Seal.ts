@@ -47,11 +47,12 @@ const format = "fermata1"
 const algorithm = { name: "HMAC", hash: "SHA-256" }
 
 /**
- * Seals a state with a key.
+ * Seals a state with a key. Returns the text `fermata1.<key id>.<state>.<seal>`. It can be read without the key, but not changed unnoticed.
  *
  * **Errors**
  *
- * - `SealKeyInvalid` — the secret is shorter than {@link minimumBytes} bytes, or the id is empty or has other characters.
+ * - `SealKeyInvalid` — the secret is shorter than 32 bytes ({@link minimumBytes}), or the id is empty or has other characters than letters,
+ *   digits, `_` and `-`.
  */
 export const seal = Effect.fnUntraced(function* (state: RunState, key: SealKey) {
   const bytes = yield* secretOf(key)
@@ -63,7 +64,7 @@ export const seal = Effect.fnUntraced(function* (state: RunState, key: SealKey) 
 })
 
 /**
- * Opens a sealed text with the key that sealed it, and decodes the state.
+ * Opens a sealed text, and decodes its state. The key that sealed it must be among `keys`; it is found by its id.
  *
  * **Errors**
  *

@@ -113,7 +113,8 @@ export const CallReport = Schema.Struct({
    * - `notStarted`: the body did not start. The call may have been denied, or have got its result by `supply`.
    * - `finished`: the call has any other result, such as that of its body, of a failure before it, or of its superseded turn, or one that
    *   was supplied while the call was in doubt.
-   * - `aborted`: the call was started and has no result. It is read-only or idempotent, or a sub-agent's without a call in doubt.
+   * - `aborted`: the call was started and has no result. It is read-only or idempotent, a sub-agent's without a call in doubt, or one whose
+   *   body had ended with a wait for a time.
    * - `inDoubt`: the call was started, and its outcome is unknown.
    */
   state: Schema.Literals(["notStarted", "finished", "aborted", "inDoubt"]),

@@ -53,7 +53,8 @@ export const isOther = (
   name !== definition && [definition, ...aliases].some((known) => known !== name && peers.includes(known))
 
 /**
- * Compares a recorded identity with a current definition. Returns `undefined` if they are the same tool.
+ * Compares a recorded identity with a current definition. Returns `undefined` if they are the same tool, otherwise the first part that
+ * differs.
  *
  * **Details**
  *
@@ -78,7 +79,10 @@ export const identityIn = (schema: string | undefined): string | undefined => {
   return space < 0 ? undefined : schema?.slice(space + 1)
 }
 
-/** Whether a recorded name refers to this definition, by its own name or by an alias. */
+/**
+ * Whether a recorded name refers to this definition, by its own name or by an alias. An alias does not count if the definition {@link
+ * isOther}.
+ */
 export const isSame = (
   name: string | undefined,
   definition: string,

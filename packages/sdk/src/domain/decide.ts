@@ -82,8 +82,8 @@ export const expiries = (state: RunState, now: Timestamp): ReadonlyArray<Decisio
   answerable(state).flatMap((request) => expiryAt(request, now) ?? [])
 
 /**
- * The events which announce that open requests of a run and of its sub-agents will expire soon: one for each request, once it is due. Take
- * the {@link expiries} first.
+ * The events which announce that open requests of a run and of its sub-agents will expire soon: one for each request whose announcement is
+ * due at `at` and not recorded yet. Fold the decisions of {@link expiries} before, so that an expired request is not announced.
  */
 export const expiryWarnings = (state: RunState, at: Timestamp): ReadonlyArray<RunEvent> =>
   interruptions(state).flatMap((request) => {
@@ -95,8 +95,8 @@ export const expiryWarnings = (state: RunState, at: Timestamp): ReadonlyArray<Ru
   })
 
 /**
- * The earliest time at which an open request of a run or of its sub-agents expires, or is announced to expire soon; `undefined` if there is
- * none.
+ * The earliest time at which an open request of a run or of its sub-agents expires, or has to be announced to expire soon; `undefined` if
+ * there is none. Requests of a stopped run, and of the sub-agents in it, are left out.
  */
 export const nextDeadline = (state: RunState): Timestamp | undefined => {
   const times = answerable(state).flatMap((request) => {

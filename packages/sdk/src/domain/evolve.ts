@@ -235,6 +235,8 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
   const history = previous?.history ?? History.empty
   const { conductor, mayRepeat, otherPolicies, parent, startedWith } = event
   const under = event.under ?? (event.agentPath.length > 1 ? event.agentPath.at(-1) : undefined)
+  const repeats = event.repeats === true && endsWithPrompt(history, event.prompt)
+  const promptAt = History.size(history) - (repeats ? 1 : 0)
   return {
     version: RunState_.version,
     runId: event.runId,
@@ -245,15 +247,15 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     revision: 1 as Revision,
     startedAt: event.at,
     workingSince: event.at,
-    history:
-      event.repeats === true && endsWithPrompt(history, event.prompt)
-        ? history
-        : History.append(history, {
-            role: "user",
-            sequence: History.size(history),
-            at: event.at,
-            content: event.prompt
-          }),
+    history: repeats
+      ? history
+      : History.append(history, {
+          role: "user",
+          sequence: History.size(history),
+          at: event.at,
+          content: event.prompt
+        }),
+    ...(promptAt === 0 ? {} : { promptAt }),
     limits: event.limits,
     policy: event.policy,
     ...defined({ under, parent, conductor, otherPolicies, startedWith, mayRepeat }),

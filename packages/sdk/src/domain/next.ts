@@ -303,7 +303,7 @@ const mayChildrenAdvance = (state: RunState, constraints: Constraints): boolean 
   return state.background.some(({ child }) => child !== undefined && canAdvance(child, inner))
 }
 
-/** Whether a sub-agent's run can continue without a decision. */
+/** Whether the next step of a sub-agent's run is other than `Hold`; also true for a run that has ended. */
 export const canAdvance = (child: RunState, constraints: Constraints): boolean =>
   next(child, constraints)._tag !== "Hold"
 
@@ -399,8 +399,8 @@ const isRunnable = (state: RunState, call: ToolCall, inner: Constraints): boolea
 }
 
 /**
- * The calls of the background sub-agents that a `wait_for_agent` call still waits for: those in its argument `agentRuns`, or all, that have not
- * ended. Empty for any other call.
+ * The calls of the background sub-agents that a `wait_for_agent` call still waits for: those in its argument `agentRuns`, or all, that have
+ * not ended. Empty for any other call.
  */
 export const awaitedBy = (state: RunState, call: ToolCall): ReadonlyArray<ToolCallId> => {
   const { arguments: args } = call

@@ -15,7 +15,7 @@ export type { ReopenError, ReopenOptions } from "./internal/reopening.ts"
 
 /**
  * Reopens a denied request in a state: an equal call is asked about again, instead of being denied like the first one. The run receives a
- * message that says so.
+ * message that says so. If the request is reopened already, returns the state unchanged.
  *
  * **Example** (Reopening a request of a run without a store)
  *
@@ -45,7 +45,7 @@ export type { ReopenError, ReopenOptions } from "./internal/reopening.ts"
  * **Errors**
  *
  * - `RequestNotFound` — the state has no such request.
- * - `RequestNotDenied` — no denial by a party stands: the request is open, or was decided otherwise, by expiry or by a new message.
+ * - `RequestNotDenied` — no denial by a party stands, for example because the request is open or was decided by expiry.
  * - `RunEnded` — the run has ended, and its denials with it.
  * - `PrincipalInvalid` — `by` is not a name or a valid principal, or not a person.
  */

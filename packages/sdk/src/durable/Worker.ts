@@ -26,13 +26,14 @@ import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { RunOptions } from "../run/runInput.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { ReadyRun } from "../store/RunStorePort.ts"
-import { cursorAfter, pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
+import { wakeWhenDue } from "./internal/dueTimes.ts"
+import { cursorAfter, namesOf, pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
 
 /** Options of a worker. */
 export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
   /** Maximum number of runs to drive at the same time; at least 1. Default: 10. */
   readonly concurrency?: number
-  /** Poll interval for expired leases and requests, which send no notification; at least 50 ms. Default: 2 seconds. */
+  /** Poll interval for expired leases, which send no notification; at least 50 ms. Default: 2 seconds. */
   readonly pollInterval?: Duration.Input
   /**
    * Time in which running operations may finish when the worker is stopped, before they are interrupted. Default: 2 seconds; for a worker
@@ -58,7 +59,7 @@ const shape = shapeOf<WorkerOptions>({
 })
 
 /**
- * Drives the ready runs of these runtimes' agents until it is interrupted.
+ * Drives the ready runs of these runtimes' agents, up to `concurrency` (default: 10) at a time, until it is interrupted.
  *
  * **Details**
  *
@@ -101,6 +102,8 @@ interface Worker {
   readonly retries: Map<RunId, Retry>
   /** Has an element when there may be ready runs. */
   readonly wake: Queue.Queue<void>
+  /** Has an element when the next due time may have changed. */
+  readonly changed: Queue.Queue<void>
 }
 
 /** The delay of a run after failures. */
@@ -119,15 +122,21 @@ const start = Effect.fnUntraced(function* (runtimes: ReadonlyArray<Runtime>, opt
     suspension: { soon: Cancellation.make(), now: Cancellation.make() },
     running: new Map(),
     retries: new Map(),
-    wake: yield* Queue.sliding<void>(1)
+    wake: yield* Queue.sliding<void>(1),
+    changed: yield* Queue.sliding<void>(1)
   }
   return worker
 })
 
 const work = (worker: Worker): Effect.Effect<never> => {
-  const { options, store, wake } = worker
+  const { changed, options, runtimes, store, wake } = worker
+  const onChange = Effect.andThen(Queue.offer(changed, undefined), Queue.offer(wake, undefined))
   // If the stream of notifications ends, the store is still polled.
-  const changes = Effect.exit(Stream.runForEach(store.changes, () => Queue.offer(wake, undefined)))
+  const changes = Effect.exit(Stream.runForEach(store.changes, () => onChange))
+  const agents = namesOf(runtimes)
+  // A failure is left to the polls, which log it.
+  const next = (after: number) => Effect.orElseSucceed(store.nextDue({ agents, after }), () => undefined)
+  const due = wakeWhenDue({ next, changed, wake: Queue.offer(wake, undefined) })
   const ticks = Effect.forever(
     Effect.andThen(
       Queue.offer(wake, undefined),
@@ -135,8 +144,9 @@ const work = (worker: Worker): Effect.Effect<never> => {
     )
   )
   const polling = Effect.forever(Effect.andThen(Queue.take(wake), logDefects(takeUpReady(worker))))
-  // An interruption of the worker interrupts these three loops, and not the runs.
-  return Effect.andThen(Effect.all([changes, ticks, polling], { concurrency: "unbounded" }), Effect.never)
+  // An interruption of the worker interrupts these loops, and not the runs.
+  const loops = [due, changes, ticks, polling]
+  return Effect.andThen(Effect.all(loops, { concurrency: "unbounded" }), Effect.never)
 }
 
 /** A defect of a store or of a logger must not stop the worker: it continues at the next tick. */
@@ -186,11 +196,10 @@ const takeUpReady = Effect.fnUntraced(function* (worker: Worker) {
     const over = Deferred.makeUnsafe<void>()
     const driven = takeUp(runtimes, store, run, hooks).pipe(
       Effect.flatMap((recovered) => recordOutcome(worker, recovered)),
-      Effect.andThen(Queue.offer(wake, undefined)),
       Effect.ensuring(
         Effect.suspend(() => {
-          if (running.get(run.runId) === over) running.delete(run.runId)
-          return Deferred.succeed(over, undefined)
+          running.delete(run.runId)
+          return Effect.andThen(Deferred.succeed(over, undefined), Queue.offer(wake, undefined))
         })
       )
     )
@@ -212,9 +221,8 @@ const maxDelayMs = 5 * 60_000
 
 /** Reports the outcome of a drive, and sets the delay after a failure. */
 const recordOutcome = Effect.fnUntraced(function* (worker: Worker, recovered: Recovered) {
-  const { options, retries, running } = worker
+  const { options, retries } = worker
   const { error, reason, runId } = recovered
-  running.delete(runId)
   notify(options.onTakenUp, recovered)
   const isWarned = error === undefined && reason === "expiring"
   if (!isWarned && (error === undefined || isOwnedElsewhere(error))) {

@@ -23,7 +23,7 @@ import type { DamagedRun, RunHead } from "../store/RunStorePort.ts"
 import { checkStoredRun } from "./checkStoredRun.ts"
 import { notAmong } from "./internal/requireAgent.ts"
 
-/** A run that has not ended and that a program could not resume, or not in all its parts. */
+/** A run that has not ended and that a program could not resume, or not in all its parts; also a run whose head cannot be read. */
 export interface BlockedRun {
   /** The run's id, or a text in its place if the id cannot be read. */
   readonly runId: string
@@ -31,8 +31,7 @@ export interface BlockedRun {
   readonly head?: RunHead
   /**
    * What prevents resuming the run, or a part of it: missing agents and tools, tools that refuse the arguments of an open call or the
-   * context of the run, and damage of the stored run. At least one. Whether the program has a source of the secrets that a call needs is
-   * not checked.
+   * context of the run, secrets that the source of the program does not have, and damage of the stored run. At least one.
    */
   readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable | RunStoreError>
   /** The run and the reasons in words. */
@@ -60,10 +59,10 @@ const shape = shapeOf<CheckAllOptions>({ otherAgents: strings })
  *
  * **Details**
  *
- * Held and running runs are checked, newest first, with their sub-agents and with the decisions that their journals do not contain yet. A
- * run that is being cancelled is left out, since it needs no definition to end. The stream reads a page of heads and one run at a time, so
- * a store of any size can be checked. Runs that start or end meanwhile may be missed or listed. Whether a program dispatches with the
- * conductor of a queued run is not known before it does, and is not checked.
+ * Held runs are checked and then running ones, each newest first, with their sub-agents and with the decisions that their journals do not
+ * contain yet. A run that is being cancelled is left out, since it needs no definition to end. The stream reads a page of heads and one run
+ * at a time, so a store of any size can be checked. Runs that start or end meanwhile may be missed or listed. Whether a program dispatches
+ * with the conductor of a queued run is not known before it does, and is not checked.
  *
  * **Errors**
  *
@@ -150,7 +149,7 @@ const checkHead = (
   const { agent, runId } = head
   const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, agent))
   if (runtime === undefined) return Effect.succeed(blockedBy({ runId, head }, [notAmong(runtimes, agent)]))
-  return Effect.matchEffect(checkStoredRun(runId, runtime.bound), {
+  return Effect.matchEffect(checkStoredRun(runId, runtime), {
     onSuccess: ({ blocking }) => Effect.succeed(blockedBy({ runId, head }, blocking)),
     onFailure: (error) => {
       // The run was removed meanwhile.

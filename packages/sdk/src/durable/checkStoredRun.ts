@@ -5,6 +5,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { BoundAgent } from "../agent/Entry.ts"
+import type { Runtime } from "../agent/Runtime.ts"
 import type { RunId } from "../domain/Id.ts"
 import { checkBound, type ResumeReport } from "../run/checkResume.ts"
 import { withDecisions } from "../run/internal/mailEvents.ts"
@@ -13,14 +14,15 @@ import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { loadRun } from "./internal/loadRun.ts"
 
 /**
- * Compares a stored run with an agent, as a resume would. Decisions that the journal does not contain yet are included. Fails with
- * `RunNotFound` for the id of a sub-agent's run.
+ * Compares a stored run with an agent, as `checkResume` does, and returns what has changed and what prevents resuming the run. Decisions
+ * that the journal does not contain yet are included. With a runtime, its source is asked for the secrets of open calls. Fails with `RunNotFound` for the id of a sub-agent's run.
  */
 export const checkStoredRun = (
   runId: RunId,
-  bound: BoundAgent
+  program: BoundAgent | Pick<Runtime, "bound" | "secrets">
 ): Effect.Effect<ResumeReport, RunNotFound | RunStoreError, RunStore> =>
   Effect.gen(function* () {
     const { decisions, state } = yield* loadRun(yield* RunStore, runId)
-    return yield* checkBound(withDecisions(state, decisions), bound)
+    const { bound, secrets } = "bound" in program ? program : { bound: program, secrets: undefined }
+    return yield* checkBound(withDecisions(state, decisions), bound, secrets)
   })

@@ -15,8 +15,10 @@ import type * as Schema from "effect/Schema"
 import { turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
+import type { BlobRef } from "../domain/Blob.ts"
 import type { Decision } from "../domain/Decision.ts"
 import type { RequestId } from "../domain/Id.ts"
+import { defined } from "../domain/internal/defined.ts"
 import {
   duration,
   json,
@@ -26,6 +28,7 @@ import {
   shapeOf,
   string
 } from "../domain/internal/misfits.ts"
+import { sha256Of } from "../domain/internal/sha256.ts"
 import { kindOf } from "../domain/internal/untyped.ts"
 import { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { attribute, type Principal } from "../domain/Principal.ts"
@@ -33,10 +36,10 @@ import { type Rejection, TokenNotFound } from "../domain/Rejection.ts"
 import { redactJson, redactText } from "../run/internal/redact.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
-import { cutText, longestResult } from "../tool/internal/cutResult.ts"
+import { cutPart, cutText, longestResult } from "../tool/internal/cutResult.ts"
 import { tokenKind } from "../tool/internal/tokenKind.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
-import { decideStored } from "./decideStored.ts"
+import { checkStored } from "./decideStored.ts"
 
 /** How work that a call started has ended: with a result, or with a failure that the model reads. */
 export type Completion =
@@ -62,22 +65,28 @@ const author: Kind = {
 const completeShape = shapeOf<CompleteOptions>({ by: author, waitFor: duration })
 
 /**
- * Records how the work of a token has ended, once, and returns the recorded decision.
+ * Records, once, how the work has ended for which a call waits by this token, and returns the recorded decision. The run is not driven.
  *
  * **Details**
  *
  * The result is shown to the model as if the handler had returned it. A text or JSON of more than a million characters is cut, unless
- * one of `runtimes` permits more. A repeated delivery of the same completion returns the first one's decision. A call in doubt whose token
- * is its idempotency key gets its outcome in the same way.
+ * one of `runtimes` permits more; the store keeps its whole text, as that of a handler's result. A repeated delivery of the same completion returns the first one's decision. A call in doubt gets its
+ * outcome in the same way if its tool declares that its work ends elsewhere (`external`); its token is then its idempotency key.
  *
- * The caller authenticates the sender: a token is a name, and no secret. It also decides calls in doubt, of any tool.
+ * The function waits up to `waitFor`, 5 seconds by default, for a call that is not recorded yet.
+ *
+ * The caller authenticates the sender: a token is a name, and no secret.
  *
  * **Errors**
  *
- * - `TokenNotFound` — no call waits for the token, or not yet, also if a person has decided to run it again: answer so that the sender delivers again later, with the status 503 for example.
+ * - `TokenNotFound` — no call waits for the token, or not yet, also if a person has decided to run it again: answer so that the sender
+ *   delivers again later, with the status 503 for example.
  * - `AlreadyDecided` — another result, a person, the expiry or a message that superseded the request was first; the decision is in the error.
  * - `RequestSuperseded` — the request was closed without a decision, for example because the run was cancelled.
- * - `OptionsInvalid` — the token is not a text of 1 to 512 characters, the completion has neither a result of JSON nor a failure, or both, or an option's key or value is wrong.
+ * - `SuppliedResultInvalid` — one of `runtimes` has the tool, whose `success` schema does not accept the result. The token stays open. A
+ *   process without the tool records such a result, and the call fails when the run continues: the model reads what does not fit.
+ * - `OptionsInvalid` — the token is not a text of 1 to 512 characters, the completion has neither a result of JSON nor a failure, or both,
+ *   or an option's key or value is wrong.
  * - `DecisionMalformed` — `by` is not a name or a valid principal.
  * - `RunStoreError` — the store failed; see its `reason`.
  *
@@ -101,9 +110,13 @@ export const completeStored: (
     yield* requireToken(token)
     const scrubber = runtimes[0]?.scrubber ?? contained(yield* Scrubber)
     const longest = Math.max(longestResult, ...runtimes.map(({ options }) => options.maxResultLength ?? 0))
-    const outcome = outcomeOf(completion, scrubber, longest)
-    const record = (requestId: RequestId) =>
-      decideStored(runtimes, { ...outcome, requestId, by, idempotencyKey: token })
+    const store = yield* RunStore
+    const { bytes, outcome, whole } = outcomeOf(completion, scrubber, longest, store.blobs !== undefined)
+    const record = Effect.fnUntraced(function* (requestId: RequestId) {
+      const decision = yield* checkStored(runtimes, { ...outcome, requestId, by, idempotencyKey: token })
+      if (bytes !== undefined) yield* store.blobs!.putAll([bytes])
+      return (yield* store.decide({ ...decision, ...defined({ whole }) })).decision
+    })
     const [first, ...others] = yield* findToken(token, Duration.toMillis(Duration.fromInputUnsafe(waitFor)))
     // A request that another call of the token has lost is superseded. The call that has the token may have its result already.
     return yield* others
@@ -117,15 +130,29 @@ export const completeStored: (
       .pipe(Effect.uninterruptible)
   }, turnOnFailure)
 
-/** The decision that records a completion, without secrets and of at most `longest` characters. */
-const outcomeOf = (completion: Completion, scrubber: Scrubber, longest: number) => {
+/** The decision that records a completion, without secrets and of at most `longest` characters, and the whole text if it is kept. */
+const outcomeOf = (completion: Completion, scrubber: Scrubber, longest: number, isKept: boolean): Outcome => {
   const { failure, result } = completion
   if (failure !== undefined) {
-    return { _tag: "fail", message: cutText(redactText(scrubber, failure), longest) } as const
+    return { outcome: { _tag: "fail", message: cutText(redactText(scrubber, failure), longest) } }
   }
-  const shown = asText(result)
-  const kept = shown.length <= longest ? result : cutText(asText(redactJson(scrubber, result)), longest)
-  return { _tag: "supply", result: kept } as const
+  if (asText(result).length <= longest) return { outcome: { _tag: "supply", result } }
+  let bytes: Uint8Array | undefined
+  const keep = (given: Uint8Array) => {
+    bytes = given
+    return { sha256: sha256Of(given), bytes: given.length }
+  }
+  const { text, whole } = cutPart(asText(redactJson(scrubber, result)), longest, isKept ? keep : undefined)
+  return { outcome: { _tag: "supply", result: text }, ...defined({ bytes, whole }) }
+}
+
+interface Outcome {
+  readonly outcome:
+    | { readonly _tag: "fail"; readonly message: string }
+    | { readonly _tag: "supply"; readonly result: Schema.Json }
+  /** The whole text of a shortened result, and its reference. */
+  readonly bytes?: Uint8Array
+  readonly whole?: BlobRef
 }
 
 const service: Principal = { id: "external", kind: "service" }

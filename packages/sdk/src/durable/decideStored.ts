@@ -1,8 +1,8 @@
 /**
  * Records decisions in a program that has the agents.
  *
- * The store checks what needs no definitions. A program that has the agents also checks edited arguments against the tool's schema,
- * before it records the approval.
+ * The store checks what needs no definitions. A program that has the agents also checks edited arguments, and the result of a call that
+ * ended elsewhere, against the tool's schemas, before it records the decision.
  *
  * @since 0.1.0
  */
@@ -17,8 +17,7 @@ import { kindOf } from "../domain/internal/untyped.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import { ArgumentsChanged, DecisionMalformed, RequestNotFound, type Rejection } from "../domain/Rejection.ts"
 import { approvalDigest } from "../run/calls/digest.ts"
-import { checkEdited } from "../run/internal/decisions.ts"
-import { decodeDecision } from "../run/internal/decisions.ts"
+import { checkByTool, decodeDecision, needsTool } from "../run/internal/decisions.ts"
 import { holdsWithheld, redactDecision } from "../run/internal/redact.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
@@ -33,8 +32,9 @@ import { loadRun } from "./internal/loadRun.ts"
  * **Errors**
  *
  * - A `Rejection` — see `RunStore.decide`, such as `DecisionMalformed` for a `by` that is no valid principal; also `ArgumentsChanged` if
- *   the request was changed in the store, and `EditedArgumentsInvalid` if edited arguments cannot be used: the tool's schema does not
- *   accept them, for example. Edited arguments are checked only if one of `runtimes` has the agent with which the run was started.
+ *   the request was changed in the store, `EditedArgumentsInvalid` if edited arguments cannot be used: the tool's schema does not
+ *   accept them, for example, and `SuppliedResultInvalid` if the tool's `success` schema does not accept the result of an external call. Both
+ *   are checked only if one of `runtimes` has the agent with which the run was started.
  * - `RunStoreError` — the store failed; see its `reason`.
  *
  * @category running
@@ -105,13 +105,12 @@ export const checkStored = Effect.fnUntraced(function* (
   yield* checkShown(request)
   yield* Effect.fromResult(check(request, decision))
   const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, found.agent))
-  if (runtime === undefined || decision._tag !== "approve" || decision.arguments === undefined)
-    return decision
+  if (runtime === undefined || !needsTool(request, decision)) return decision
   // The run's state determines which agent's tool the call uses.
   const { state } = yield* Effect.catchTag(loadRun(store, found.runId), "RunNotFound", () =>
     Effect.fail(new RequestNotFound({ requestId }))
   )
-  return yield* checkEdited(runtime, state, decision)
+  return yield* checkByTool(runtime, state, decision)
 })
 
 /** Requires that the arguments in the inbox match their digest: a store that was changed may show other arguments. */

@@ -25,10 +25,10 @@ import type { Lease, RunHead } from "../store/RunStorePort.ts"
  * **Details**
  *
  * Before a call with side effects starts for the first time in a marked run, the tool's `reconcile` determines the call's outcome, or an
- * `inDoubt` request is opened: run the call, or record its outcome. Read-only and idempotent calls run as usual. A run keeps the
- * mark until it is completed or cancelled, also if it fails in between. If the backup contains a lease in force, the function waits until that lease ends. The
- * function returns the ids of the marked runs. A run that cannot be read is skipped with a warning; none of its calls can run. If the
- * function is interrupted, call it again.
+ * `inDoubt` request is opened: run the call, or record its outcome. Read-only and idempotent calls run as usual. A run keeps the mark until
+ * it is completed or cancelled, also if it fails in between. If the backup contains a lease in force, the function waits until that lease
+ * ends. The function returns the ids of the marked runs. A run that cannot be read is skipped with a warning; none of its calls can run. If
+ * the function is interrupted, call it again.
  *
  * **Errors**
  *

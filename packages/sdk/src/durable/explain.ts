@@ -84,7 +84,8 @@ export interface ExplainOptions {
 const explainShape = shapeOf<ExplainOptions>({ runtimes: list })
 
 /**
- * Describes a stored run, or a sub-agent's run by its own id.
+ * Describes a stored run, or a sub-agent's run by its own id: its status, what it waits for, and what resuming it would do, as data and as
+ * text. Drives nothing.
  *
  * **Errors**
  *
@@ -289,7 +290,7 @@ const whatOf = (request: Interruption): string => {
 
 const waitText = (wait: Wait, now: Timestamp): string => {
   if (wait.kind === "timer" && wait.expiresAt !== undefined) {
-    return sentence`${wait.what}, since ${when(wait.since, now)}, for ${wait.askedBy.join(" for ")}; the wait ends ${when(wait.expiresAt, now)}`
+    return sentence`${wait.what}, since ${since(wait.since, now)}, for ${wait.askedBy.join(" for ")}; the wait ends ${when(wait.expiresAt, now)}`
   }
   const isExternal = wait.kind === "external"
   const end =
@@ -298,7 +299,7 @@ const waitText = (wait: Wait, now: Timestamp): string => {
       : wait.onExpiry === "stay"
         ? sentence`it ${wait.expiresAt <= now ? "was" : "is"} due ${when(wait.expiresAt, now)}, and stays open`
         : sentence`it expires ${when(wait.expiresAt, now)}, and ${isExternal ? "fails" : "is denied"} then`
-  return sentence`${wait.what}, ${isExternal ? "started" : "asked"} ${when(wait.since, now)} by ${wait.askedBy.join(" for ")}; ${end}`
+  return sentence`${wait.what}, ${isExternal ? "started" : "asked"} ${since(wait.since, now)} by ${wait.askedBy.join(" for ")}; ${end}`
 }
 
 const statusText = (state: RunState, lease: RunHead["lease"], isDriven: boolean, now: Timestamp): string => {
@@ -340,6 +341,9 @@ const when = (time: Timestamp, now: Timestamp): string => {
   const exact = instant(time)
   return time <= now ? sentence`${about} ago (${exact})` : sentence`in ${about} (${exact})`
 }
+
+/** A past time in words. By the clock of this process it may be in the future; then only the time itself is true. */
+const since = (time: Timestamp, now: Timestamp): string => (time > now ? instant(time) : when(time, now))
 
 /** Says that an answer of the run was cut when it was cancelled, if one was. */
 const cutSentence = ({ cancelled }: RunState): string =>

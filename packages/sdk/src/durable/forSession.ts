@@ -33,7 +33,7 @@ export interface SessionRuntime<Output = unknown> extends Runtime<Output> {
  *
  * **Errors**
  *
- * - `IdInvalid` — choose an id of 1 to 128 letters, digits, `_`, `.`, `:` or `-`.
+ * - `IdInvalid` — choose an id of 1 to 128 letters, digits, `_`, `.`, `:` or `-`, and not of a form that Fermata derives, such as `x.t1.1`.
  *
  * **Example** (Two prompts of one conversation)
  *

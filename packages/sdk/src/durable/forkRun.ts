@@ -30,6 +30,7 @@ import type { StoredRun } from "../store/RunStorePort.ts"
 import { create, suspensionOf } from "./internal/continueStored.ts"
 import { foldStored } from "./internal/foldStored.ts"
 import { forkShape, storedRunShape } from "./internal/shapes.ts"
+import { storeParts } from "./internal/storeParts.ts"
 import type { RunPromptStoredError } from "./runPromptStored.ts"
 import type { ForkInput, StoredRunOptions } from "./storedInput.ts"
 
@@ -70,14 +71,17 @@ export const forkRun: <Output>(
     given: ForkInput,
     options: StoredRunOptions = {}
   ) {
-    const input = yield* Effect.flatMap(requireOptions("forkRun", given, forkShape), checkCallerOptions)
+    const input = yield* checkCallerOptions(
+      yield* requireOptions("forkRun", given ?? null, forkShape),
+      runtime
+    )
     yield* requireOptions("forkRun", options, storedRunShape)
     const { answeredBy, newRunId, runId, sessionId: chosenId, ...chosen } = input as Checked
     const ids = withoutUndefined({ runId: newRunId, sessionId: chosenId })
     const store = yield* RunStore
     const clock = yield* Clock.Clock
     yield* checkIds(ids)
-    const prompt = yield* decodePrompt(input.prompt)
+    const prompt = yield* storeParts(store, runtime.scrubber, yield* decodePrompt(input.prompt))
     const stored = yield* store.load(runId)
     const original = yield* stateAt(stored, input.revision)
     const sessionId = chosenId ?? runtime.ids.sessionId(clock.currentTimeMillisUnsafe())

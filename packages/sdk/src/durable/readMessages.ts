@@ -29,7 +29,8 @@ export interface MessagesPage {
 const pageShape = shapeOf<MessagesPage>({ before: natural, after: natural, limit: positive })
 
 /**
- * Reads the messages of a session across its runs, oldest first: the last ones, or with `after` the first ones after it. Drives nothing.
+ * Reads a page of the messages of a session across its runs, oldest first: the last 100, or with `after` the first 100 after it; `limit`
+ * sets another number. Drives nothing.
  *
  * **Details**
  *
@@ -41,7 +42,7 @@ const pageShape = shapeOf<MessagesPage>({ before: natural, after: natural, limit
  *
  * **Errors**
  *
- * - `OptionsInvalid` — an option is unknown, or is not a whole number of 0 or more.
+ * - `OptionsInvalid` — an option is unknown, or is not a whole number of 0 or more (`limit`: 1 or more).
  * - `RunStoreError` — the store failed, or a journal of the session is damaged; see its `reason`.
  *
  * @category running

@@ -29,8 +29,8 @@ import { notAmong, requireAgent, startedAs } from "./internal/requireAgent.ts"
 import { findSubRun, type SubRun } from "./internal/subRun.ts"
 
 /**
- * The run has not ended and can continue without a decision: a process drives it; the next worker, handle or caller will; or it is queued,
- * and its conductor will when it has a slot.
+ * The run has not ended and can continue without a decision: a process drives it; the next worker, handle or caller will drive it; or it is
+ * queued, and its conductor will drive it when there is a slot.
  */
 export interface Running extends Pick<Interrupted, "runId" | "sessionId" | "state" | "usage"> {
   readonly status: "running"
@@ -63,16 +63,15 @@ const readResultShape = shapeOf<ReadResultOptions>({ runtimes: list, agent: "any
  *
  * The result of a run that has ended is the one that `runPromptStored` returned. A held run is `interrupted`, with the requests that have
  * no decision yet; so is a run that no process drives and that needs a definition which `runtimes` lack. A run is `running` if a process
- * drives it, or if it can continue without a decision: it is orphaned, its requests are decided, its cancellation was requested, or it
- * is queued until its conductor has a slot for it. A
- * sub-agent's run is also `interrupted` while its root is held, without requests if only the root has some; if the root ended first, the
- * sub-agent's run has the root's result.
+ * drives it, or if it can continue without a decision: it is orphaned, its requests are decided, its cancellation was requested, or it is
+ * queued until its conductor has a slot for it. A sub-agent's run is also `interrupted` while its root is held, without requests if only
+ * the root has some; if the root ended first, the sub-agent's run has the root's result.
  *
  * **Errors**
  *
  * - `OptionsInvalid` — an option is unknown or has a wrong value; for a misspelt key, the error names the nearest one.
  * - `RunNotFound` — check the id.
- * - `AgentNotFound` — the run was started with another agent than `agent`, or `runtimes` do not have it.
+ * - `AgentNotFound` — an `agent` is given, and the run was started with another one, or none of `runtimes` has the run's agent.
  * - `RunStoreError` — the store failed, or the journal is damaged; see its `reason`.
  *
  * @category running

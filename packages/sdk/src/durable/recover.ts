@@ -15,7 +15,7 @@ import * as Cancellation from "../agent/Cancellation.ts"
 import type { Suspension } from "../agent/Cancellation.ts"
 import { missingIn } from "../agent/internal/definitions.ts"
 import { atLeast, requireOptions } from "../agent/internal/soundOptions.ts"
-import { describe } from "../agent/internal/userCode.ts"
+import { describeRefusal } from "../agent/internal/userCode.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import type { RunId } from "../domain/Id.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
@@ -26,6 +26,7 @@ import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import type { ReadyRun } from "../store/RunStorePort.ts"
 import { continueStored, suspensionOf, type WorkError } from "./internal/continueStored.ts"
+import { notAmong } from "./internal/requireAgent.ts"
 import { recoverShape } from "./internal/shapes.ts"
 import type { RecoverOptions } from "./storedInput.ts"
 
@@ -108,7 +109,7 @@ export const recover: (
 /** The number of ready runs in a page. */
 export const pageSize = 100
 
-/** Reads a page of the ready runs of these agents. */
+/** Reads a page of the ready runs of these runtimes' agents, after the cursor `after`. */
 export const readyPage = (
   runtimes: ReadonlyArray<Runtime>,
   store: RunStore["Service"],
@@ -117,7 +118,10 @@ export const readyPage = (
 ): Effect.Effect<ReadonlyArray<ReadyRun>, RunStoreError> =>
   store.ready({ agents: namesOf(runtimes), limit, ...(after === undefined ? {} : { after }) })
 
-/** The cursor of the next page, if there may be one. A store of another package may have no cursors, and takes the id of a run. */
+/**
+ * The cursor of the next page; `undefined` if the page is not full, and is therefore the last. For a store of another package that has no
+ * cursors, the id of the page's last run.
+ */
 export const cursorAfter = (page: ReadonlyArray<ReadyRun>, limit: number): string | undefined => {
   const last = page.length < limit ? undefined : page.at(-1)
   return last?.cursor ?? last?.runId
@@ -136,7 +140,7 @@ export const takeUp = (
 ): Effect.Effect<Recovered> =>
   Effect.suspend(() => {
     const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, ready.agent))
-    if (runtime === undefined) return Effect.succeed(ready)
+    if (runtime === undefined) return Effect.succeed({ ...ready, error: notAmong(runtimes, ready.agent) })
     const token = Cancellation.make(options.cancellation)
     const work = { ...options, runtime, store, token }
     return Effect.map(
@@ -153,7 +157,7 @@ export const takeUp = (
         if (error._tag === "Some") return { ...ready, error: error.value }
         return {
           ...ready,
-          error: new RunDefect({ description: describe(runtime, Cause.squash(exit.cause)) })
+          error: new RunDefect({ description: describeRefusal(runtime, Cause.squash(exit.cause)) })
         }
       }
     )

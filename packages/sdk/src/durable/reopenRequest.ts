@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import { turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { lineOf, type RequestId, runOfRequest } from "../domain/Id.ts"
-import { shapeOf, string } from "../domain/internal/misfits.ts"
+import { note, shapeOf } from "../domain/internal/misfits.ts"
 import { type ReopenError, reopenMessage, type ReopenOptions } from "../domain/internal/reopening.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { RequestNotFound } from "../domain/Rejection.ts"
@@ -19,11 +19,11 @@ import type { RunStoreError } from "../store/RunStoreError.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { loadRun } from "./internal/loadRun.ts"
 
-const shape = shapeOf<ReopenOptions>({ by: "anything", note: string })
+const shape = shapeOf<ReopenOptions>({ by: "anything", note })
 
 /**
- * Reopens a denied approval request. The run denies an equal call, one with the same digest, without asking again; after this, it asks about
- * the next one. The run receives a message that says so, as `sendMessage` sends it. A repeated call changes nothing.
+ * Reopens a denied approval request. The run denies an equal call, one with the same digest, without asking again; after this, it asks
+ * about the next one. The run receives a message that says so, as `sendMessage` sends it. A repeated call changes nothing.
  *
  * **Details**
  *
@@ -32,7 +32,7 @@ const shape = shapeOf<ReopenOptions>({ by: "anything", note: string })
  * **Errors**
  *
  * - `RequestNotFound` — the store has no run with this request.
- * - `RequestNotDenied` — no denial by a party stands: the request is open, or was decided otherwise, by expiry or by a new message.
+ * - `RequestNotDenied` — no denial by a party stands, for example because the request is open or was decided by expiry.
  * - `RunEnded` — the run has ended, and its denials with it: a new run asks anew.
  * - `PrincipalInvalid` — `by` is not a name or a valid principal, or not a person.
  * - `OptionsInvalid` — an option is unknown; for a misspelt key, the error names the nearest one.

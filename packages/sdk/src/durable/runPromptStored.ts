@@ -15,6 +15,7 @@ import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { traced } from "../agent/internal/userCode.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
+import { hasKey } from "../domain/internal/untyped.ts"
 import { AgentNotFound, RunSuspended, SessionBusy } from "../domain/RunError.ts"
 import { decodePrompt } from "../run/internal/decodePrompt.ts"
 import { toResult } from "../run/internal/result.ts"
@@ -28,6 +29,7 @@ import { continueStored, create, suspensionOf, type Work, type WorkError } from 
 import { loadRun } from "./internal/loadRun.ts"
 import { rememberedState } from "./internal/remembered.ts"
 import { storedContinueShape, storedRunShape, storedStartShape } from "./internal/shapes.ts"
+import { storeParts } from "./internal/storeParts.ts"
 import type { StoredContinueInput, StoredRunOptions, StoredStartInput } from "./storedInput.ts"
 
 /** Why a stored run was not driven until it was held or had ended. Acknowledged inputs and committed events are kept. */
@@ -73,15 +75,19 @@ const running = Effect.fnUntraced(function* <Output>(
   const store = yield* RunStore
   // A caller that repeats a refused call at once must not block the event loop.
   yield* letTurn
-  const isStart = "prompt" in given
+  // An input without both keys is a start whose prompt is missing or misspelt.
+  const isStart = hasKey(given, "prompt") || !hasKey(given, "runId")
   const read = yield* requireOptions(
     "runPromptStored",
-    given,
+    given ?? null,
     isStart ? storedStartShape : storedContinueShape
   )
   yield* requireOptions("runPromptStored", options, storedRunShape)
   if (isStart) yield* checkIds(read)
-  const input = yield* checkCallerOptions(read)
+  const input = yield* checkCallerOptions(
+    isStart ? { ...read, prompt: (read as StoredStartInput).prompt } : read,
+    runtime
+  )
   const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId as RunId)
   if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
     return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })
@@ -118,7 +124,7 @@ const startStored = Effect.fnUntraced(function* (work: Work, given: StoredStartI
   const { runtime, store } = work
   const input = inSession(runtime, given)
   const clock = yield* Clock.Clock
-  const prompt = yield* decodePrompt(input.prompt)
+  const prompt = yield* storeParts(store, runtime.scrubber, yield* decodePrompt(input.prompt))
   const previous = input.sessionId === undefined ? undefined : yield* lastOf(store, input.sessionId)
   const agent = yield* answering(runtime, {
     answeredBy: input.answeredBy,

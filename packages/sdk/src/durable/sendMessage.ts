@@ -7,20 +7,22 @@ import * as Effect from "effect/Effect"
 import { turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { RunId } from "../domain/Id.ts"
-import { sameJson } from "../domain/internal/json.ts"
+import { sameContent } from "../domain/internal/files.ts"
 import { shapeOf } from "../domain/internal/misfits.ts"
+import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
 import { isEnded } from "../domain/RunState.ts"
 import { decodePrompt } from "../run/internal/decodePrompt.ts"
 import { takenFor } from "../run/internal/mailEvents.ts"
-import { redactMessage, redactText } from "../run/internal/redact.ts"
+import { redactMessage } from "../run/internal/redact.ts"
 import type { Prompt } from "../run/Mail.ts"
 import { otherContent } from "../store/internal/messages.ts"
 import { RunStore } from "../store/RunStore.ts"
 import { MessageInvalid, type RunNotFound, type RunStoreError } from "../store/RunStoreError.ts"
-import type { Receipt } from "../store/SentMessage.ts"
+import type { MessageInput, Receipt } from "../store/SentMessage.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
+import { storeClean } from "./internal/storeParts.ts"
 import { findSubRun } from "./internal/subRun.ts"
 
 /** Options of `sendMessage`. */
@@ -74,21 +76,27 @@ export const sendMessage: (
   yield* requireOptions("sendMessage", options, shape)
   const scrubber = contained(yield* Scrubber)
   const store = yield* RunStore
-  const content = yield* decodePrompt(prompt)
+  const given = yield* decodePrompt(prompt)
   const { messageId } = options
-  if (typeof messageId === "string" && redactText(scrubber, messageId) !== messageId) {
+  if (typeof messageId === "string" && scrubber.redact(messageId) !== messageId) {
     // The id cannot be scrubbed: the journal must contain the id under which the message was sent.
     return yield* new MessageInvalid({ issues: "its messageId has the form of a secret" })
   }
-  const message = redactMessage(scrubber, { content, ...(messageId === undefined ? {} : { messageId }) })
+  const inline = redactMessage(scrubber, { content: given, ...withoutUndefined({ messageId }) })
+  const message = { ...inline, content: yield* storeClean(store, inline.content) }
+  const send = (to: RunId, of: Pick<MessageInput, "to"> = {}) =>
+    Effect.catchTag(store.send(to, { ...message, ...of }), "MessageInvalid", (error) =>
+      // An earlier version may have sent the same message with its bytes.
+      message.content === inline.content ? Effect.fail(error) : store.send(to, { ...inline, ...of })
+    )
   const found = yield* findSubRun(store, runId)
-  if (found === undefined) return yield* store.send(runId, message)
+  if (found === undefined) return yield* send(runId)
   const { path, root, state, stored } = found
   if (isEnded(state) || isEnded(root)) {
     // A message that is sent again gets its receipt even if the run has ended.
     const known = takenFor(stored.events, runId, path).find((taken) => taken.messageId === messageId)
     if (known !== undefined) {
-      if (!sameJson(known.content, message.content))
+      if (!sameContent(known.content, message.content))
         return yield* new MessageInvalid({ issues: otherContent })
       return { messageId: known.messageId, at: known.at }
     }
@@ -98,5 +106,5 @@ export const sendMessage: (
       root: root.runId
     })
   }
-  return yield* store.send(root.runId, { ...message, to: runId })
+  return yield* send(root.runId, { to: runId })
 }, turnOnFailure)

@@ -13,9 +13,9 @@ import type { Prompt } from "../run/Mail.ts"
 import type { ContinueInput, RunOptions, StartInput } from "../run/runInput.ts"
 
 /**
- * Input that starts a stored run; with the `sessionId` of a session that has runs, its next run. The next run inherits the conversation,
- * and not the limits, the policy and the context that callers gave to earlier runs; a `StoredContinueInput` with a `message` inherits
- * these, too.
+ * Input that starts a stored run; with the `sessionId` of a session that has runs, the next run of that session. The next run inherits the
+ * conversation, and not the limits, the policy and the context that callers gave to earlier runs; a `StoredContinueInput` with a `message`
+ * inherits these, too.
  */
 export interface StoredStartInput extends StartInput, Dispatched {
   /** The run's id, so that a repeated start fails with `RunExists` instead of starting it twice. Default: a new id. */

@@ -6,15 +6,14 @@
  *
  * @since 0.1.0
  */
-import type * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { credentialsIn, credentialsOf } from "./internal/knownSecrets.ts"
 import { ModelError, NotAuthorized } from "./ModelError.ts"
 import type { Auth } from "./ModelProfile.ts"
 
-/** A secret, or a `Config` that is read at each call. */
-export type Secret = string | Redacted.Redacted<string> | Config.Config<Redacted.Redacted<string>>
+/** A secret, or an effect, such as a `Config`, that is run at each call. */
+export type Secret = string | Redacted.Redacted<string> | Effect.Effect<Redacted.Redacted<string>, unknown>
 
 /**
  * Sends a key in a header of its own, such as Anthropic's `x-api-key` (the default) or Azure's `api-key`.
@@ -23,7 +22,7 @@ export type Secret = string | Redacted.Redacted<string> | Config.Config<Redacted
  *
  * Calls fail with a `ModelError`:
  *
- * - `NotAuthorized`: the key is blank, or its `Config` fails. The description is the option `missing`; default: `There is no key for this
+ * - `NotAuthorized`: the key is blank, or its effect fails. The description is the option `missing`; default: `There is no key for this
  *   model: set one.`
  *
  * @category constructors
@@ -41,7 +40,7 @@ export const apiKey = (
  *
  * Calls fail with a `ModelError`:
  *
- * - `NotAuthorized`: the key is blank, or its `Config` fails. The description is the option `missing`; default: `There is no key for this
+ * - `NotAuthorized`: the key is blank, or its effect fails. The description is the option `missing`; default: `There is no key for this
  *   model: set one.`
  *
  * @category constructors
@@ -59,8 +58,8 @@ export const bearer = (secret: Secret, options: { readonly missing?: string } = 
 export const none: Auth = { canRefresh: false, headers: () => Effect.succeed({}) }
 
 /**
- * The credentials of a client with this authentication, these headers and this address, whose query may have a key, for its `secrets`. A key
- * that cannot be read is left out.
+ * The credentials in a client's authentication, in its headers, and in its address (password and query), for the `secrets` of a
+ * `ModelClient`. A key that cannot be read is left out.
  *
  * @since 0.2.0
  */

@@ -82,8 +82,13 @@ export interface Options {
  *
  * **Details**
  *
- * Tools are declared to the language model, which never runs them. The instructions ask for structured output in words. Tools that the
- * provider runs itself, such as a search, appear only in the text of the response.
+ * The run's tools are declared to the language model, which never runs them. Structured output is requested in words, in the instructions.
+ * Tools that the provider runs itself, such as a search, appear only in the text of the response. The client retries; see the option
+ * `retry`.
+ *
+ * **Errors**
+ *
+ * Throws `OptionsInvalid` for an invalid `rateLimit` or `circuitBreaker`.
  *
  * @category constructors
  * @since 0.1.0

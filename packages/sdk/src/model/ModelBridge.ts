@@ -79,7 +79,8 @@ export const guarded = (client: ModelClient["Service"], options: GuardOptions): 
 }
 
 /**
- * Makes a function that logs what a bridge omits from requests. Each sentence is logged once, as a warning that names the profile.
+ * Makes a function that logs what a bridge omits from requests. The function logs each sentence once, as a warning that names the profile.
+ * Make one function per client.
  *
  * @category constructors
  * @since 0.1.0
@@ -91,8 +92,9 @@ export const warnings: (profile: string) => (sentences: ReadonlyArray<string>) =
 export const settingLeftOut: (setting: string, why: string) => string = omittedSetting
 
 /**
- * Limits the time for the head of a response: for the promise of a stream, or for a complete response if not `streaming`. Fails with
- * `TimedOut`. The parts of a stream are limited by {@link readAnswer}. `profile` names the model in the error.
+ * Limits the time until a library responds: with a stream if `streaming`, otherwise with a complete response. Fails with a `ModelError`
+ * whose reason is `TimedOut`; the limits and their defaults are those of `Timeouts`. {@link readAnswer} limits the time for the parts of
+ * the stream. `profile` names the model in the error.
  */
 export const respondWithin = <A, E, R>(
   response: Effect.Effect<A, E, R>,
@@ -123,7 +125,10 @@ export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
   readonly take: () => ReadonlyArray<ModelPart>
 }
 
-/** Details of the usage of a response for which the provider ran several passes. The usage itself is the sum of all passes. */
+/**
+ * Details of the usage of a response for which the provider ran a model, or several models, more than once. The usage itself is the sum of
+ * all these passes.
+ */
 export interface Passes {
   /** The input tokens of the last pass of the model: the size of the context. */
   readonly lastInputTokens?: number
@@ -149,9 +154,9 @@ export interface AnswerOptions {
  *
  * **Details**
  *
- * Tool calls are emitted by `close`, at the end of the response, whose finish reason is then `toolCalls`. A filtered response emits no
- * call. `close` returns an error in three cases: `ConnectionLost` if there was no `finish`, `ProviderFault` if the response ended with an
- * error, and `InvalidResponse` if the token limit cut off a response with calls.
+ * `close` emits the tool calls and then the `finish`. The finish reason of a response with calls is then `toolCalls`; a filtered response
+ * keeps `contentFilter`, and its calls are not emitted. `close` returns an error in three cases: `ConnectionLost` if there was no `finish`,
+ * `ProviderFault` if the response ended with an error, and `InvalidResponse` if the token limit cut off a response with calls.
  *
  * @category constructors
  * @since 0.1.0
@@ -233,8 +238,8 @@ const usageWait = "250 millis"
  * `add` adds each piece to `answer`, and returns an error if the piece is one. The stream then fails with that error. Before that,
  * it reads on for the usage, as long as each piece arrives within 250 milliseconds, so that the error contains it.
  *
- * The stream fails with `TimedOut` if the first piece does not arrive within `timeouts.firstByte`, or a further one within
- * `timeouts.idle`.
+ * The stream fails with `TimedOut` if the first piece does not arrive within `timeouts.firstByte`, or a further one within `timeouts.idle`;
+ * both are 5 minutes by default. It fails with the error of `Answer.close` if the response is incomplete.
  */
 export const readAnswer = <A>(
   pieces: Stream.Stream<A, ModelError>,
@@ -304,8 +309,8 @@ export const callIds = (messages: ReadonlyArray<Message>, length?: number): Read
   wireIds(messages, { letters: /^[a-zA-Z0-9_-]+$/, maxLength: 40, length })
 
 /**
- * Returns a tool's name in a form that every provider accepts: at most 64 ASCII letters, digits, `_` and `-`, other characters replaced by
- * `_`. A history may contain names that a model made up.
+ * Returns a tool's name in a form that every provider accepts: 1 to 64 ASCII letters, digits, `_` and `-`. Other characters are replaced by
+ * `_`, and a longer name is cut off. A history may contain names that a model made up.
  */
 export const toolName = (name: string): string => wireName(name)
 

@@ -21,7 +21,7 @@ import { type Collector, makeCollector, type ModelPart, type ModelResponse } fro
 import type { ModelRequest } from "./ModelRequest.ts"
 
 /**
- * The port to a model.
+ * The port to a model: one request, one response, streamed or complete. The description of the module lists what an implementation must do.
  *
  * @category services
  * @since 0.1.0

@@ -59,12 +59,18 @@ export class ContextOverflow extends TaggedError<ContextOverflow>()("ContextOver
   readonly isRetryable = false
 }
 
-/** There is no usable key and nothing was sent, or the provider refuses the key or denies it access (401, 403). */
+/**
+ * There are no usable credentials and nothing was sent, because a key is missing or the file of a login cannot be used; or the provider
+ * refuses the credentials or denies them access (401, 403).
+ */
 export class NotAuthorized extends TaggedError<NotAuthorized>()("NotAuthorized", described) {
   readonly isRetryable = false
 }
 
-/** A person has to log in to `profile` again. */
+/**
+ * A person has to log in to `profile`: there is no login, or it has ended. A stored, interactive run opens a login request for this error;
+ * any other run fails.
+ */
 export class LoginRequired extends TaggedError<LoginRequired>()("LoginRequired", {
   ...described,
   profile: Schema.String
@@ -81,8 +87,8 @@ export class QuotaExhausted extends TaggedError<QuotaExhausted>()("QuotaExhauste
 }
 
 /**
- * The cause of a {@link ModelError}. Its `isRetryable` is only a default, which `ModelError.retryable` may override: read the `isRetryable`
- * of the `ModelError`.
+ * The cause of a {@link ModelError}. The `isRetryable` of a reason is only a default, which `ModelError.retryable` may override: read the
+ * `isRetryable` of the `ModelError`.
  */
 export const Reason = Schema.Union([
   RateLimited,
@@ -104,8 +110,9 @@ export type Reason = typeof Reason.Type
  *
  * **Details**
  *
- * `isRetryable` states if a retry can help. The clients of this SDK fail with a retryable error only after their own retries, after they
- * have emitted a part of the response, or if the provider asks for a longer wait than `RetryOptions.cap`.
+ * `isRetryable` states if a retry can help. The clients of this SDK have retried before they fail with a retryable error, except in three
+ * cases: they had emitted a part of the response, the provider asks for a longer wait than `RetryOptions.cap`, or a circuit breaker is
+ * open.
  */
 export class ModelError extends TaggedError<ModelError>()("ModelError", {
   reason: Reason,

@@ -12,7 +12,10 @@ import type * as Redacted from "effect/Redacted"
 import type { ModelError } from "./ModelError.ts"
 import type { ModelSettings } from "./ModelRequest.ts"
 
-/** The wire format: `chat` is `/chat/completions`, `responses` is `/responses`, `messages` is `/v1/messages`. */
+/**
+ * The wire format, with the path that a request appends to `baseUrl`: `chat` is `/chat/completions`, `responses` is `/responses`,
+ * `messages` is `/messages`.
+ */
 export type ProtocolName = "chat" | "responses" | "messages"
 
 /** Supplies the headers that authenticate a request. */
@@ -127,9 +130,9 @@ export interface RetryOptions {
 }
 
 /**
- * Limits on the requests of all runs of a process, and of all profiles with the same `key`: at most so many in any 60 seconds. A request
- * above a limit waits for its turn, in the order of arrival. The wait counts against the run's `modelTimeoutMs`, and a suspension of the run
- * ends it. A request counts from its turn on, which is before it is sent: a login that is renewed, or a slow connection, comes after it.
+ * Limits the requests and tokens in any 60 seconds, over all runs of the process and all profiles with the same `key`. An absent limit is
+ * no limit. A request above a limit waits for its turn, in the order of arrival. The wait counts against the run's `modelTimeoutMs`, and a
+ * suspension of the run ends it. A request counts from its turn on, even if a renewed login or a slow connection delays it after that.
  */
 export interface RateLimit {
   readonly requestsPerMinute?: number
@@ -143,9 +146,10 @@ export interface RateLimit {
 }
 
 /**
- * Stops sending requests to a server that fails. After `failures` failed attempts in a row, of all runs of the process, calls fail at once
- * with a retryable `ProviderFault`, so that a router takes the next profile. After `cooldown`, one request is sent: if it succeeds, calls
- * are sent again, otherwise the cooldown begins anew. Only faults, lost connections and timeouts count as failures.
+ * Stops sending requests to a server that fails. Failed attempts are counted over all runs of the process and all profiles with the same
+ * `key`. After `failures` of them in a row, calls fail at once with a retryable `ProviderFault`, which the client does not retry, so that a
+ * router takes the next profile. After `cooldown`, one request is sent: if it fails in such a way, the cooldown begins anew, otherwise
+ * calls are sent again. Only provider faults, lost connections and timeouts count as failures.
  */
 export interface CircuitBreaker {
   /** Default: 5. */

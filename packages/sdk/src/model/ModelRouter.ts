@@ -53,7 +53,8 @@ export interface ModelRouter extends Client {
 }
 
 /**
- * Makes a router over several clients.
+ * Makes a router over several clients: it sends each request to the client of the request's profile, and then to its `fallbacks` while a
+ * fallback can help. The description of the module says when it can.
  *
  * **Errors**
  *

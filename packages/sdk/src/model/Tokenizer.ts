@@ -35,7 +35,8 @@ export const estimate: Tokenizer = {
 }
 
 /**
- * The tokenizer. A runtime reads it when it is created, and a model client at each request. Default: {@link estimate}. `@fermata/node` provides `GptTokenizer`.
+ * The tokenizer that a runtime and the model clients use. A runtime reads it when it is created, and a client at each request. Default:
+ * {@link estimate}. `@fermata/node` provides `GptTokenizer`.
  *
  * @category services
  * @since 0.1.0
@@ -58,8 +59,9 @@ interface ProviderCount extends Pick<Counted, "instructions" | "tools"> {
 const providerCounts = new WeakMap<Message, ProviderCount>()
 
 /**
- * Stores the input tokens that a provider reported for a request. {@link countRequest} then counts requests that begin with the same
- * messages, and have the same instructions and tools, from there. Messages and tools are the same if they are the same objects.
+ * Keeps the input tokens that a provider reported for a request, in the memory of the process. {@link countRequest} starts from this number
+ * for a request that begins with the same messages and has the same instructions and tools. Messages and lists of tools are the same if
+ * they are the same objects.
  */
 export const remember = (request: Counted, { inputTokens }: ModelUsage): void => {
   const last = request.messages.at(-1)
@@ -144,11 +146,12 @@ const countPart = (tokenizer: Tokenizer, part: AssistantPart): number => {
   }
 }
 
-/** Text files are sent as text: four base64 characters are three bytes, which are about one token. */
-const countFile = ({ mediaType, source }: FilePart): number =>
-  source._tag === "bytes" && (mediaType.startsWith("text/") || mediaType === "application/json")
-    ? Math.ceil(source.base64.length / 4)
-    : tokensOfFile
+/** Text files are sent as text: three bytes, which are four base64 characters, are about one token. */
+const countFile = ({ mediaType, source }: FilePart): number => {
+  if (!mediaType.startsWith("text/") && mediaType !== "application/json") return tokensOfFile
+  if (source._tag === "stored") return Math.ceil(source.bytes / 3)
+  return source._tag === "bytes" ? Math.ceil(source.base64.length / 4) : tokensOfFile
+}
 
 const countTools = (tokenizer: Tokenizer, tools: ReadonlyArray<ToolDefinition>): number =>
   cachedCount(tokenizer, tools, () => {

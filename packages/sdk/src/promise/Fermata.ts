@@ -22,10 +22,11 @@ import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { messageOf } from "../domain/Display.ts"
 import type { GrantId, RunId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
-import type { Message } from "../domain/Message.ts"
+import type { FilePart, Message, TextPart } from "../domain/Message.ts"
 import { attribute } from "../domain/Principal.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { exportRun, importRun, type RunArchive } from "../durable/archive.ts"
+import type { Attachable, FileOptions } from "../durable/attachFile.ts"
 import type { BlockedRun, CheckAllOptions } from "../durable/checkAll.ts"
 import { checkStoredRun } from "../durable/checkStoredRun.ts"
 import { type CompleteOptions, type Completion, completeStored } from "../durable/completeStored.ts"
@@ -58,6 +59,8 @@ import type {
 import type { Receipt } from "../store/SentMessage.ts"
 import type { GrantFilter, StoredGrant } from "../store/StoredGrant.ts"
 import type { DecisionBody } from "./decisions.ts"
+import { makeArchives } from "./internal/archives.ts"
+import { type Attachment, makeAttachments } from "./internal/attachments.ts"
 import { makeBackground } from "./internal/background.ts"
 import { bindAgents, requireDistinct } from "./internal/bindAgents.ts"
 import { makeCapturing } from "./internal/capturing.ts"
@@ -113,11 +116,12 @@ import {
 } from "./RunHandle.ts"
 
 export { FermataClosed } from "./internal/FermataClosed.ts"
+export type { Attachment } from "./internal/attachments.ts"
 export type * from "./internal/options.ts"
 export type { RunStream } from "./internal/textStream.ts"
 
 /**
- * Runs agents, whose runs can be held and released. Made by {@link make}. Its methods reject with errors that have a `_tag`. There are
+ * Runs agents, whose runs can be held and released. Made by {@link make}. The errors of its methods and iterations have a `_tag`. There are
  * guards for the common ones, such as `isRunBusy`. After `close`, methods reject with `FermataClosed`, and iterations throw it.
  *
  * @category models
@@ -216,6 +220,18 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly send: (runId: string, prompt: Prompt, options?: SendOptions) => Promise<Receipt>
   /**
+   * Stores a file, and resolves to the part with which a prompt, a message or a tool's result refers to it. A stream is stored piece by piece
+   * and is never in memory as a whole. A file to which no run refers within an hour may be deleted by `prune`. Rejects with
+   * `FileUnreadable` if reading the file fails.
+   */
+  readonly attachFile: (content: Attachable, options?: FileOptions) => Promise<FilePart>
+  /**
+   * Reads an attachment of a run, by a part of one of its messages or events, or by its SHA-256: a file, or the whole text of a result that
+   * was cut (`whole`). Rejects with `AttachmentNotFound` if neither the run nor a run that it builds on refers to it. Send a file of an
+   * unknown sender as a download: its media type is that which the sender stated.
+   */
+  readonly readAttachment: (runId: string, attachment: FilePart | TextPart | string) => Promise<Attachment>
+  /**
    * Starts a run in a session of its own from an earlier revision of another run, and drives the new run until it is held or has ended. The
    * other run, which may not be a sub-agent's, does not change. Side effects of tools are not undone.
    */
@@ -227,9 +243,9 @@ export interface Fermata extends AsyncDisposable {
   /** Returns the rewind points of a run, oldest first: the revisions at which a turn ended, which are good starts for a fork. */
   readonly rewindPoints: (runId: string) => Promise<ReadonlyArray<RewindPoint>>
   /**
-   * Lists the open requests of all runs of the store, or of those that `filter` selects, oldest first. A page has 100 unless `limit` is
-   * given (at most 1,000), and starts behind the request `after`. Expired requests are left out, unless `expiresBefore` selects them. So
-   * are requests that cannot be read; see `damagedRuns`.
+   * Lists the open requests of all runs of the store, or those that `filter` selects, oldest first: of a run or of a sub-agent's run (`runId`),
+   * of a kind or of several (`kind`), for example. A page has 100 unless `limit` is given (at most 1,000), and starts behind the request
+   * `after`. Expired requests are left out, unless `expiresBefore` selects them. So are requests that cannot be read; see `damagedRuns`.
    */
   readonly pending: (filter?: PlainIds<PendingFilter>) => Promise<ReadonlyArray<PendingRequest>>
   /**
@@ -253,7 +269,8 @@ export interface Fermata extends AsyncDisposable {
    * Delivers how the work has ended for which a call waits by its `token` (`pending`), once, for example from a webhook. Resolves to the
    * recorded decision; a repeated delivery of the same completion resolves to the same. The run is not driven by this call: its handle, a
    * worker or `resume` continues it. Rejects with `TokenNotFound` if no call waits for the token, or not yet: answer so that the sender
-   * delivers again later. Rejects with `AlreadyDecided` if another result, a person, the expiry or a superseding message was first.
+   * delivers again later. Rejects with `AlreadyDecided` if another result, a person, the expiry or a superseding message was first, and with
+   * `SuppliedResultInvalid` if this Fermata has the tool and its `success` schema does not accept the result; the token then stays open.
    */
   readonly complete: (token: string, completion: Completion, options?: CompleteOptions) => Promise<Decision>
   /**
@@ -365,7 +382,10 @@ export interface Fermata extends AsyncDisposable {
     request: string | Interruption | PendingRequest,
     options?: Pick<DecideOptions, "by" | "note">
   ) => Promise<void>
-  /** Copies a run and the runs that it builds on, with their mail, as one JSON value. The copy of a running run cannot be imported. */
+  /**
+   * Copies a run and the runs that it builds on, with their mail and their files, as one JSON value. The copy of a running run cannot be
+   * imported. Rejects with `ArchiveTooLarge` if the files have more than 64 MiB.
+   */
   readonly exportRun: (runId: string) => Promise<RunArchive>
   /**
    * Stores the runs of an archive and resolves to the id of the exported run. To move runs, remove the originals before the copies are
@@ -373,6 +393,10 @@ export interface Fermata extends AsyncDisposable {
    * revocations of an archive are stored even if the import rejects with `RunExists` or `SessionBusy`, which list them in `revoked`.
    */
   readonly importRun: (archive: unknown) => Promise<string>
+  /** Copies a run as `exportRun` does, in lines of JSON, for files of any size: it never has a whole file in memory. */
+  readonly exportRunLines: (runId: string) => AsyncIterable<string>
+  /** Stores the runs of an archive in lines, which may arrive in pieces of any length, as text or as UTF-8; see `importRun`. */
+  readonly importRunLines: (text: AsyncIterable<string | Uint8Array>) => Promise<string>
   /**
    * Deletes a run and what belongs to it; only the ids and the revocation times of its revoked grants stay. Rejects with `RunBusy` while a
    * process owns the run's lease, and with `RunContinued` if a later run or a fork builds on the run.
@@ -393,7 +417,7 @@ export interface Fermata extends AsyncDisposable {
 }
 
 /**
- * Makes a Fermata with a store layer. `createFermata` of `@fermata/node` makes one with a SQLite file.
+ * Makes a Fermata with the layer of a store, and opens the store. `createFermata` of `@fermata/node` makes one with a SQLite file.
  *
  * **Errors**
  *
@@ -495,6 +519,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       requireKnown("send", given, sendMessageShape)
       return run(sendMessage(runId as RunId, prompt, given))
     },
+    ...makeAttachments({ context, run, runUntilClosed: work.runUntilClosed }),
     fork: async (runId, prompt, given = {}) => {
       requireKnown("fork", given, forkShape)
       const runtime = agents.of(given.agent === undefined ? await agentOf(runId) : given.agent)
@@ -548,7 +573,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       const runtime = agents.find(agent)
       return runtime === undefined
         ? { changes: [], blocking: [agents.notFound(agent)] }
-        : run(checkStoredRun(runId as RunId, runtime.bound))
+        : run(checkStoredRun(runId as RunId, runtime))
     },
     checkAll: reading.checkAll,
     grants: async (filter) => {
@@ -563,6 +588,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     reopen: async (given, options) => run(reopenRequest(requestIdOf(given), reopeningOf(options, by))),
     exportRun: (runId) => run(exportRun(runId as RunId)),
     importRun: (archive) => run(importRun(archive)),
+    ...makeArchives({ context, run, store }),
     remove: async (runId) => {
       await run(store.remove(runId as RunId))
       watching.poke(runId as RunId)

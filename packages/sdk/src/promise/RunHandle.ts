@@ -109,7 +109,7 @@ export interface RunHandle<Output = unknown> {
 }
 
 /**
- * Owns background runs under one concurrency limit, shared budgets and one inbox. Disposing of it drains it.
+ * Owns background runs under one concurrency limit, shared budgets and one inbox. Disposing of it calls `drain`.
  *
  * @category models
  * @since 0.1.0
@@ -127,9 +127,9 @@ export interface RunConductor extends AsyncDisposable {
     options?: ConductorDispatchOptions
   ) => Promise<RunHandle<Output>>
   /**
-   * Takes over the stored runs of conductors of this name that have not ended, for example after a restart: queued runs start when they get
-   * a slot, and before that runs that had started continue. Runs above `maxRuns` are left as they are, with a warning in the log. Resolves to
-   * the handles; without a store, to none.
+   * Takes over the stored runs of conductors of this name that have not ended, for example after a restart. Runs that had started continue
+   * first. Queued runs start after them, when they get a slot. Runs above `maxRuns` are left as they are, with a warning in the log.
+   * Resolves to the handles; without a store, to none.
    */
   readonly adopt: () => Promise<ReadonlyArray<RunHandle>>
   /** Returns the handles of the runs that have not ended, in the order in which the runs were dispatched; forks count as dispatched. */
@@ -145,6 +145,11 @@ export interface RunConductor extends AsyncDisposable {
    * permit, as soon as it has a slot.
    */
   readonly decide: (request: Decidable, decision: DecisionBody, options?: DecideOptions) => Promise<Decision>
+  /**
+   * Reopens a denied request of any of the runs, as the `reopen` of its handle does. Rejects with `RequestNotFound` if none of the runs that
+   * have not ended has it.
+   */
+  readonly reopen: (request: Decidable, options?: Pick<DecideOptions, "by" | "note">) => Promise<void>
   /**
    * Cancels the runs with this name and those with names under it, such as `research/eu` under `research`. Resolves to their number when
    * they have ended.
@@ -188,7 +193,7 @@ export interface RunConductor extends AsyncDisposable {
 /** The result of a completed run. */
 type Completed<Output> = Extract<RunResult<Output>, { readonly status: "completed" }>
 
-/** Runs an effect for a program that does not use Effect. */
+/** Runs an effect as a promise, for a program that does not use Effect. The promise rejects with the error of the effect. */
 export type Run = <A, E>(effect: Effect.Effect<A, E>) => Promise<A>
 
 const inner = new WeakMap<RunHandle, AgentHandle<unknown, unknown>>()
@@ -213,13 +218,19 @@ const requestOf = (given: Decidable): string | Interruption => {
   return typeof asked === "object" && "request" in asked ? asked.request : asked
 }
 
-/** The id of a request that a caller gave. A value that is neither a request nor an id is refused by what takes the id. */
+/**
+ * The id of the request that a caller gave, as a request or as an id. Any other value is returned as it is given or as `undefined`, and is
+ * refused by the function that takes the id.
+ */
 export const requestIdOf = (given: Decidable): RequestId => {
   const request = requestOf(given)
   return (typeof request === "object" ? request?.requestId : request) as RequestId
 }
 
-/** Makes a store's decision from the arguments of `decide`. Throws `OptionsInvalid` or `DecisionMalformed` for unknown keys. */
+/**
+ * Makes a store's decision from the arguments of `decide`. The author is `otherwise` unless the options name one. Throws `OptionsInvalid`
+ * for wrong options, and `DecisionMalformed` for a wrong decision or an incomplete request.
+ */
 export const decisionOf = (
   given: Decidable,
   body: DecisionBody,
@@ -252,7 +263,7 @@ export const reopeningOf = (
   return { by, ...withoutUndefined({ note }) }
 }
 
-/** Makes a store's decision from one element of the argument of `decideAll`. */
+/** Makes a store's decision from one element of the argument of `decideAll`, as {@link decisionOf} does. */
 export const decisionOn = (given: DecisionOn, otherwise: string | Principal): DecisionInput => {
   requireKnown("decideAll", given ?? null, decisionOnShape)
   const { decision, request, ...options } = given
@@ -267,7 +278,7 @@ export interface FermataAccess {
   readonly isClosed: () => boolean
 }
 
-/** Makes the Promise API's handle of a handle. */
+/** Makes a `RunHandle` from an `AgentHandle`: its methods return promises and async iterables instead of effects and streams. */
 export const fromHandle = <Output>(
   handle: AgentHandle<Output, unknown>,
   access: FermataAccess
@@ -318,7 +329,7 @@ const whileOpen = (
     error instanceof RunStoreError && isClosed() ? new FermataClosed() : error
   )
 
-/** Makes the Promise API's conductor of a conductor. */
+/** Makes a `RunConductor` from a `Conductor`: its methods return promises and async iterables instead of effects and streams. */
 export const fromConductor = (options: {
   readonly conductor: Conductor_.Conductor
   readonly dispatch: RunConductor["dispatch"]
@@ -336,6 +347,7 @@ export const fromConductor = (options: {
     inbox: conductor.inbox.current,
     inboxes: (given) => iterable(conductor.inbox.changes, reading("inboxes", given)),
     decide: async (request, body, options) => run(conductor.decide(decisionOf(request, body, options, by))),
+    reopen: async (request, options) => run(conductor.reopen(requestIdOf(request), reopeningOf(options, by))),
     cancel: async (name, reason) => {
       requireKnown("cancel", { name, reason }, cancelNamedShape)
       return run(conductor.cancel(name, reason))

@@ -13,10 +13,10 @@ import { requireApproval, requireBody, requireDenial } from "./internal/body.ts"
 export type { DecisionBody } from "../domain/Decision.ts"
 
 /**
- * Approves a call: it runs with the arguments that the request showed, or with `arguments`, which the tool's schema has to accept. The call
- * is checked again before it starts: if its tool, its facts or a policy has changed, it is asked about again or denied. With `grant`, later
- * calls that the grant covers need no decision. Throws `DecisionMalformed` for an unknown option and for a value of the wrong type, as all
- * functions of this module do that take one.
+ * Approves a call: it runs with the arguments that the request showed, or with `arguments`, which the tool's schema has to accept
+ * unchanged. The call is checked again before it starts: if its tool, its arguments, its facts or a policy has changed, it is asked about
+ * again or denied. With `grant`, later calls that the grant covers need no decision. Throws `DecisionMalformed` for an unknown option and
+ * for a value of the wrong type, as the other functions of this module do.
  */
 export const approve = (
   options: { readonly arguments?: Schema.Json; readonly grant?: GrantRequest } = {}
@@ -27,9 +27,11 @@ export const approve = (
 }
 
 /**
- * Denies a request. After the denial of an approval or a question, the model receives `message`, or a default text, and continues. After
- * the denial of a larger budget, the run that opened the request fails with `BudgetExceeded`. With `then: "stop"`, and after the denial of
- * a login, that run ends as cancelled. A call in doubt, a timer and an external call cannot be denied, since the call was started: use
+ * Denies a request. After the denial of an approval or a question, the model receives `message`, or a default text, and continues; the
+ * denial of an approval also stands for later equal calls of the run, until a person reopens the request. After the denial of a larger
+ * budget, the run that opened the request fails with `BudgetExceeded` before its next model call, or at once if the calls of its response
+ * exceed the budget, and a sub-agent that waits for the budget fails. With `then: "stop"`, and after the denial of a login, the run that
+ * opened the request ends as cancelled. A call in doubt, a timer and an external call cannot be denied, since the call was started: use
  * {@link fail}.
  */
 export const deny = (
@@ -45,11 +47,15 @@ export const answer = (text: string): DecisionBody => requireBody({ _tag: "answe
 
 /**
  * Gives a call its result from outside. An approval: the tool does not run. A call in doubt: it does not run again. A timer or an external
- * call: the wait ends. The model receives a text as it is, and other JSON as its text; no schema of the tool checks it.
+ * call: the wait ends. The model receives a text as it is, and other JSON as its text. Only the result of an external call is checked, by
+ * the `success` schema of the tool if it has one; a result that the schema does not accept is refused with `SuppliedResultInvalid`.
  */
 export const supply = (result: Schema.Json): DecisionBody => requireBody({ _tag: "supply", result })
 
-/** Runs a call in doubt again, with the same idempotency key; or repeats the model call after a login. */
+/**
+ * Runs a call in doubt again, with the same idempotency key; if its tool, its arguments or its facts have changed since, it is asked about
+ * again. Of a login request, repeats the model call after the login.
+ */
 export const retry = (): DecisionBody => ({ _tag: "retry" })
 
 /**

@@ -50,8 +50,8 @@ export const sealState = async (state: RunState, key: StateKey): Promise<string>
   Effect.runPromise(Seal.seal(state, redacted(key)))
 
 /**
- * Opens a sealed text with the key that sealed it, and decodes the state. The key is found by its id: a new secret needs a new id. To
- * rotate keys, pass the new one and the old one.
+ * Opens a sealed text, and decodes its state. The key that sealed it must be among `keys`; it is found by its id, so a new secret needs a
+ * new id. To rotate keys, pass the new one and the old one.
  *
  * **Errors**
  *

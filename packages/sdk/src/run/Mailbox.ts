@@ -18,12 +18,12 @@ import { type Rejection, RequestNotFound } from "../domain/Rejection.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import { findRequest, isEnded, type RunState } from "../domain/RunState.ts"
-import { checkEdited } from "./internal/decisions.ts"
+import { checkByTool } from "./internal/decisions.ts"
 import { checkUnchanged } from "./internal/decisions.ts"
 import { decodeDecision } from "./internal/decisions.ts"
-import { decodePrompt } from "./internal/decodePrompt.ts"
+import { decodeUnstoredPrompt } from "./internal/decodePrompt.ts"
 import { eventsOf, takeMessage, withDecisions } from "./internal/mailEvents.ts"
-import { redactEvent } from "./internal/redact.ts"
+import { cleanEvent } from "./internal/redact.ts"
 import type { Mail, Prompt } from "./Mail.ts"
 
 /**
@@ -101,7 +101,7 @@ export const make = (): Mailbox => {
       }
       let decision = decoded
       if (!expire()) {
-        decision = yield* checkEdited(runtime, now(), decoded)
+        decision = yield* checkByTool(runtime, now(), decoded)
         yield* checkUnchanged(now(), decision)
         expire()
       }
@@ -113,7 +113,7 @@ export const make = (): Mailbox => {
       return decision
     }),
     send: Effect.fnUntraced(function* (prompt: Prompt) {
-      const content = yield* decodePrompt(prompt)
+      const content = yield* decodeUnstoredPrompt(prompt)
       const state = attached?.state()
       if (state !== undefined && isEnded(state)) {
         return yield* new RunEnded({ runId: state.runId, status: state.status })
@@ -136,7 +136,7 @@ export const make = (): Mailbox => {
       const state = attached?.state()
       if (attached === undefined || state === undefined || isEnded(state)) return state
       const { scrubber } = attached.runtime
-      const fold = (before: RunState, event: RunEvent) => evolve(before, redactEvent(scrubber, event))
+      const fold = (before: RunState, event: RunEvent) => evolve(before, cleanEvent(scrubber, event))
       const decided = decisions.reduce(
         (before, decision) => eventsOf(before, decision).reduce(fold, before),
         state

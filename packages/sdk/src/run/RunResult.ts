@@ -56,9 +56,9 @@ export interface Cancelled extends Fields {
 }
 
 /**
- * The run failed. `error` says why: a budget, the model, a defect in the program's own code or in the drive, or too many processes in a row
- * that left the run without progress. The state can be continued when the cause is removed, except that of a completed run whose stored
- * output no longer fits the agent's output schema.
+ * The run failed. `error` says why: a budget, the model, a file that the model was to receive and that cannot be read, a defect in the
+ * program's own code or in the drive, or too many processes in a row that left the run without progress. The state can be continued when
+ * the cause is removed, except that of a completed run whose stored output no longer fits the agent's output schema.
  */
 export interface Failed extends Fields {
   readonly status: "error"

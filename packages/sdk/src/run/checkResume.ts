@@ -5,13 +5,25 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import type { Any } from "../agent/AgentDefinition.ts"
 import * as BoundAgent_ from "../agent/BoundAgent.ts"
 import type { BoundAgent } from "../agent/Entry.ts"
 import { decodeArguments } from "../agent/internal/decoding.ts"
-import { contextRefused, refusesContext, walk, unavailableTool } from "../agent/internal/definitions.ts"
+import {
+  contextRefused,
+  type Found,
+  lacksSecrets,
+  refusesContext,
+  secretsMissing,
+  unavailableTool,
+  walk
+} from "../agent/internal/definitions.ts"
+import { contextOf } from "../domain/RunContext.ts"
 import { AgentNotFound, type ToolUnavailable } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
+import { referencesIn } from "../tool/internal/secretReferences.ts"
+import { read, type Secrets } from "../tool/Secrets.ts"
 import { parse } from "./calls/recordClassification.ts"
 import { type Change, changesOf, safetyChange } from "./internal/definitionChanges.ts"
 
@@ -19,22 +31,24 @@ export type { Obstacle } from "../agent/internal/definitions.ts"
 export type { Change } from "./internal/definitionChanges.ts"
 
 /**
- * What has changed since the run recorded its agents. The whole run can be resumed if `blocking` is empty, regardless of `changes`, except
- * a call that needs a secret in a program without a source of secrets, which is not checked: the run keeps its policy and its limits, and
- * an approval or a grant for another safety does not count.
+ * What has changed since the run recorded its agents, and what prevents resuming it. If `blocking` is empty, every part of the run can be
+ * resumed, whatever `changes` lists. A resumed run keeps its policy and its limits. An approval or a grant that was given when the tool had
+ * another safety does not count.
  */
 export interface ResumeReport {
   readonly changes: ReadonlyArray<Change>
   /**
    * Missing agents and tools, and tools that do not accept the context of the run, whose parts of the run stay held, and tools that no
    * longer accept the arguments of an open call. Such a call does not run with these arguments; if it was decided already, it is asked about
-   * again.
+   * again. Also calls that refer to a secret which the program's source does not have, if the program is given with its source: as a
+   * runtime, or by a Fermata. The source is asked for each of them.
    */
   readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
 
 /**
- * Compares a run with the agents of this program, without running anything.
+ * Compares a run with the agents of this program, without running anything, and returns what has changed and what prevents resuming the
+ * run.
  *
  * **When to use**
  *
@@ -64,29 +78,69 @@ export const checkResume = (
   })
 
 /** Compares a run with one agent. */
-export const checkBound: (state: RunState, first: BoundAgent) => Effect.Effect<ResumeReport> =
-  Effect.fnUntraced(function* (state, first) {
-    const changes: Array<Change> = []
-    const blocking: Array<AgentNotFound | ToolUnavailable> = []
-    for (const found of walk(first, state)) {
-      switch (found._tag) {
-        case "missing":
-          blocking.push(found.obstacle.problem)
-          break
-        case "run":
-          changes.push(...changesOf(found.state, found.holder))
-          break
-        case "call": {
-          const { call, entry } = found
-          changes.push(...safetyChange(call, entry))
-          if (refusesContext(state, entry)) blocking.push(contextRefused(found.state, call))
-          if (call.proposed !== undefined) break
-          const json = parse(call.argumentsText) ?? call.arguments ?? {}
-          const decoded = yield* Effect.exit(decodeArguments(entry, found.state.limits, json))
-          if (Exit.isSuccess(decoded)) break
-          blocking.push(unavailableTool(found.state, call, "schemaChanged"))
-        }
+export const checkBound: (
+  state: RunState,
+  first: BoundAgent,
+  /** The source of secrets of the program, if it is known. */
+  secrets?: Secrets
+) => Effect.Effect<ResumeReport> = Effect.fnUntraced(function* (state, first, secrets) {
+  const changes: Array<Change> = []
+  const blocking: Array<AgentNotFound | ToolUnavailable> = []
+  for (const found of walk(first, state)) {
+    switch (found._tag) {
+      case "missing":
+        blocking.push(found.obstacle.problem)
+        break
+      case "run":
+        changes.push(...changesOf(found.state, found.holder))
+        break
+      case "call": {
+        const { call, entry } = found
+        changes.push(...safetyChange(call, entry))
+        if (refusesContext(state, entry)) blocking.push(contextRefused(found.state, call))
+        if (secrets !== undefined) blocking.push(...(yield* secretsMissingFor(secrets, state, found)))
+        if (call.proposed !== undefined) break
+        const json = parse(call.argumentsText) ?? call.arguments ?? {}
+        const decoded = yield* Effect.exit(decodeArguments(entry, found.state.limits, json))
+        if (Exit.isSuccess(decoded)) break
+        blocking.push(unavailableTool(found.state, call, "schemaChanged"))
       }
     }
-    return { changes, blocking }
-  })
+  }
+  return { changes, blocking }
+})
+
+/** How long the check waits for one secret. */
+const patience = "5 seconds"
+
+/** The secrets that an open call refers to, and that the source does not have or cannot read. The values are dropped. */
+const secretsMissingFor = Effect.fnUntraced(function* (
+  secrets: Secrets,
+  root: RunState,
+  { call, entry, state }: Extract<Found, { readonly _tag: "call" }>
+) {
+  if (lacksSecrets({ secrets }, entry, call)) return [secretsMissing(state, call)]
+  if (!("tool" in entry) || entry.tool.options.secrets === undefined) return []
+  const { agentPath, runId, sessionId } = state
+  const args = call.value ?? call.arguments ?? {}
+  const use = {
+    tool: entry.name,
+    arguments: args,
+    runId,
+    sessionId,
+    callId: call.id,
+    agentPath,
+    context: contextOf(root)
+  }
+  const found: Array<ToolUnavailable> = []
+  for (const secret of referencesIn(args, referencesIn(call.arguments ?? {}))) {
+    const value = yield* read(secrets, secret, use).pipe(
+      Effect.scoped,
+      Effect.timeoutOption(patience),
+      Effect.map(Option.getOrUndefined),
+      Effect.catchCause(() => Effect.undefined)
+    )
+    if (value === undefined) found.push(secretsMissing(state, call, secret))
+  }
+  return found
+})

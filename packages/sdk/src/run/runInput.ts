@@ -40,7 +40,9 @@ export interface StartInput extends Allotted {
   readonly answeredBy?: string
 }
 
-/** Input that continues a run from its state, or starts the next run of its session. */
+/**
+ * Input that continues a run from its state. If the run has ended and a `prompt` is given, it starts the next run of the session instead.
+ */
 export interface ContinueInput extends Allotted {
   readonly state: RunState
   /** Decisions on the run's open requests. All are checked before any of them is taken. */

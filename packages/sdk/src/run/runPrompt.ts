@@ -14,6 +14,7 @@ import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { traced } from "../agent/internal/userCode.ts"
 import { requireOpen, type Runtime } from "../agent/Runtime.ts"
 import type { RuntimeClosed } from "../agent/RuntimeError.ts"
+import { hasKey } from "../domain/internal/untyped.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type {
@@ -28,13 +29,14 @@ import type {
   ToolUnavailable
 } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { decodePrompt } from "./internal/decodePrompt.ts"
+import { decodeUnstoredPrompt } from "./internal/decodePrompt.ts"
 import { toResult } from "./internal/result.ts"
 import { drive } from "./internal/RunLoop.ts"
 import { continueShape, runShape, startShape } from "./internal/shapes.ts"
 import { checkCallerOptions, checkIds, continueRun, startRun } from "./internal/staging.ts"
 import { answering, inSession } from "./internal/startOptions.ts"
 import { noJournal } from "./internal/unstoredJournal.ts"
+import type { Prompt } from "./Mail.ts"
 import type { ContinueInput, RunOptions, StartInput } from "./runInput.ts"
 import type { RunResult } from "./RunResult.ts"
 
@@ -113,13 +115,16 @@ const starting = Effect.fnUntraced(function* <Output>(
   given: StartInput | ContinueInput,
   options: RunOptions = {}
 ) {
-  const shape = "state" in given ? continueShape : startShape
-  const input = yield* Effect.flatMap(requireOptions("runPrompt", given, shape), checkCallerOptions)
+  const shape = hasKey(given, "state") ? continueShape : startShape
+  const input = yield* checkCallerOptions(yield* requireOptions("runPrompt", given ?? null, shape), runtime)
   yield* requireOptions("runPrompt", options, runShape)
   yield* requireOpen(runtime)
   const clock = yield* Clock.Clock
-  const prompt = input.prompt === undefined ? undefined : yield* decodePrompt(input.prompt)
-  if (!("state" in input)) yield* checkIds(input)
+  // Without a state there is nothing to continue, so the prompt may not be missing.
+  const isStart = !("state" in input)
+  const prompt =
+    !isStart && input.prompt === undefined ? undefined : yield* decodeUnstoredPrompt(input.prompt as Prompt)
+  if (isStart) yield* checkIds(input)
   const staged =
     "state" in input
       ? yield* continueRun(runtime, clock, {

@@ -14,7 +14,7 @@ import type { BlobRef, Sha256 } from "../domain/Blob.ts"
 import type { RunId, Timestamp } from "../domain/Id.ts"
 import type { RunStoreError } from "./RunStoreError.ts"
 
-/** How long a content stays in the store before a run refers to it, in milliseconds: an hour. */
+/** How long a content that no run refers to yet stays in the store at least, in milliseconds: an hour. */
 export const graceTime = 3_600_000
 
 /** A run that refers to a content. */
@@ -31,7 +31,10 @@ export interface DamagedBlob {
   readonly runIds: ReadonlyArray<RunId>
 }
 
-/** The operations on contents. Their errors are `RunStoreError`; `BlobMissing` is the reason for a content that the store does not have. */
+/**
+ * The operations on contents. Each can fail with `RunStoreError`: `read` with the reason `BlobMissing` for a content that the store does
+ * not have. `put` can also fail with the error of its stream.
+ */
 export interface BlobPort {
   /**
    * Stores a content, piece by piece, and returns its reference. If the store has the content already, it is not stored again. Ends at the
@@ -63,4 +66,23 @@ export interface BlobPort {
 
   /** Reads all contents that runs refer to, and emits those that are missing or have another SHA-256 than that of their reference. */
   readonly damaged: Stream.Stream<DamagedBlob, RunStoreError>
+}
+
+/**
+ * The files in which a SQL store keeps contents beside its database. A file has a number, which no other one ever has. The store writes a row
+ * with the number before it creates the file, and deletes the row after the file.
+ */
+export interface BlobFiles {
+  /** Writes bytes at a position. At position 0 it creates the file, which must not exist; elsewhere the file must exist. */
+  readonly write: (file: number, position: number, bytes: Uint8Array) => Effect.Effect<void, RunStoreError>
+  /** Waits until the file, with its name, survives a power cut. */
+  readonly sync: (file: number) => Effect.Effect<void, RunStoreError>
+  /** Reads a part of a file; `undefined` if the file does not exist or is shorter. */
+  readonly read: (
+    file: number,
+    position: number,
+    length: number
+  ) => Effect.Effect<Uint8Array | undefined, RunStoreError>
+  /** Deletes a file, if it exists. */
+  readonly remove: (file: number) => Effect.Effect<void, RunStoreError>
 }

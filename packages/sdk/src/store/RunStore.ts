@@ -20,6 +20,7 @@ export type {
   Appended,
   Checkpoint,
   DamagedRun,
+  DueFilter,
   Lease,
   ListFilter,
   NewCheckpoint,
@@ -54,7 +55,7 @@ export type {
 export class RunStore extends Context.Service<RunStore, RunStorePort>()("@fermata/sdk/store/RunStore") {}
 
 /**
- * Makes a store of its core operations, and derives the others. Checks the arguments of all of them.
+ * Makes a store from its core operations, and adds the operations that it lacks. Checks the arguments of all of them.
  *
  * **When to use**
  *
@@ -62,9 +63,10 @@ export class RunStore extends Context.Service<RunStore, RunStorePort>()("@fermat
  *
  * **Details**
  *
- * Derived are `head`, `events`, `decisions` and `messages` from `load`, and `latest`, `sessions` and `prune` from `list` (and `remove`),
- * which read all heads. `damaged` is empty, and `changes` emits for operations of this store alone, so that workers in other processes
- * poll. Give those that your database does better. `notices`, `blobs` and `broadcast` may be missing, and are not derived.
+ * If `core` lacks them, `head`, `events`, `decisions` and `messages` are derived from `load`; `latest`, `sessions` and `prune` are derived
+ * from `list` and `remove`, and the last two read the heads of all runs; `nextDue` is derived from `pending`, and reads all requests that
+ * expire; `damaged` is empty; and `changes` emits for operations of this store object alone, so that workers in other processes poll. Give
+ * those that your database does better. `notices`, `blobs` and `broadcast` may be missing, and are not added.
  *
  * **Example** (Deriving what a store leaves out)
  *

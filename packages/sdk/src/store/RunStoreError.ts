@@ -128,7 +128,10 @@ export class RunContinued extends TaggedError<RunContinued>()("RunContinued", {
   }
 }
 
-/** The run that a new run builds on was removed or replaced before the new run was stored. Nothing was written; start again. */
+/**
+ * The run that a new run builds on (the previous run of its session, or the original of a fork) was removed or replaced before the new run
+ * was stored. Nothing was written; start again.
+ */
 export class RunRemoved extends TaggedError<RunRemoved>()("RunRemoved", { runId: RunId }) {
   readonly isRetryable = true
   override get message() {
@@ -164,7 +167,7 @@ export class StorageFull extends TaggedError<StorageFull>()("StorageFull", { det
   }
 }
 
-/** Other transactions held locks of the database for longer than the store's `busyDeadline`. */
+/** Other transactions held locks of the database for longer than the store's `busyDeadline`, 10 seconds by default. Nothing was written. */
 export class StoreBusy extends TaggedError<StoreBusy>()("StoreBusy", { waitedMs: Schema.Finite }) {
   readonly isRetryable = true
   override get message() {

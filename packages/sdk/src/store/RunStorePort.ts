@@ -110,7 +110,7 @@ export interface Appended {
   readonly revoked?: ReadonlyArray<Revoked>
 }
 
-/** What a process that drives a run has to act on. */
+/** What a store reports to the process that drives a run: that cancellation was requested, or that there is mail. */
 export interface RunNotice {
   readonly runId: RunId
   /** The reason, if cancellation of the run was requested, and the run is running or held. */
@@ -184,11 +184,24 @@ export interface ReadyFilter {
   readonly after?: string
 }
 
-/** Selects open requests; a request must meet all conditions. Results are ordered oldest first. */
+/** Selects the times at which held runs become ready by themselves. */
+export interface DueFilter {
+  /** Names of root agents. Default: all agents. */
+  readonly agents?: ReadonlyArray<string>
+  /** Selects later times than this one. Default: all times. */
+  readonly after?: Timestamp
+}
+
+/**
+ * Selects open requests, oldest first; a request must meet all conditions. Expired requests are left out, unless `expiresBefore` is given.
+ * The list has one page of `limit` requests; `after` selects the next one.
+ */
 export interface PendingFilter {
+  /** A run, with the sub-agents inside it; or the run of a sub-agent, with those inside that one. */
   readonly runId?: RunId
   readonly sessionId?: SessionId
-  readonly kind?: Kind
+  /** A kind, or a list of kinds that is not empty. */
+  readonly kind?: Kind | ReadonlyArray<Kind>
   readonly tool?: string
   /** Name of an agent anywhere in the request's agent path. */
   readonly agent?: string
@@ -227,7 +240,7 @@ export interface SessionHead {
   readonly createdAt: Timestamp
 }
 
-/** Selects sessions by their last run, which must meet all conditions. Results are ordered by its start, newest first. */
+/** Selects sessions by their last run, which must meet all conditions. Results are ordered by the start of that run, newest first. */
 export interface SessionFilter {
   /** Name of the agent with which the last run was started. */
   readonly agent?: string
@@ -247,13 +260,13 @@ export interface RunSignal {
 
 /** Sends texts about one run to the processes that watch it. */
 export interface RunPublisher {
-  /** Whether another process watches the run. Cheap, because it is called for each update. */
+  /** Whether another process watches the run. Must be cheap, because it is called for each update. */
   readonly isWatched: () => boolean
   /** Sends a text of at most `maxTextBytes` bytes. Does not wait; a text that cannot be sent is lost. */
   readonly send: (text: string) => void
 }
 
-/** Passes transient texts and notices of commits on to the processes that watch a run. */
+/** Passes transient texts, and notices of commits to a run's journal, on to the processes that watch the run. */
 export interface RunBroadcast {
   readonly maxTextBytes: number
   /** Makes the publisher of a run that this process drives, and begins to listen for watchers. */
@@ -552,8 +565,8 @@ export interface RunStorePort {
   >
 
   /**
-   * Reads the requests that a token names, with their decisions as `request` returns them: that of an external call, and those of the same
-   * call while it was in doubt. Open ones first, then the newest first.
+   * Reads the requests that a token names (`Interruption.tokenOf`), with their decisions as `request` returns them: that of an external call,
+   * and those of the same call while it was in doubt. Open ones first, then the newest first.
    */
   readonly withToken: (
     token: string
@@ -603,12 +616,18 @@ export interface RunStorePort {
   readonly ready: (filter?: ReadyFilter) => Effect.Effect<ReadonlyArray<ReadyRun>, RunStoreError>
 
   /**
+   * Returns the earliest time at which an open request expires, or is announced to expire soon, and makes its run ready if the run is held
+   * then. `undefined` if there is none. A request whose announcement is due counts again once its journal has it.
+   */
+  readonly nextDue: (filter?: DueFilter) => Effect.Effect<Timestamp | undefined, RunStoreError>
+
+  /**
    * Emits on subscription, and after each operation that may have made a run ready, parked it or released it.
    *
    * **Details**
    *
    * Operations of this process notify at once, those of other processes as soon as the store can pass them on. A notification may be
-   * superfluous. An expired lease or request sends none, so poll `ready` as well.
+   * superfluous. An expired request sends none: see `nextDue`. Neither does an expired lease, so poll `ready` as well.
    */
   readonly changes: Stream.Stream<void>
 
@@ -648,7 +667,7 @@ export interface RunStorePort {
   readonly prune: (options: { readonly endedBefore: Timestamp }) => Effect.Effect<number, RunStoreError>
 }
 
-/** The operations that `RunStore.fromCore` derives from the others. */
+/** The operations that `RunStore.fromCore` adds to a store that lacks them. */
 export type Derived =
   | "head"
   | "events"
@@ -657,8 +676,12 @@ export type Derived =
   | "latest"
   | "sessions"
   | "damaged"
+  | "nextDue"
   | "changes"
   | "prune"
 
-/** What a store of your own has to do. An operation that it does not have is derived; it may have any of them, to do it better. */
+/**
+ * The operations of a store of your own, from which `RunStore.fromCore` makes the service. It need not have those of {@link Derived}, but
+ * may have any that its database does better.
+ */
 export type RunStoreCore = Omit<RunStorePort, Derived> & Partial<Pick<RunStorePort, Derived>>

@@ -18,11 +18,12 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import * as Stream from "effect/Stream"
 import type { RunId } from "../domain/Id.ts"
-import { graceTime } from "./BlobPort.ts"
+import { type BlobFiles, graceTime } from "./BlobPort.ts"
 import { isTakingUp } from "./internal/journal.ts"
 import { makeNotifier } from "./internal/notifier.ts"
 import { withSoundInput } from "./internal/soundInput.ts"
 import { makeAccess } from "./internal/sql/access.ts"
+import { type FiledStore, filedStore } from "./internal/sql/blobFiles.ts"
 import { makeBlobPort } from "./internal/sql/blobPort.ts"
 import { makeBlobRows } from "./internal/sql/blobs.ts"
 import { makeCheckpoints } from "./internal/sql/checkpoints.ts"
@@ -39,6 +40,7 @@ import { RunStore } from "./RunStore.ts"
 import type { RunStoreError } from "./RunStoreError.ts"
 import type { RunBroadcast, RunStorePort } from "./RunStorePort.ts"
 
+export type { FiledStore } from "./internal/sql/blobFiles.ts"
 export type { Notice } from "./internal/sql/journal.ts"
 
 /** Options of the SQL store. */
@@ -62,12 +64,17 @@ export interface Options {
   readonly broadcast?: RunBroadcast
   /** Returns the notification that the transaction of an append sends on Postgres, if a process may watch the run. */
   readonly notice?: (runId: RunId, revision: number) => Notice | undefined
-  /** Runs after each `remove`, and after each `prune` that deleted runs. For databases that keep deleted data until asked to erase it. */
+  /**
+   * Runs after each `remove`, and after each `prune` and `blobs.sweep` that deleted something. For databases that keep deleted data until
+   * asked to erase it.
+   */
   readonly afterErase?: Effect.Effect<void>
+  /** Opens the files in which the store keeps contents of more than 32 KiB. Without it, all contents are in the database. */
+  readonly files?: (store: FiledStore) => Effect.Effect<BlobFiles, RunStoreError>
 }
 
 /**
- * Makes the store, and creates or migrates its tables.
+ * Makes the store in the database that the `SqlClient` is connected to, and creates or migrates its tables.
  *
  * **Errors**
  *
@@ -85,9 +92,10 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   yield* setPages(access)
   yield* migrate(access)
   const grants = makeGrants(access)
-  const requests = makeRequests(access, grants)
   const blobs = makeBlobRows(access)
-  const contents = makeBlobPort(access, blobs)
+  const requests = makeRequests(access, grants, blobs)
+  const files = options?.files === undefined ? undefined : yield* options.files(yield* filedStore(access))
+  const contents = makeBlobPort(access, blobs, files)
   const messages = makeMessages(access, blobs)
   const notifier = makeNotifier()
   const notify = access.afterCommit(notifier.notify)
@@ -146,7 +154,8 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
 })
 
 /**
- * Provides the store in the database that the `SqlClient` is connected to.
+ * Provides the store in the database that the `SqlClient` is connected to. Creates or migrates its tables when it is built; fails as {@link
+ * make} does.
  *
  * @category layers
  * @since 0.1.0

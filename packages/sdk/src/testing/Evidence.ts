@@ -38,7 +38,7 @@ export interface Reconciliation {
   readonly answer: "happened" | "notHappened" | "failed" | "unknown"
 }
 
-/** The mail in a store: open requests, decisions and messages. */
+/** The mail in a store: open requests, and the decisions and messages that no journal contains yet. */
 export interface Inbox {
   readonly open: ReadonlyArray<{ readonly runId: RunId; readonly request: Interruption }>
   /** Decisions that no journal contains yet. */

@@ -18,11 +18,11 @@ import { RunStoreError, StorageFull, StoreBusy, StoreFault } from "../store/RunS
 type Store = RunStore["Service"]
 
 /**
- * An operation of a run store, or one on its contents, such as `blobs.put`. `changes`, `notices` and `broadcast` are none, because
+ * An operation of a run store, or one on its contents, such as `blobs.put`. `changes`, `notices`, `nextDue` and `broadcast` are none, because
  * notifications guarantee nothing that a fault could break. Neither is `blobs.damaged`, a check.
  */
 export type Operation =
-  | Exclude<keyof Store, "changes" | "notices" | "broadcast" | "blobs">
+  | Exclude<keyof Store, "changes" | "notices" | "nextDue" | "broadcast" | "blobs">
   | `blobs.${Exclude<keyof BlobPort, "damaged">}`
 
 /** The names of all operations of a run store for which a hook runs; see {@link Operation}. */
@@ -93,7 +93,7 @@ const reasonOf = (fault: Fault): RunStoreError["reason"] => {
 }
 
 /**
- * Wraps a store with hooks.
+ * Wraps a store with hooks, which run around its operations and can make them fail.
  *
  * **Example** (Losing the first acknowledgement)
  *
@@ -162,7 +162,7 @@ export const make = (store: Store, hooks: Hooks): Store => {
 }
 
 /**
- * Wraps the store in the context with hooks.
+ * Wraps the store of the context with hooks, as {@link make} does.
  *
  * @category layers
  * @since 0.1.0

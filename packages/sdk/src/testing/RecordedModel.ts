@@ -52,7 +52,7 @@ interface Tape {
 }
 
 /**
- * Makes a client that replays recordings.
+ * Makes a client that replays recordings. With `record`, it sends a request that has no recording to that model, and records the response.
  *
  * **Errors**
  *

@@ -149,8 +149,9 @@ export const rehearse = <R, E, R2>(
  *
  * **Details**
  *
- * Returns one report for each crash or pair of crashes. If no point is selected, the list is empty, which the assertions refuse with a
- * `TypeError`. The scenario must pass the same points in each run: replace randomness and real time by fakes.
+ * Returns one report for each crash, and with `crashes: 2` also one for each pair of crashes; the report of the rehearsal without a crash
+ * is in the `undisturbed` of each. If no point is selected, the list is empty, which the assertions refuse with a `TypeError`. The scenario
+ * must pass the same points in each run: replace randomness and real time by fakes.
  *
  * **Errors**
  *

@@ -14,6 +14,7 @@ import { checkpoints } from "./internal/storeContract/checkpoints.ts"
 import { copies } from "./internal/storeContract/copies.ts"
 import { copyConflicts } from "./internal/storeContract/copyConflicts.ts"
 import { decisions } from "./internal/storeContract/decisions.ts"
+import { dueTimes } from "./internal/storeContract/dueTimes.ts"
 import { endings } from "./internal/storeContract/endings.ts"
 import { grants } from "./internal/storeContract/grants.ts"
 import { runGroups, type StoreHooks, type TestRunner } from "./internal/storeContract/group.ts"
@@ -70,6 +71,7 @@ export const suite = (
     restoredGrants,
     wakeUps,
     work,
+    dueTimes,
     forks,
     sessions,
     successors,

@@ -196,7 +196,7 @@ const streamed = (answer: ScriptedAnswer): ReadonlyArray<ModelPart> => {
 
 /**
  * Checks a history: every tool call has exactly one result, directly after the response that made the call; every result has a call; and
- * sequence numbers have no gap. Returns the problem, or `undefined`.
+ * sequence numbers have no gap. Returns the first problem as text, or `undefined` if the history is valid.
  */
 export const validateHistory = (messages: ReadonlyArray<Message>): string | undefined => {
   let open: Array<string> = []

@@ -29,7 +29,9 @@ export interface Decoder<A> {
   readonly encode: ((value: A) => Schema.Json | undefined) | undefined
 }
 
-/** Makes a decoder. Fails with a sentence if the schema has no JSON Schema, or is one that cannot be checked. */
+/**
+ * Makes the decoder of a schema. Fails with a sentence if the schema has no JSON Schema, or is itself a JSON Schema that cannot be checked.
+ */
 export const decoder = <A>(schema: DataSchema<A> | Schema.JsonObject): Result.Result<Decoder<A>, string> =>
   Schema.isSchema(schema)
     ? fromEffect(schema as Schema.Codec<A, unknown>)

@@ -55,8 +55,8 @@ const waitShape = shapeOf<{ until: unknown; for: unknown; reason: unknown }>({
 })
 
 /**
- * Holds the call that returns it until a time, and with it the run. The result of the call says that the wait is over. A time that has
- * passed holds nothing.
+ * Makes the hold that a handler returns to hold its call, and with it the run, until a time. At that time, a worker or a handle continues
+ * the run, and the result of the call says that the wait is over. If the time has passed already, the call completes at once.
  *
  * **Example** (Looking again tomorrow)
  *
@@ -120,14 +120,14 @@ const pendingShape = shapeOf<{ token: unknown; expiresAt: unknown; expiresIn: un
 })
 
 /**
- * Holds the call that returns it, and with it the run, until `completeStored` or `Fermata.complete` delivers the result for the token: from
- * a webhook, for example, in any process.
+ * Makes the hold that a handler returns to hold its call, and with it the run, until `completeStored` or `Fermata.complete` delivers the
+ * result for the token: from a webhook, for example, in any process. After the expiry, if there is one, the call fails.
  *
  * **Details**
  *
  * The result is shown to the model as if the handler had returned it: scrubbed, and within the tool's `maxResultLength`. A person can
  * supply it, too, or fail the call. If the process dies before the hold is recorded, the call is in doubt, as after any other crash, unless
- * the tool's `reconcile` determines its outcome, for example with the same hold.
+ * the tool's `reconcile` determines its outcome, for example with the same hold. With `external`, a call in doubt takes the result, too.
  *
  * **Example** (Starting a job that ends elsewhere)
  *
@@ -135,6 +135,7 @@ const pendingShape = shapeOf<{ token: unknown; expiresAt: unknown; expiresIn: un
  * import { Hold, Tool } from "@fermata/sdk"
  *
  * const render = Tool.make("render", {
+ *   external: true,
  *   handler: async (_, { idempotencyKey }) => {
  *     // await jobs.start({ callback: `https://example.com/done/${idempotencyKey}` })
  *     return Hold.pending({ expiresIn: "1 day" })
@@ -182,7 +183,9 @@ export const holdOf = (value: unknown): Hold | undefined => {
   }
 }
 
-/** When a hold that is recorded at `at` ends, at most at the last time of `Date`; `undefined` if it does not. */
+/**
+ * When a hold that is recorded at `at` ends, in milliseconds since 1970, at most at the last time of `Date`; `undefined` if it has no end.
+ */
 export const endOf = (hold: Hold, at: number): number | undefined => {
   const { after, by } = isPending(hold)
     ? { by: hold.expiresAt, after: hold.expiresMs }

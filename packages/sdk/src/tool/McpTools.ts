@@ -119,8 +119,9 @@ export interface ConnectOptions {
  *
  * A tool whose name a model would refuse is shown under a similar name, which does not depend on the order of the listing, and called under
  * its own. A tool whose name another tool of the agent has, or a function of the SDK such as `delegate`, is shown with its server's name in
- * front, and with a suffix if that is too long or taken. A tool that cannot be shown to a model is omitted, as is one with the name of a
- * tool that the server lists before it; a warning in the log names it with the reason.
+ * front, and with a suffix if that is too long or taken. A tool with the name of a tool that the server lists before it is omitted. So is a
+ * tool that cannot be shown to a model, by {@link fromProcess} and {@link fromUrl}: a client that is given here may refuse the whole list.
+ * A warning in the log names an omitted tool with the reason.
  *
  * An approval or a grant is bound to the server's name and to the server's name for the tool, not to the shown name. If a later listing
  * gives the shown name to another tool, the call needs a new approval.
@@ -182,7 +183,8 @@ const serverOf = ({ serverInfo }: McpClient.McpClient, { server }: Options): str
   (server ?? serverInfo?.name ?? "mcp").slice(0, 200)
 
 /**
- * Starts a server as a process and makes tools from its tools. The process ends when the scope closes.
+ * Starts a server as a process and makes tools from its tools. The process ends when the scope closes. If it ends before, the next call of
+ * a tool starts it again; the description of the module has the limits.
  *
  * **Example** (Using a server's tools)
  *
@@ -241,8 +243,9 @@ export const fromProcess = (
   })
 
 /**
- * Connects to a server by its URL and makes tools from its tools. The session ends when the scope closes. `headers` are sent with every
- * request; redirects are refused.
+ * Connects to a server by its URL and makes tools from its tools. The session ends when the scope closes. If the connection is lost before,
+ * the next call of a tool connects again; the description of the module has the limits. `headers` are sent with every request; redirects
+ * are refused.
  *
  * **Errors**
  *

@@ -2,14 +2,15 @@
  * Removes secrets and host paths from the output of tools before it is journaled, published or shown to a model, and secrets from
  * all other texts that a run writes: prompts, responses, arguments, decisions and reasons.
  *
- * A secret is removed before the first write, and the run does not keep it either: a tool whose arguments contained a secret receives
- * the scrubbed arguments. A tool gets a secret by reference; see `Secrets`. Of files, only text files in the results of tools are scrubbed. Providers' payloads are not, nor are the deltas of a response that subscribers in the driving process receive.
+ * A secret is removed before the first write, and the run does not keep it either: a tool whose arguments contained a secret receives the
+ * scrubbed arguments. A tool gets a secret by reference; see `Secrets`. The deltas of a response are scrubbed as they stream. Of a file,
+ * the name, the address and a content that is a text are scrubbed. Images, other binary files and providers' payloads are not.
  *
- * The values of secrets that a scrubber is given are removed in the forms that programs write them in, and so are, with any scrubber, those that the process uses:
- * resolved references, keys of model clients, tokens of logins and credentials of MCP servers. This is a guarantee. What it recognizes by itself is judged in
- * this order: private keys; credentials by their syntax (addresses, headers, flags, names and values); tokens with a vendor's prefix; and,
- * in the output of tools, random texts that stand alone. Hashes, digests, signatures, ids, public keys and paths stay, because an agent works
- * with them.
+ * The values of secrets that a scrubber is given are removed in the forms that programs write them in, and so are, with any scrubber, those
+ * that the process uses: resolved references, keys of model clients, tokens of logins and credentials of MCP servers. This is a guarantee.
+ * What it recognizes by itself is judged in this order: private keys; credentials by their syntax (addresses, headers, flags, names and
+ * values); tokens with a vendor's prefix; and, in the output of tools, random texts that stand alone. Hashes, digests, signatures, ids,
+ * public keys and paths stay, because an agent works with them.
  *
  * @since 0.1.0
  */
@@ -22,6 +23,7 @@ import { scrubFields } from "./internal/scrub/JsonFields.ts"
 import { kindOf } from "./internal/scrub/keys.ts"
 import { formsOf, KnownValues } from "./internal/scrub/knownValues.ts"
 import { processScrubber, withoutProcessSecrets } from "./internal/scrub/processSecrets.ts"
+export { redactions } from "./internal/scrub/redactions.ts"
 import { type Rules, scrubText, TextScrubber } from "./internal/scrub/scrubText.ts"
 import { placeholder, typeOf } from "./internal/scrub/span.ts"
 import { isSecret } from "./internal/scrub/values.ts"
@@ -44,21 +46,26 @@ export interface Scrubber {
   readonly redactFields?: (json: string) => string
   /** Removes secrets and host paths from an output that a tool streams. Default: `scrub` for each chunk, which misses a secret in two. */
   readonly stream?: () => ScrubStream
+  /** Removes only secrets from a text that a model streams. Default: `redact` for the complete words of each chunk. */
+  readonly redactStream?: () => ScrubStream
 }
 
 /** A text that is scrubbed while it is received. */
 export interface ScrubStream {
-  /** Returns what is certain after a further chunk. The rest is held back: at most the line that is not complete and a private key's. */
+  /**
+   * Returns what is certain after a further chunk. The rest is held back: at most the sentence or line that is not complete, 65,536
+   * characters of it, and the lines of a private key.
+   */
   readonly push: (chunk: string) => string
   /** Returns what was held back. */
   readonly end: () => string
 }
 
-/** Options of {@link make}: what to remove besides what the scrubber recognizes. */
+/** Options of {@link make}: what to remove besides what the scrubber recognizes, and whether it recognizes anything. */
 export interface ScrubberOptions {
   /**
-   * Secrets to remove by value, also as JSON, base64, hex, in an address, and escaped for HTML, XML, a shell, SQL or CSV. Values under 6 characters are
-   * ignored. The values of an object are shown by the name of their field.
+   * Secrets to remove by value, also as JSON, base64, hex, in an address, and escaped for HTML, XML, a shell, SQL or CSV. Values under 6
+   * characters are ignored. The values of an object are shown by the name of their field.
    */
   readonly secrets?:
     | Iterable<string | Redacted.Redacted<string>>
@@ -68,7 +75,7 @@ export interface ScrubberOptions {
    * in a longer name. A path of one character is ignored.
    */
   readonly paths?: ReadonlyArray<{ readonly path: string; readonly show: string }>
-  /** Whether to remove secrets that only their form shows. Default: true. */
+  /** If `false`, secrets that only their form shows, such as tokens with a vendor's prefix, stay. Default: `true`. */
   readonly recognize?: boolean
 }
 
@@ -84,14 +91,13 @@ const shape = shapeOf<ScrubberOptions>({
 })
 
 /**
- * Makes a scrubber that removes these secrets, these paths and every text that is recognized as a credential. A removed secret is shown as
- * `[REDACTED:type]`, such as `[REDACTED:password]`, so that a model knows what is missing.
+ * Makes a scrubber that removes these secrets, these paths and, unless `recognize` is `false`, every text that is recognized as a
+ * credential. A removed secret is shown as `[REDACTED:type]`, such as `[REDACTED:password]`, so that a model knows what is missing.
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for an unknown option, and for `secrets` that are a single text, and for `paths` that are not a list of
- * objects with the texts `path` and `show`.
- * A secret that is not a string is ignored.
+ * Throws `OptionsInvalid` for an unknown option and for a value of the wrong type, such as `secrets` that are a single text. A secret in
+ * them that is not a string is ignored, as is one under 6 characters.
  *
  * ```ts run
  * import { Scrubber } from "@fermata/sdk"
@@ -127,13 +133,15 @@ export const make = (options: ScrubberOptions = {}): Scrubber => {
     redact: (text) => scrubText(text, withoutPaths),
     redactFields: (json) => (recognize ? scrubFields(json) : json),
     scrub: (text) => scrubText(text, rules),
-    stream: () => new TextScrubber(rules)
+    stream: () => new TextScrubber(rules),
+    redactStream: () => new TextScrubber(withoutPaths)
   }
 }
 
 /**
- * The fields of an object whose names name a secret and whose values can be one, such as `DB_PASSWORD` of an environment. A value that is one
- * word of at most 14 letters is left out, because it would be removed from every text. For the option `secrets` of {@link make}.
+ * Selects the fields of an object, such as an environment, whose names show that they hold a secret (`DB_PASSWORD`), for the option
+ * `secrets` of {@link make}. Values that do not look like secrets are left out: those under 8 characters, for example, and ordinary single
+ * words, which would be removed from every text.
  *
  * ```ts run
  * import { Scrubber } from "@fermata/sdk"
@@ -173,8 +181,9 @@ const entriesOf = (
 export const withheld = "[withheld: the scrubber failed on this text]"
 
 /**
- * Makes the scrubber of a run: the given one after all secrets that this process uses, such as the keys of model clients and the values
- * that `Secrets` has resolved. It never fails: a text for which the given one throws or returns no string becomes {@link withheld}.
+ * Makes the scrubber of a run: it first removes all secrets that this process uses, such as the keys of model clients and the values that
+ * `Secrets` has resolved, and then applies the given scrubber. It never fails: a text for which the given one throws or returns no string
+ * becomes {@link withheld}.
  */
 export const contained = (scrubber: Scrubber): Required<Scrubber> => {
   const attempt = (clean: (text: string) => unknown) => (text: string) => {
@@ -186,42 +195,62 @@ export const contained = (scrubber: Scrubber): Required<Scrubber> => {
     }
   }
   const scrub = attempt((text) => scrubber.scrub(text))
-  const made = (): ScrubStream => {
+  const redact = attempt((text) =>
+    scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)
+  )
+  const begun = (begin: () => ScrubStream | undefined): ScrubStream | undefined => {
     try {
-      const stream = scrubber.stream?.()
-      if (stream === undefined) return { push: scrub, end: () => "" }
+      const stream = begin()
+      if (stream === undefined) return undefined
       return { push: attempt((chunk) => stream.push(chunk)), end: () => attempt(() => stream.end())("") }
     } catch {
       return { push: () => withheld, end: () => "" }
     }
   }
-  const redact = attempt((text) =>
-    scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)
-  )
   return {
     scrub: attempt((text) => scrub(withoutProcessSecrets(text))),
     redact: attempt((text) => redact(withoutProcessSecrets(text))),
     redactFields: attempt((json) =>
       scrubber.redactFields === undefined ? json : scrubber.redactFields(json)
     ),
-    stream: () => {
-      const known = processScrubber()
-      const stream = made()
-      return {
-        push: attempt((chunk) => pushed(stream, known.push(chunk))),
-        end: () => pushed(stream, known.end()) + stream.end()
-      }
-    }
+    stream: () => afterKnown(begun(() => scrubber.stream?.()) ?? { push: scrub, end: () => "" }),
+    redactStream: () => afterKnown(begun(() => scrubber.redactStream?.()) ?? wordByWord(redact))
+  }
+}
+
+/** The stream after the secrets that this process uses. */
+const afterKnown = (stream: ScrubStream): ScrubStream => {
+  const known = processScrubber()
+  return {
+    push: (chunk) => pushed(stream, known.push(chunk)),
+    end: () => pushed(stream, known.end()) + stream.end()
   }
 }
 
 /** What a stream returns after a chunk; nothing after an empty one, which a scrubber need not expect. */
 const pushed = (stream: ScrubStream, chunk: string): string => (chunk === "" ? "" : stream.push(chunk))
 
+/** Changes a streamed text word by word. A word is complete at the next space, or with 512 characters. */
+const wordByWord = (change: (text: string) => string): ScrubStream => {
+  let rest = ""
+  const changed = (text: string) => (text === "" ? "" : change(text))
+  return {
+    push: (chunk) => {
+      const text = rest + chunk
+      rest = /[!-~]+$/.exec(text.slice(-512))?.[0] ?? ""
+      return changed(text.slice(0, text.length - rest.length))
+    },
+    end: () => changed(rest)
+  }
+}
+
+const unchanged: ScrubStream = { push: (chunk) => chunk, end: () => "" }
+
 /** A scrubber that changes nothing. Runs still remove the secrets that the process uses, such as keys of model clients. */
 export const none: Scrubber = {
   scrub: (text) => text,
-  stream: () => ({ push: (chunk) => chunk, end: () => "" })
+  stream: () => unchanged,
+  redactStream: () => unchanged
 }
 
 /** The scrubber of the context. Default: {@link make} without options. */

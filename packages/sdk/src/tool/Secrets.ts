@@ -2,14 +2,14 @@
  * Secrets by reference: a model writes `secret://name` in the arguments of a call, and only the body of the tool receives the value.
  *
  * The model, the journal, approval requests with their digests and previews, events, logs and spans have the reference. A tool states the
- * names that its calls may use; see `secrets` of `ToolOptions`. A value is read right before the body starts, for each try anew, and is never
- * stored. From then on, scrubbers remove it from every text of the process, in all encodings, as `[REDACTED:name]`.
+ * names that its calls may use; see `secrets` of `ToolOptions`. A value is read right before the body starts, for each try anew, and is
+ * never stored. From then on, scrubbers remove it from the texts of the process's runs, also in the encodings that `ScrubberOptions` lists,
+ * and show it as `[REDACTED:name]`.
  *
  * Where the values come from is this service: the environment, a file, a function such as the client of a vault, or several of these.
  *
  * @since 0.2.0
  */
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -82,7 +82,8 @@ export const make = (get: Secrets["get"]): Secrets => {
 }
 
 /**
- * The names of secrets, as a list or with the names of environment variables as values. No other variable can be read.
+ * The secrets that can be read and their environment variables: a list of names, each of a secret and of its variable; or an object with
+ * the variable of each secret. No other variable can be read.
  */
 export type Variables = ReadonlyArray<string> | Readonly<Record<string, string>>
 
@@ -110,7 +111,11 @@ export const environment = (variables: Variables): Secrets => {
   return make((name) => {
     const variable = names.get(name)
     if (variable === undefined) return undefined
-    return Effect.map(Config.option(Config.Redacted(variable)), Option.getOrUndefined)
+    return Effect.flatMap(
+      // Loaded here, because loading it takes a while and few programs need it.
+      Effect.promise(() => import("effect/Config")),
+      (Config) => Effect.map(Config.option(Config.Redacted(variable)), Option.getOrUndefined)
+    )
   })
 }
 
@@ -126,7 +131,8 @@ export const memory = (values: Readonly<Record<string, string | Redacted.Redacte
 }
 
 /**
- * Asks several sources in this order, until one has the secret. A source that fails ends the search: the next one might have an older value.
+ * Makes a source that asks several sources in this order, until one has the secret. A source that fails ends the search and fails it,
+ * because the next one might have an older value.
  *
  * @category constructors
  * @since 0.2.0
@@ -142,7 +148,10 @@ export const firstOf = (...sources: ReadonlyArray<Secrets>): Secrets =>
     })
   )
 
-/** Reads a secret: its trimmed value, or `undefined` if the source has none or an empty one. */
+/**
+ * Reads a secret: its value, unchanged, or `undefined` if the source has none or a blank one. Fails as the source does; dies if the source
+ * throws or its value is no text.
+ */
 export const read = (
   source: Secrets,
   name: string,
@@ -160,18 +169,19 @@ export const read = (
   })
 
 /**
- * Makes the runs of this process remove a text, with any scrubber and in all encodings, as `[REDACTED:name]`: for a token that a tool obtains
- * by itself. Texts under 6 characters are ignored. A process knows the last 10,000 secrets.
+ * Makes the runs of this process remove a text, with any scrubber and also in the encodings that `ScrubberOptions` lists, and show it as
+ * `[REDACTED:name]`: for a token that a tool obtains by itself. Texts under 6 characters are ignored. A process knows the last 10,000
+ * secrets.
  *
  * @since 0.2.0
  */
 export const remember = (name: string, value: string | Redacted.Redacted<string>): void => know(name, value)
 
-/** No secrets. A call that refers to one waits for a process that has a source. */
+/** A source without secrets, which counts as no source: a call that refers to a secret waits for a process that has one. */
 export const none: Secrets = { get: () => undefined }
 
 /**
- * The secrets of the context. Default: {@link none}. Read when a runtime is made.
+ * The source of secrets of the Effect context. Default: {@link none}. A runtime takes it when it is made.
  *
  * @category services
  * @since 0.2.0

@@ -6,7 +6,7 @@
 import type { RunId, SessionId, ToolCallId } from "../domain/Id.ts"
 import type { RunContext } from "../domain/RunContext.ts"
 
-/** The context of one tool call. `Context` is the context of the run as the tool's schema `context` decodes it. */
+/** What a handler receives about its call. `Context` is the context of the run as the tool's schema `context` decodes it. */
 export interface ToolContext<Context = RunContext> {
   readonly runId: RunId
   readonly sessionId: SessionId

@@ -12,8 +12,8 @@ import { Misfit } from "../domain/Misfit.ts"
 import { TaggedError } from "../domain/TaggedError.ts"
 
 /**
- * An agent cannot be bound to a runtime, because two of its tools, including those by which its model calls other agents, have the same
- * name or alias.
+ * An agent cannot be bound to a runtime, because two of its tools, including those by which its model calls other agents, or two of its
+ * sub-agents have the same name or alias.
  */
 export class ToolNameTaken extends TaggedError<ToolNameTaken>()("ToolNameTaken", {
   agent: Schema.String,
@@ -66,7 +66,10 @@ export class ToolFailure extends TaggedError<ToolFailure>()("ToolFailure", {
   }
 }
 
-/** A secret that the arguments of a call refer to cannot be used. The body does not start; it may have run at an earlier try. */
+/**
+ * A secret that the arguments of a call refer to cannot be used, for the `reason`. The body does not start now; it may have run in an
+ * earlier try or attempt. See `Secrets.get` for what becomes of the call.
+ */
 export class SecretUnavailable extends TaggedError<SecretUnavailable>()("SecretUnavailable", {
   tool: Schema.String,
   /** The name of the secret, or the text in its place that is no name. */

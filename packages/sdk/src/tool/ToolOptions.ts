@@ -150,6 +150,12 @@ export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
     args: A,
     context: ApprovalContext<Context>
   ) => Awaitable<Reconciled, R>
+  /**
+   * Whether the work of a call ends elsewhere, and its result is delivered for its idempotency key, the token of a handler that returns
+   * `pending()`. A call in doubt then takes that delivery as its outcome. Without it, a call in doubt takes no result by a token, because it
+   * may be a call that never waits for one. Default: `false`.
+   */
+  readonly external?: boolean
   /** The timeout of the body, or of each of its tries with `retry`. Default: the run's `toolTimeoutMs`. */
   readonly timeout?: Duration.Input
   /**

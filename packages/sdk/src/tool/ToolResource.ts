@@ -6,8 +6,8 @@
 import type { AnyTool } from "./Tool.ts"
 
 /**
- * Something open that tools need, such as a connection, with the count of its uses. {@link attach} registers it; the end of the last use, such
- * as the close of the last Fermata with one of the tools, closes it.
+ * Something open that tools need, such as a connection, with the count of its uses. {@link attach} registers it; the end of the last use,
+ * such as the close of the last Fermata with one of the tools, closes it.
  *
  * @category models
  * @since 0.1.0
@@ -64,5 +64,5 @@ export const attach = (tools: ReadonlyArray<AnyTool>, close: () => Promise<void>
   return resource
 }
 
-/** Returns the resource of a tool, if it has one. */
+/** Returns the resource of a tool; `undefined` if it has none. */
 export const resourceOf = (tool: AnyTool): ToolResource | undefined => resources.get(tool)

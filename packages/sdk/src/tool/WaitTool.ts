@@ -34,9 +34,9 @@ export const Arguments = Schema.Struct({
 const hasOffset = /(z|[+-]\d\d:?\d\d)$/i
 
 /**
- * Makes a tool with which the model waits until a time, or for a time: the run is held meanwhile, and a worker or a handle continues it.
- * Arguments that cannot be used fail the call with the reason, such as a time without its offset from UTC or a wait that is longer than
- * `max`. Throws `OptionsInvalid` for a wrong option.
+ * Makes a tool named `wait`, with which the model waits until a time, or for a time: the run is held meanwhile, and a worker or a handle
+ * continues it. Arguments that cannot be used fail the call with the reason, such as a time without its offset from UTC or a wait that is
+ * longer than `max`. Throws `OptionsInvalid` for a wrong option.
  *
  * @category constructors
  * @since 0.1.0

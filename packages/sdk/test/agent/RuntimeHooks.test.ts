@@ -6,6 +6,7 @@ import * as Agent from "../../src/agent/Agent.ts"
 import { observe, observed, type RuntimeHooks } from "../../src/agent/RuntimeHooks.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import * as Limits from "../../src/domain/Limits.ts"
+import { OptionsInvalid } from "../../src/domain/OptionsInvalid.ts"
 import { ConnectionLost, InvalidRequest } from "../../src/model/ModelError.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as Tool from "../../src/tool/Tool.ts"
@@ -342,6 +343,33 @@ describe("observe", () => {
       assert.deepStrictEqual(ends, ["completed"])
     })
   )
+
+  it("refuses a hook that it does not know, and names the nearest one, and a hook that is no function", () => {
+    const messageOf = (hooks: unknown) => {
+      try {
+        observe(hooks as RuntimeHooks)
+        return "accepted"
+      } catch (error) {
+        assert.instanceOf(error, OptionsInvalid)
+        return error.message
+      }
+    }
+    assert.include(messageOf({ onToolCalls: () => {} }), 'did you mean "onToolCall"')
+    assert.include(messageOf({ onTurn: "log" }), "onTurn")
+    assert.notStrictEqual(messageOf(undefined), "accepted")
+    assert.notStrictEqual(
+      messageOf(() => {}),
+      "accepted"
+    )
+    class Metrics {
+      readonly onTurn = () => {}
+      onRunEnd() {}
+    }
+    assert.deepStrictEqual(
+      [messageOf(new Metrics()), messageOf({ onTurn: undefined })],
+      ["accepted", "accepted"]
+    )
+  })
 
   it.effect("reports once and opens no span per streamed part", () =>
     Effect.gen(function* () {

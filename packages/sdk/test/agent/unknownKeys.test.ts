@@ -214,7 +214,7 @@ describe("options with an unknown key", () => {
           ["Worker.run", Worker.run([runtime], { onTakingUp: 5 } as never)],
           ["attach", attach([runtime], runId, { onUpdate: 5 } as never)],
           ["dispatchPrompt", dispatchPrompt(runtime, { prompt: "go" }, bad as {})],
-          ["runPrompt", dispatchPrompt(runtime, { prompt: "go", ...bad })],
+          ["dispatchPrompt", dispatchPrompt(runtime, { prompt: "go", ...bad })],
           ["dispatchPromptStored", dispatchPromptStored(runtime, { prompt: "go", ...bad })],
           ["dispatchPromptStored", dispatchPromptStored(runtime, { prompt: "go" }, bad as {})],
           ["attach", attach([runtime], runId, bad as {})],
@@ -258,6 +258,20 @@ describe("options with an unknown key", () => {
       const error = yield* Effect.flip(made)
       assert.strictEqual(error._tag, "RuntimeOptionsInvalid")
       assert.include(error.message, 'did you mean "interactive"?')
+    })
+  )
+
+  it.effect("include options of createRuntime that Runtime.make does not take", () =>
+    Effect.gen(function* () {
+      const others = { profile: "nope", hooks: {}, mode: "plan", extensions: [{ name: "disk" }] }
+      for (const [key, value] of Object.entries(others)) {
+        const made = Runtime.make({ agent: Agent.make("a"), [key]: value })
+        const error = yield* Effect.flip(
+          Effect.provideService(made, ModelClient, ScriptedModel.make([]).client)
+        )
+        assert.strictEqual(error._tag, "RuntimeOptionsInvalid")
+        assert.include(error.message, `"${key}" is an option of createRuntime, not of Runtime.make`)
+      }
     })
   )
 

@@ -135,7 +135,7 @@ export const timer = (id: Id.ToolCallId, request: Id.RequestId): Interruption =>
   reason: "the disk is slow"
 })
 
-export const inDoubt = (id: Id.ToolCallId, request: Id.RequestId): Interruption => ({
+export const inDoubt = (id: Id.ToolCallId, request: Id.RequestId, token?: string): Interruption => ({
   _tag: "inDoubt",
   requestId: request,
   runId,
@@ -145,6 +145,7 @@ export const inDoubt = (id: Id.ToolCallId, request: Id.RequestId): Interruption 
   tool: "write_file",
   arguments: { of: "tool" },
   idempotencyKey: id,
+  ...(token === undefined ? {} : { token }),
   startedAt: at,
   attempt: 1
 })

@@ -616,6 +616,9 @@ describe("evolve", () => {
         3
       )
       assert.strictEqual(messages(fold(again({ repeats: true }))).length, 1)
+      // An answer in the words of the prompt is not a prompt.
+      const echoed = again({ repeats: true, prompt: [text("Hi.")] })
+      assert.strictEqual(messages(fold(started(), answered("Hi."), broke, echoed)).length, 3)
       // The message that marks a cut answer is not a prompt.
       const cut = fold(started(), { ...cancelled, said: [text("Roses")] } as RunEvent)
       const prompt = messages(cut)[2]!.content as ReadonlyArray<UserPart>

@@ -110,26 +110,6 @@ describe("a worker", () => {
   )
 
   test(
-    "finds an expired request within its poll interval",
-    Effect.gen(function* () {
-      const write = probe("write", { approval: { expiresIn: "1 second" } })
-      const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
-        { calls: [call("write", "1")] },
-        "done"
-      ])
-      yield* runPromptStored(runtime, { prompt: "go" })
-      const { done } = yield* working([runtime])
-      yield* TestClock.adjust("500 millis")
-      assert.deepStrictEqual(done, [])
-      yield* TestClock.adjust("2 seconds")
-      assert.deepStrictEqual(
-        done.map(({ reason, status }) => `${reason} ${status}`),
-        ["expired completed"]
-      )
-    })
-  )
-
-  test(
     "suspends its runs after the running bodies when it is stopped, and another worker resumes them",
     Effect.gen(function* () {
       const store = yield* RunStore

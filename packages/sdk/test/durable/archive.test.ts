@@ -133,8 +133,9 @@ describe("an archive of a run", () => {
           const asked: Array<string> = []
           const view = new Proxy(store, {
             get: (target, name) => {
-              asked.push(String(name))
-              return Reflect.get(target, name)
+              const member: unknown = Reflect.get(target, name)
+              if (typeof member === "function") asked.push(String(name))
+              return member
             }
           })
           yield* Effect.provideService(importRun(JSON.parse(text)), RunStore, view)

@@ -87,6 +87,16 @@ const decidedIn = ({ runs: [run] }: Changed): Record<string, unknown> =>
   (run!.events[placeOf(run!.events, "request.decided")] as unknown as { decision: Record<string, unknown> })
     .decision
 
+const openedIn = ({ runs: [run] }: Changed): Record<string, unknown> =>
+  (run!.events[placeOf(run!.events, "request.opened")] as unknown as { request: Record<string, unknown> })
+    .request
+
+const usageIn = ({ runs: [run] }: Changed): Record<string, unknown> =>
+  (run!.events[placeOf(run!.events, "model.answered")] as unknown as { usage: Record<string, unknown> }).usage
+
+const noTime = (at: number) => `${at} is no time from 1970 on`
+const noName = "a name in it is empty, or has a character that is no text"
+
 const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]> = [
   [
     "a pending decision on a request that was never opened",
@@ -112,6 +122,15 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "a pending decision of the wrong kind",
     ({ decisions: [one] }) => Object.assign(one!, { _tag: "answer", answer: "yes" }),
     "the decision on run.r2 does not fit it"
+  ],
+  [
+    "a request and its decision with a digest of other arguments",
+    (archive) => {
+      const digest = "0".repeat(64)
+      Object.assign(openedIn(archive), { digest })
+      Object.assign(decidedIn(archive), { digest })
+    },
+    "the request run.r1 has the digest of another tool, other arguments or other facts"
   ],
   [
     "a pending decision with a digest of other arguments",
@@ -262,6 +281,70 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     },
     "the call run.t1.1 has its result already"
   ],
+  ...[-1, 1e308, 9e15].flatMap((at): typeof cases => [
+    [`a pending message of the time ${at}`, ({ messages: [one] }) => Object.assign(one!, { at }), noTime(at)],
+    [
+      `a pending decision of the time ${at}`,
+      ({ decisions: [one] }) => Object.assign(one!, { at }),
+      noTime(at)
+    ],
+    [
+      `events of the time ${at}`,
+      (archive) => archive.runs[0]!.events.forEach((one) => Object.assign(one, { at })),
+      noTime(at)
+    ],
+    [`a request of the time ${at}`, (archive) => Object.assign(openedIn(archive), { at }), noTime(at)],
+    [`a decision of the time ${at}`, (archive) => Object.assign(decidedIn(archive), { at }), noTime(at)]
+  ]),
+  [
+    "a request that expires before it was opened",
+    (archive) => Object.assign(openedIn(archive), { expiresAt: -1 }),
+    "it expires before it was opened"
+  ],
+  [
+    "a request that expires at no time",
+    (archive) => Object.assign(openedIn(archive), { expiresAt: 1e308 }),
+    "its expiry is no time"
+  ],
+  ...["", "\ud800", "a\0b"].flatMap((name): typeof cases => [
+    [
+      `a request about the tool ${JSON.stringify(name)}`,
+      (archive) => Object.assign(openedIn(archive), { tool: name }),
+      noName
+    ],
+    [
+      `a request of the agent ${JSON.stringify(name)}`,
+      (archive) => Object.assign(openedIn(archive), { agentPath: [name] }),
+      noName
+    ],
+    [
+      `a run of the agent ${JSON.stringify(name)}`,
+      (archive) => Object.assign(archive.runs[0]!, { agent: name }),
+      noName
+    ]
+  ]),
+  ...Object.entries({
+    tool: "expiry",
+    arguments: { id: "9" },
+    facts: { price: 1 },
+    safety: "readOnly",
+    schema: "x",
+    agentPath: ["lead", "helper"]
+  }).map(([field, value]): (typeof cases)[number] => [
+    `a request with another ${field} than its digest says`,
+    (archive) => Object.assign(openedIn(archive), { [field]: value }),
+    "the request run.r1 has the digest of another tool, other arguments or other facts"
+  ]),
+  [
+    "an answer with a negative cost",
+    (archive) => Object.assign(usageIn(archive), { costUsd: -1 }),
+    "its cost is -1"
+  ],
+  [
+    "an answer with negative tokens",
+    (archive) => Object.assign(usageIn(archive), { inputTokens: -1 }),
+    "form of an archive"
+  ],
   [
     "a run with a parent that the archive lacks",
     ({ runs: [run] }) => Object.assign(run!.events[0]!, { parent: { runId: "other", revision: 1 } }),
@@ -408,7 +491,8 @@ describe("an impossible archive is refused, and nothing is written:", () => {
       const given = changed(text, (archive) => {
         const { events } = archive.runs[0]!
         const asked = events[placeOf(events, "request.opened")] as unknown as { request: object }
-        Object.assign(asked.request, { agentPath: ["lead", "helper"] })
+        // The digest covers the last agent of the path.
+        Object.assign(asked.request, { agentPath: ["helper", "lead"] })
         Object.assign(decidedIn(archive), { grant: { scope: "session" } })
       })
       yield* inOneStore(importRun(given))

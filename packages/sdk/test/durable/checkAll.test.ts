@@ -3,6 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -12,6 +13,7 @@ import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import { cancelRun } from "../../src/durable/cancelRun.ts"
 import { checkAll, type CheckAllOptions } from "../../src/durable/checkAll.ts"
+import { checkStoredRun } from "../../src/durable/checkStoredRun.ts"
 import { decideStored } from "../../src/durable/decideStored.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import { submitPrompt } from "../../src/durable/submitPrompt.ts"
@@ -19,6 +21,7 @@ import { unreadable } from "../../src/store/internal/journal.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import { RunStoreError, StoreBusy } from "../../src/store/RunStoreError.ts"
 import type { DataSchema } from "../../src/tool/DataSchema.ts"
+import * as Secrets from "../../src/tool/Secrets.ts"
 import { approve, bind, call, only, probe } from "../helpers/Fixture.ts"
 
 const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
@@ -44,6 +47,73 @@ const blocked = (runtimes: ReadonlyArray<Runtime<any>>, options?: CheckAllOption
   Effect.map(Stream.runCollect(checkAll(runtimes, options)), (runs) =>
     runs.map(({ blocking, runId }) => `${runId} ${blocking.map(({ _tag }) => _tag).join()}`)
   )
+
+/** A run that is held on a call which refers to these secrets. */
+const heldOnSecrets = (...names: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const text = names.map((name) => `secret://${name}`).join(" ")
+    const { runtime } = yield* bind(pushing(), [{ calls: [call("push", text)] }])
+    only(yield* runPromptStored(runtime, { prompt: "go", runId: "a" as RunId }), "approval")
+  }).pipe(Effect.provideService(Secrets.Secrets, Secrets.memory({ "github/push": "a8Kf03jQmZ19xTbWv72L" })))
+
+const pushing = () => Agent.make("keeper", { tools: [probe("push", { secrets: ["github/*"] }).tool] })
+
+describe("checkAll and the secrets of open calls", () => {
+  for (const [title, source, missing] of [
+    [
+      "lists nothing if the source has the secret",
+      Secrets.memory({ "github/push": "a8Kf03jQmZ19xTbWv72L" }),
+      []
+    ],
+    ["lists a run whose secret the source does not have", Secrets.memory({}), ["github/push"]],
+    ["lists a run whose secret is blank", Secrets.memory({ "github/push": " " }), ["github/push"]],
+    [
+      "lists a run whose secret cannot be read",
+      Secrets.make(() => Promise.reject(new Error("down"))),
+      ["github/push"]
+    ],
+    ["lists a run of a program without a source", Secrets.none, [undefined]]
+  ] as const) {
+    test(
+      title,
+      Effect.gen(function* () {
+        yield* heldOnSecrets("github/push")
+        const runtime = yield* Effect.provideService(bound(pushing()), Secrets.Secrets, source)
+        const runs = yield* Stream.runCollect(checkAll([runtime]))
+        assert.deepStrictEqual(
+          runs.flatMap(({ blocking }) =>
+            blocking.map((error) => (error._tag === "ToolUnavailable" ? [error.reason, error.secret] : []))
+          ),
+          missing.map((secret) => ["withoutSecrets", secret])
+        )
+        if (missing[0] !== undefined) {
+          assert.include(
+            runs[0]!.text,
+            'waits to call push with the secret "github/push", which the source of this program does not have'
+          )
+        }
+        const { blocking } = yield* checkStoredRun("a" as RunId, runtime)
+        assert.lengthOf(blocking, missing.length)
+        assert.lengthOf((yield* checkStoredRun("a" as RunId, runtime.bound)).blocking, 0)
+      })
+    )
+  }
+
+  test(
+    "waits for a source that does not answer for 5 seconds",
+    Effect.gen(function* () {
+      yield* heldOnSecrets("github/push")
+      const runtime = yield* Effect.provideService(
+        bound(pushing()),
+        Secrets.Secrets,
+        Secrets.make(() => Effect.never)
+      )
+      const checking = yield* Effect.forkChild(blocked([runtime]), { startImmediately: true })
+      yield* TestClock.adjust("5 seconds")
+      assert.deepStrictEqual(yield* Fiber.join(checking), ["a ToolUnavailable"])
+    })
+  )
+})
 
 describe("checkAll", () => {
   test(

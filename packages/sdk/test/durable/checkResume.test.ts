@@ -4,6 +4,7 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Agent from "../../src/agent/Agent.ts"
+import { createRuntime } from "../../src/agent/createRuntime.ts"
 import { decide } from "../../src/domain/decide.ts"
 import type { Decision } from "../../src/domain/Decision.ts"
 import { evolve } from "../../src/domain/evolve.ts"
@@ -15,6 +16,7 @@ import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import { checkResume } from "../../src/run/checkResume.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import type { DataSchema } from "../../src/tool/DataSchema.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import {
@@ -220,10 +222,10 @@ describe("checkResume", () => {
       const none = { changes: [], blocking: [] }
       assert.deepStrictEqual(yield* checkResume(throughJson(state), [agent(9, "all")]), none)
       const profiles = [{ name: "careful", policy: { mode: "ask" } }] as const
-      const under = yield* bind(agent(5, "ask"), script, { profile: "careful", profiles })
-      const held = yield* runPrompt(under.runtime, { prompt: "go" })
+      const careful = yield* createRuntime({ agent: agent(5, "ask"), profile: "careful", profiles })
+      const held = yield* runPrompt(careful, { prompt: "go" })
       assert.deepStrictEqual(yield* checkResume(throughJson(held.state), [agent(5, "all")]), none)
-    })
+    }).pipe(Effect.scoped, Effect.provide(ScriptedModel.make([{ calls: [call("write", "1")] }]).layer))
   )
 
   it.effect("reports no limit of a sub-agent that its lead has reduced, and none after a handoff", () =>

@@ -8,6 +8,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
+import type { Runtime } from "../../src/agent/Runtime.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
 import { dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts"
 import type { RunId } from "../../src/domain/Id.ts"
@@ -66,6 +67,23 @@ const rendering = (
   })
 
 const noWait = { waitFor: 0 }
+
+/** The call of a run whose process was killed inside the handler: the request that the next process opens. */
+const doubtOf = Effect.fnUntraced(function* (runtime: Runtime) {
+  const store = yield* RunStore
+  yield* runPromptStored(runtime, { prompt: "go", runId })
+  const { events, head } = yield* store.load(runId)
+  const [first, ...rest] = events.slice(0, events.findIndex(({ _tag }) => _tag === "tool.started") + 1)
+  yield* store.remove(runId)
+  const { agent, sessionId } = head
+  const left = { runId, sessionId, agent, status: "running", owner: "gone", ttl: 0 } as const
+  yield* store.create({ ...left, events: [first!, ...rest] })
+  yield* recover([runtime])
+  return (yield* store.pending())[0]
+})
+
+const timed = { success: Schema.Struct({ at: Schema.DateTimeUtcFromString, frames: Schema.Number }) as never }
+const at = "1970-01-01T00:00:00.000Z"
 
 describe("a tool that returns Hold.pending", () => {
   it.effect("holds its run until the result arrives, which the model then reads as the tool's", () =>
@@ -215,23 +233,49 @@ describe("a tool that returns Hold.pending", () => {
     )
   )
 
+  it.effect(
+    "gives a call in doubt its outcome by its idempotency key, if its tool says that its work ends elsewhere",
+    () =>
+      stored(
+        Effect.gen(function* () {
+          const token = `${runId}.t1.1`
+          const { runtime } = yield* rendering({ token }, { external: true, ...timed })
+          const { request } = (yield* doubtOf(runtime))!
+          assert.deepInclude(request, { _tag: "inDoubt", token } as never)
+          const unfit = yield* Effect.flip(completeStored([runtime], token, { result: "done" }, noWait))
+          assert.strictEqual(unfit._tag, "SuppliedResultInvalid")
+          yield* completeStored([runtime], token, { result: { at, frames: 240 } }, noWait)
+          yield* recover([runtime])
+          assert.strictEqual(
+            results(yield* loadState(runId))[0],
+            `render supplied: {"at":"${at}","frames":240}`
+          )
+        })
+      )
+  )
+
+  it.effect("refuses a token for a call in doubt whose tool may never wait for a result", () =>
+    stored(
+      Effect.gen(function* () {
+        const token = `${runId}.t1.1`
+        const { runtime } = yield* rendering({ token })
+        const { request } = (yield* doubtOf(runtime))!
+        for (const runtimes of [[runtime], []]) {
+          const refused = yield* Effect.flip(completeStored(runtimes, token, { result: "paid" }, noWait))
+          assert.strictEqual(refused._tag, "TokenNotFound")
+        }
+        yield* decideStored([runtime], { _tag: "supply", requestId: request.requestId, by: "ann", result: 1 })
+      })
+    )
+  )
+
   it.effect("is not found while its call is to run again by a decision, and takes its result then", () =>
     stored(
       Effect.gen(function* () {
         const store = yield* RunStore
         const token = `${runId}.t1.1`
-        const { runtime } = yield* rendering({ token })
-        yield* runPromptStored(runtime, { prompt: "go", runId })
-        // As the process leaves it that is killed inside the handler.
-        const { events, head } = yield* store.load(runId)
-        const [first, ...rest] = events.slice(0, events.findIndex(({ _tag }) => _tag === "tool.started") + 1)
-        yield* store.remove(runId)
-        const { agent, sessionId } = head
-        const left = { runId, sessionId, agent, status: "running", owner: "gone", ttl: 0 } as const
-        yield* store.create({ ...left, events: [first!, ...rest] })
-        yield* recover([runtime])
-        const [doubt] = yield* store.pending()
-        assert.strictEqual(doubt!.request._tag, "inDoubt")
+        const { runtime } = yield* rendering({ token }, { external: true })
+        const doubt = yield* doubtOf(runtime)
         yield* decideStored([runtime], { _tag: "retry", requestId: doubt!.request.requestId, by: "ann" })
         const early = yield* Effect.flip(completeStored([], token, { result: 240 }, noWait))
         assert.strictEqual(early._tag, "TokenNotFound")
@@ -278,23 +322,70 @@ describe("a tool that returns Hold.pending", () => {
     )
   )
 
-  for (const [name, result, shown] of [
-    ["accepts a result", { at: "1970-01-01T00:00:00.000Z" }, 'completed: {"at":"1970-01-01T00:00:00.000Z"}'],
-    ["refuses a result", { at: "soon" }, "failed: render ran, but its result cannot be shown"]
-  ] as const) {
-    it.effect(`${name} by the tool's success schema, in the form that the schema encodes`, () =>
+  it.effect("refuses a result that does not fit the tool's success schema, and keeps its token open", () =>
+    stored(
+      Effect.gen(function* () {
+        const { runtime } = yield* rendering({ token: "job" }, timed)
+        const held = yield* runPromptStored(runtime, { prompt: "go" })
+        const { requestId } = only(held, "external")
+        for (const [result, place] of [
+          [{ at: "soon", frames: 240 }, '["at"]'],
+          [{ at, frames: "240" }, '["frames"]'],
+          [{ at }, '["frames"]'],
+          ["done", "object"],
+          [{ at, frames: 240, log: "x".repeat(3_000_000) }, "object"]
+        ] as const) {
+          const given = [
+            completeStored([runtime], "job", { result }),
+            decideStored([runtime], { _tag: "supply", requestId, by: "ann", result })
+          ]
+          // A person's result is not cut.
+          for (const deliver of place === "object" ? given.slice(0, 1) : given) {
+            const refused = yield* Effect.flip(deliver)
+            assert.deepInclude(refused, { _tag: "SuppliedResultInvalid", requestId, tool: "render" } as never)
+            assert.include(refused.message, place)
+          }
+        }
+        assert.deepStrictEqual(yield* recover([runtime]), [])
+        yield* completeStored([runtime], "job", { result: { at, frames: 240 } })
+        const done = expect(yield* runPromptStored(runtime, { runId: held.runId }), "completed")
+        assert.strictEqual(results(done.state)[0], `render completed: {"at":"${at}","frames":240}`)
+      })
+    )
+  )
+
+  it.effect(
+    "fails its call, whose model reads what does not fit, if a process without the tool has recorded it",
+    () =>
       stored(
         Effect.gen(function* () {
-          const success = Schema.Struct({ at: Schema.DateTimeUtcFromString }) as never
-          const { runtime } = yield* rendering({ token: "job" }, { success })
+          const { pay, runtime } = yield* rendering({ token: "job" }, timed)
           const held = yield* runPromptStored(runtime, { prompt: "go" })
-          yield* completeStored([runtime], "job", { result })
+          const { runtime: other } = yield* bind(Agent.make("a", { tools: [pay.tool] }), [])
+          const recorded = yield* completeStored([other], "job", { result: { at, frames: "240" } })
           const done = expect(yield* runPromptStored(runtime, { runId: held.runId }), "completed")
-          assert.include(results(done.state)[0], `render ${shown}`)
+          assert.strictEqual(
+            results(done.state)[0],
+            'render failed: render ran, but its result cannot be shown: Expected a number\n  at ["frames"]. It may have taken effect.'
+          )
+          // The result is in the journal.
+          const { events } = yield* (yield* RunStore).load(held.runId)
+          const [decided] = events.filter(({ _tag }) => _tag === "request.decided")
+          assert.deepInclude(decided, { decision: recorded } as never)
         })
       )
-    )
-  }
+  )
+
+  it.effect("refuses a result that does not fit in a run without a store, too", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* rendering({ token: "job" }, timed)
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      const { requestId } = only(held, "external")
+      const decisions = [{ _tag: "supply", requestId, by: "ann", result: "done" }] as const
+      const refused = yield* Effect.flip(runPrompt(runtime, { state: held.state, decisions }))
+      assert.strictEqual(refused._tag, "SuppliedResultInvalid")
+    })
+  )
 
   it.effect("is found by its token even if the scrubber would remove a part of it", () =>
     stored(
@@ -561,6 +652,8 @@ describe("Hold.pending", () => {
   for (const [name, given, problem] of [
     ["an empty token", { token: "" }, "a text of 1 to 512 characters"],
     ["a token of more than 512 characters", { token: "x".repeat(513) }, "a text of 1 to 512 characters"],
+    ["a token with half of a surrogate pair", { token: "job \ud800" }, "a text of 1 to 512 characters"],
+    ["a token with U+0000", { token: "job \0" }, "a text of 1 to 512 characters"],
     ["both times", { expiresAt: 1, expiresIn: 1 }, "and not both"],
     ["a text that is no time", { expiresAt: "soon" }, "takes a time"],
     ["an unknown key", { tokn: "a" }, 'did you mean "token"?']

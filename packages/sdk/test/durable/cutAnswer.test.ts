@@ -27,17 +27,17 @@ import { delegate, lastSent, runId, scoutRun } from "../helpers/Team.ts"
 const test = (name: string, effect: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(name, () => Effect.provide(effect, Layer.fresh(layerMemory)))
 
-const roses = { text: "Roses are red", chunkSize: 1, hangAfter: 9 }
+const roses = { text: "Roses are red", chunkSize: 1, hangAfter: 10 }
 const note = "user: The run was cancelled while you were answering. Your last answer is incomplete."
 
-/** An `onUpdate`, and an effect that waits until this agent has streamed 9 parts. */
+/** An `onUpdate`, and an effect that waits until this agent has streamed two words. */
 const streaming = (agent: string) => {
   const streamed = Deferred.makeUnsafe<void>()
-  let parts = 0
+  let words = ""
   const onUpdate = (update: RunUpdate) => {
     if (update._tag !== "delta" || update.agentPath.at(-1) !== agent) return
-    parts += 1
-    if (parts === 9) Deferred.doneUnsafe(streamed, Effect.void)
+    if (update.part._tag === "text-delta") words += update.part.delta
+    if (words === "Roses are ") Deferred.doneUnsafe(streamed, Effect.void)
   }
   return { onUpdate, streamed: Deferred.await(streamed) }
 }
@@ -60,7 +60,7 @@ describe("an answer that was cut", () => {
       const { state } = expect(yield* Fiber.join(running), "cancelled")
       assert.deepStrictEqual(transcript(state), [
         "user: A poem",
-        "assistant: Roses are",
+        "assistant: Roses are ",
         note,
         "user: A short one"
       ])
@@ -81,7 +81,7 @@ describe("an answer that was cut", () => {
       cancellation.cancel("enough")
       yield* Fiber.join(running)
       const before = yield* loadState(runId)
-      const expected = ["user: A poem", "assistant: Roses are", note, "user: Go on"]
+      const expected = ["user: A poem", "assistant: Roses are ", note, "user: Go on"]
       const { revision } = before
       const fork = expect(yield* forkRun(runtime, { runId, revision, prompt: "Go on" }), "completed")
       assert.deepStrictEqual(transcript(fork.state).slice(0, -1), expected)
@@ -188,12 +188,12 @@ describe("the answer of a sub-agent that was cut", () => {
           event._tag === "run.cancelled" ? [[path.at(-1), event.said?.[0]?.text]] : []
         )
       assert.deepStrictEqual(ends, [
-        [scoutRun, "Roses are"],
+        [scoutRun, "Roses are "],
         [undefined, undefined]
       ])
       assert.deepStrictEqual(transcript(yield* loadState(scoutRun)), [
         "user: do",
-        "assistant: Roses are",
+        "assistant: Roses are ",
         note
       ])
     })
@@ -242,7 +242,7 @@ describe("an answer that was cut while a decision was acknowledged", () => {
       cancellation.cancel("enough")
       const { state } = expect(yield* Fiber.join(running), "cancelled")
       assert.isTrue(isDecided)
-      assert.include(transcript(state), "assistant: Roses are")
+      assert.include(transcript(state), "assistant: Roses are ")
       assert.deepStrictEqual(yield* store.decisions(runId), [])
     })
   )

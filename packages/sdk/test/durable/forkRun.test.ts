@@ -122,6 +122,21 @@ describe("forkRun", () => {
     )
   )
 
+  it.effect("appends its prompt after an equal one that the run has not answered, as any other", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const { agent } = yield* told
+        const { runtime } = yield* bind(agent(), ["Once more."])
+        const forked = yield* forkRun(runtime, { runId: original, revision: 1, prompt: "Do it." })
+        assert.deepStrictEqual(transcript(expect(forked, "completed").state), [
+          "user: Do it.",
+          "user: Do it.",
+          "assistant: Once more."
+        ])
+      })
+    )
+  )
+
   it.effect("starts before the open turn by default, and leaves its request to the original", () =>
     inOneStore(
       Effect.gen(function* () {

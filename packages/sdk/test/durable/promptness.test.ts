@@ -203,6 +203,58 @@ describe("a background sub-agent whose lead is at work", () => {
   )
 })
 
+describe("several sub-agents in the background", () => {
+  stored(
+    "read the mail of their run once for all of them when their model calls end together",
+    Effect.gen(function* () {
+      const memory = yield* RunStore
+      const reading = yield* Deferred.make<void>()
+      const read = yield* Deferred.make<void>()
+      let reads = Infinity
+      const store = {
+        ...memory,
+        messages: (id: RunId) =>
+          Effect.suspend(() => {
+            reads += 1
+            if (reads !== 1) return memory.messages(id)
+            return Effect.andThen(
+              Deferred.succeed(reading, undefined),
+              Effect.andThen(Deferred.await(read), memory.messages(id))
+            )
+          })
+      }
+      const names = ["one", "two", "three", "four"]
+      const look = safe("look")
+      const lead = Agent.make("lead", {
+        subAgents: names.map((name) => Agent.make(name, { tools: [look.tool] })),
+        delegation: "delegate"
+      })
+      const model = scripted({
+        lead: [{ calls: names.map(background) }, { text: "hm", delay: "5 minutes" }],
+        ...Object.fromEntries(
+          names.map((name) => [name, [{ calls: [call("look", name)], delay: "1 minute" }]])
+        )
+      })
+      const { runtime } = yield* rebind(lead, model)
+      const running = yield* Effect.forkChild(
+        Effect.provideService(runPromptStored(runtime, { prompt: "go", runId }), RunStore, store)
+      )
+      yield* until(() => model.requests.length === 6)
+      reads = 0
+      yield* sendMessage(runId, "first")
+      yield* Deferred.await(reading)
+      yield* sendMessage(runId, "second")
+      yield* TestClock.adjust("1 minute")
+      for (let times = 0; times < 100; times++) yield* Effect.yieldNow
+      yield* Deferred.succeed(read, undefined)
+      for (let times = 0; times < 100; times++) yield* Effect.yieldNow
+      // The run reads both messages, and one of its sub-agents the second.
+      assert.isAtMost(reads, 3)
+      yield* Fiber.interrupt(running)
+    })
+  )
+})
+
 describe("a run without sub-agents", () => {
   stored(
     "reads a message that is sent during a read-only tool in the next model call, also if no notification arrives",

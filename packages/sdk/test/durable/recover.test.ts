@@ -13,7 +13,7 @@ import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { cancelRun } from "../../src/durable/cancelRun.ts"
 import { decideStored } from "../../src/durable/decideStored.ts"
 import { loadState } from "../../src/durable/loadState.ts"
-import { recover } from "../../src/durable/recover.ts"
+import { recover, takeUp } from "../../src/durable/recover.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import { RunStoreError, StoreBusy } from "../../src/store/RunStoreError.ts"
@@ -66,6 +66,23 @@ const outcomes = (runtimes: ReadonlyArray<Runtime<any>>) =>
   Effect.map(recover(runtimes), (runs) =>
     runs.map(({ error, reason, status }) => `${reason}: ${error?._tag ?? status}`)
   )
+
+describe("takeUp", () => {
+  test(
+    "returns an error for a run of an agent that the program does not have",
+    Effect.gen(function* () {
+      const { runId, runtime } = yield* finished()
+      yield* leftBehind(runId, is("run.started"))
+      const store = yield* RunStore
+      const [ready] = yield* store.ready()
+      const [, other] = yield* Effect.all([finished(), bind(Agent.make("other"), [])])
+      const taken = yield* takeUp([other.runtime], store, ready!, {})
+      assert.deepInclude({ ...taken.error }, { _tag: "AgentNotFound", agent: "a", known: ["other"] })
+      assert.isUndefined(taken.status)
+      assert.strictEqual((yield* takeUp([runtime], store, ready!, {})).status, "completed")
+    })
+  )
+})
 
 describe("recover", () => {
   test(

@@ -6,7 +6,9 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Agent from "../../src/agent/Agent.ts"
+import { createRuntime } from "../../src/agent/createRuntime.ts"
 import * as Runtime from "../../src/agent/Runtime.ts"
+import type { RuntimeHooks } from "../../src/agent/RuntimeHooks.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { Interruption, ToolApprovalItem } from "../../src/domain/Interruption.ts"
@@ -89,6 +91,23 @@ export const rebind = <R = never, Output = undefined>(
     ),
     (runtime) => ({ runtime, model })
   )
+
+/** As {@link bind}, with the options that only `createRuntime` takes. */
+export const bindCreated = <R = never, Output = undefined>(
+  agent: Agent.Agent<R, Output>,
+  script: ReadonlyArray<ScriptedModel.Script>,
+  options: { readonly hooks?: RuntimeHooks; readonly maxResultLength?: number } = {}
+) => {
+  const model = ScriptedModel.make(script)
+  return Effect.map(
+    Effect.provideService(
+      createRuntime({ cancelGrace: "20 millis", ...options, agent }),
+      ModelClient,
+      model.client
+    ),
+    (runtime) => ({ runtime, model })
+  )
+}
 
 /** Asserts the status of a result, and returns the result. */
 export const expect = <S extends RunResult["status"], Output = unknown>(

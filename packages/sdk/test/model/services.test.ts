@@ -55,7 +55,12 @@ describe("a provider's service", () => {
       Effect.gen(function* () {
         const options = { model: "m", name: "local", baseUrl: "http://127.0.0.1:11434/v1" }
         assert.deepInclude(service.profile(options), { name: "local", baseUrl: options.baseUrl })
-        for (const apiKey of ["k2", Redacted.make("k2"), Config.Redacted("OTHER")]) {
+        for (const apiKey of [
+          "k2",
+          Redacted.make("k2"),
+          Config.Redacted("OTHER"),
+          Effect.succeed(Redacted.make("k2"))
+        ]) {
           const headers = yield* headersOf(service.profile({ ...options, apiKey })).pipe(
             Effect.provide(environment({ OTHER: "k2" }))
           )

@@ -8,7 +8,9 @@ import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import type { FilePart } from "../../src/domain/Message.ts"
+import * as Effect from "effect/Effect"
+import * as Agent from "../../src/agent/Agent.ts"
+import type { FilePart, ToolOutcome } from "../../src/domain/Message.ts"
 import type { AnsweredPart } from "../../src/domain/RunEvent.ts"
 import { messages } from "../../src/model/internal/anthropic/messages.ts"
 import { chat } from "../../src/model/internal/openai/chat.ts"
@@ -16,6 +18,10 @@ import { responses } from "../../src/model/internal/openai/responses.ts"
 import type { Protocol } from "../../src/model/internal/protocol.ts"
 import type { Compatibility, ModelProfile, ProtocolName } from "../../src/model/ModelProfile.ts"
 import type { ModelRequest } from "../../src/model/ModelRequest.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+import * as WaitTool from "../../src/tool/WaitTool.ts"
+import { bind, safe } from "../helpers/Fixture.ts"
 import { bytesOf, fixture, inPieces, read } from "./Fixtures.ts"
 import { answer, call, requestOf, result, tool, user } from "./Histories.ts"
 
@@ -72,6 +78,14 @@ const vendors = {
   }
 >
 
+const outcomes = [
+  "completed",
+  "failed",
+  "denied",
+  "cancelled",
+  "supplied"
+] satisfies ReadonlyArray<ToolOutcome>
+
 const bytes = { _tag: "bytes", base64: "aGk=" } as const
 const file = (mediaType: string, source: FilePart["source"], name?: string): FilePart => ({
   _tag: "file",
@@ -90,8 +104,25 @@ const files: ReadonlyArray<FilePart> = [
   file("image/png", { _tag: "reference", id: "file_1", provider: "another" })
 ]
 
-/** Ten histories; `said` is what the model answered before. */
-const histories = (said: ReadonlyArray<AnsweredPart>): Readonly<Record<string, ModelRequest>> => {
+/** The tools of a lead that delegates in the background, hands over, asks its user and waits, as its model sees them. */
+const ownTools = Effect.gen(function* () {
+  const helper = Agent.make("helper", { description: "Helps." })
+  const lead = Agent.make("lead", {
+    subAgents: [helper],
+    handoffs: [Agent.make("boss")],
+    delegation: "delegate",
+    tools: [WaitTool.make(), Tool.askUser, safe().tool]
+  })
+  const { model, runtime } = yield* bind(lead, ["done"])
+  yield* runPrompt(runtime, { prompt: "go" })
+  return model.requests[0]!.tools
+})
+
+/** Twelve histories; `said` is what the model answered before. */
+const histories = (
+  said: ReadonlyArray<AnsweredPart>,
+  tools: ModelRequest["tools"]
+): Readonly<Record<string, ModelRequest>> => {
   const calls = said.filter((part) => part._tag === "toolCall").length
   const results = Array.from({ length: calls }, (_, index) => result(1, index + 1, "found"))
   const foreign: ReadonlyArray<AnsweredPart> = [
@@ -122,6 +153,19 @@ const histories = (said: ReadonlyArray<AnsweredPart>): Readonly<Record<string, M
     }),
     "an answer of another model": requestOf([user("Look."), answer(1, foreign), user("And?")]),
     "a beginning that is left out": requestOf([answer(1, [{ _tag: "text", text: "So." }]), user("And?")]),
+    "each outcome of a call, notes of the runtime and an answer that was cut": requestOf(
+      [
+        user("Look."),
+        answer(1, [call("a"), call("b"), call("c"), call("d"), call("e")]),
+        ...outcomes.map((outcome, index) => result(1, index + 1, outcome, outcome)),
+        { ...user("Correct this."), origin: "runtime" } as ReturnType<typeof user>,
+        { ...answer(2, [{ _tag: "text", text: "I wi" }]), cut: true } as ReturnType<typeof answer>,
+        { ...user("Your last answer is incomplete."), origin: "runtime" } as ReturnType<typeof user>,
+        user("And?")
+      ],
+      { tools: [tool] }
+    ),
+    "the runtime's own tools": requestOf([user("Look.")], { tools }),
     "an output schema": requestOf([user("Look.")], {
       output: { name: "found", schema: { ...tool.parameters, additionalProperties: false } }
     }),
@@ -148,7 +192,7 @@ const saidIn = (protocol: Protocol, profile: ModelProfile, name: string): Readon
 }
 
 /** A module that assigns every body of a protocol to the vendor's type. */
-const moduleOf = (name: ProtocolName, changes: Compatibility = {}): string => {
+const moduleOf = (name: ProtocolName, tools: ModelRequest["tools"], changes: Compatibility = {}): string => {
   const { answers, compatibility, from, model, protocol, type } = vendors[name]
   const profile: ModelProfile = {
     name,
@@ -159,7 +203,7 @@ const moduleOf = (name: ProtocolName, changes: Compatibility = {}): string => {
   }
   const lines = [`import type { ${type} as Body } from ${JSON.stringify(from)}`]
   for (const recorded of answers) {
-    for (const [title, request] of Object.entries(histories(saidIn(protocol, profile, recorded)))) {
+    for (const [title, request] of Object.entries(histories(saidIn(protocol, profile, recorded), tools))) {
       for (const streaming of [true, false]) {
         const body = protocol.encode(request, profile, streaming)
         lines.push(
@@ -200,11 +244,20 @@ const errorsIn = (modules: ReadonlyArray<string>): string => {
 }
 
 describe.skipIf(openai === undefined || anthropic === undefined)("a body", () => {
-  it.each<ProtocolName>(["chat", "responses", "messages"])(
-    "has the vendor's published type over ten histories (%s)",
-    { timeout: 120_000 },
-    (name) => {
-      assert.strictEqual(errorsIn([moduleOf(name), moduleOf(name, { store: true, strict: false })]), "")
-    }
-  )
+  for (const name of ["chat", "responses", "messages"] as const) {
+    it.effect(
+      `has the vendor's published type over twelve histories (${name})`,
+      () =>
+        Effect.gen(function* () {
+          const tools = yield* ownTools
+          assert.includeMembers(
+            tools.map(({ name }) => name),
+            ["delegate", "transfer_to_boss", "ask_user", "wait"]
+          )
+          const other = { store: true, strict: false }
+          assert.strictEqual(errorsIn([moduleOf(name, tools), moduleOf(name, tools, other)]), "")
+        }),
+      120_000
+    )
+  }
 })

@@ -16,6 +16,7 @@ import * as Conductor from "../../src/dispatch/Conductor.ts"
 import { attach, dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
+import { isCallbackAsked } from "../../src/durable/internal/continueStored.ts"
 import { recover } from "../../src/durable/recover.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
@@ -222,5 +223,29 @@ describe("a held run that is resumed with an approval callback", () => {
         assert.deepStrictEqual(yield* (yield* RunStore).ready(), [])
       })
     )
+  )
+})
+
+describe("a held run of a program with an approval callback", () => {
+  it.effect("is continued for the callback only if one of its requests can still be answered", () =>
+    Effect.gen(function* () {
+      const agent = Agent.make("lead", {
+        subAgents: [Agent.make("writer", { tools: [probe("write").tool] })],
+        delegation: "delegate"
+      })
+      const script = [{ calls: [task("writer", true)] }, { calls: [call("write", "1")] }, "done"]
+      const { approvalCallback, asked } = approving()
+      const { runtime } = yield* rebind(agent, ScriptedModel.make(script))
+      const { runtime: asking } = yield* rebind(agent, ScriptedModel.make(script), { approvalCallback })
+      const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "interrupted")
+      assert.deepStrictEqual([isCallbackAsked(runtime, state), isCallbackAsked(asking, state)], [false, true])
+      const stop = { by: "ann", reason: "not needed" }
+      const background = state.background!.map((entry) => ({
+        ...entry,
+        ...(entry.child === undefined ? {} : { child: { ...entry.child, stop } })
+      }))
+      assert.isFalse(isCallbackAsked(asking, { ...state, background }))
+      assert.deepStrictEqual(asked, [])
+    })
   )
 })

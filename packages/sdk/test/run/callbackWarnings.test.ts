@@ -6,7 +6,7 @@ import * as Agent from "../../src/agent/Agent.ts"
 import { turn } from "../../src/agent/internal/eventLoop.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
-import { bind, call, expect, probe, safe } from "../helpers/Fixture.ts"
+import { bind, bindCreated, call, expect, probe, safe } from "../helpers/Fixture.ts"
 
 /** Records the warnings of a program. */
 const recording = () => {
@@ -24,11 +24,11 @@ const fail = (): never => {
   throw new Error("boom")
 }
 
-const bound = (options: Parameters<typeof bind>[2] = {}) =>
-  bind(
+const bound = (options: Parameters<typeof bindCreated>[2] = {}) =>
+  bindCreated(
     Agent.make("a", { tools: [safe().tool] }),
     [{ calls: [call("safe", "1"), call("safe", "2")] }, { text: "a long answer", chunkSize: 1 }, "again"],
-    options as {}
+    options
   )
 
 const warning = (code: string) => `The ${code} of a failed. Its next failures are not logged. Error: boom`

@@ -154,6 +154,17 @@ describe("a call whose body had started when its process died", () => {
     })
   )
 
+  it.effect("is in doubt when its tool now needs approval and its policy denies such calls", () =>
+    Effect.gen(function* () {
+      const policy = { mode: "none" } as const
+      const { goOn, state } = yield* killed({ needsApproval: false, idempotent: true, policy })
+      const { pay, runtime } = yield* goOn({ needsApproval: true })
+      const request = only(yield* runPrompt(runtime, { state }), "inDoubt")
+      assert.include(request.reason, "A policy denies pay now.")
+      assert.deepStrictEqual(pay.ran, [])
+    })
+  )
+
   it.effect("reads its grant from the store when it is repeated", () =>
     Effect.gen(function* () {
       const { state } = yield* killed({ isGranted: true, idempotent: true })

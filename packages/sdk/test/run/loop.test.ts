@@ -285,14 +285,14 @@ describe("the context policy", () => {
 describe("a streamed answer", () => {
   it.effect("publishes deltas in order and keeps the finished message", () =>
     Effect.gen(function* () {
-      const { runtime } = yield* bind(Agent.make("a"), [{ text: "abcdef", chunkSize: 2, reasoning: "hm" }])
+      const { runtime } = yield* bind(Agent.make("a"), [{ text: "ab cd ef", chunkSize: 3, reasoning: "hm" }])
       const { updates, onUpdate } = watch()
       const { state } = yield* runPrompt(runtime, { prompt: "go" }, { onUpdate })
       assert.deepStrictEqual(
         updates
           .flatMap((update) => (update._tag === "delta" ? [update.part] : []))
           .map((part) => ("delta" in part ? part.delta : part._tag)),
-        ["hm", "reasoning-end", "ab", "cd", "ef", "finish"]
+        ["hm", "reasoning-end", "ab ", "cd ", "ef", "finish"]
       )
       assert.deepStrictEqual(
         events(updates).map(({ _tag }) => _tag),

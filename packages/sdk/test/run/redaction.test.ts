@@ -12,6 +12,7 @@ import { decideStored } from "../../src/durable/decideStored.ts"
 import { explain } from "../../src/durable/explain.ts"
 import { loadState } from "../../src/durable/loadState.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import { sendMessage } from "../../src/durable/sendMessage.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as Scrubber from "../../src/tool/Scrubber.ts"
 import * as Tool from "../../src/tool/Tool.ts"
@@ -113,6 +114,49 @@ describe("the scrubber", () => {
       Effect.provide(Layer.fresh(layerMemory)),
       Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [canary] }))
     )
+  )
+
+  it.effect(
+    "keeps a secret out of the text, the name and the address of a file in a prompt and a message",
+    () =>
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const source = { _tag: "bytes", base64: Buffer.from(`é: ${canary}`).toString("base64") } as const
+        const files = [
+          { _tag: "file", mediaType: "application/octet-stream", source, name: `${canary}.txt` },
+          {
+            _tag: "file",
+            mediaType: "image/png",
+            source: { _tag: "url", url: `https://example.com/?a=${canary}` }
+          }
+        ] as const
+        const prompts: Array<string> = []
+        const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [
+          { calls: [call("write", "1")] },
+          ({ messages }) => {
+            prompts.push(
+              ...messages.filter(({ role }) => role === "user").map((sent) => JSON.stringify(sent.content))
+            )
+            return "done"
+          }
+        ])
+        const held = yield* runPromptStored(runtime, { prompt: files })
+        yield* sendMessage(held.runId, files)
+        yield* decideStored([runtime], approve(only(held, "approval")))
+        expect(yield* runPromptStored(runtime, { runId: held.runId }), "completed")
+        const text = Buffer.from("é: [REDACTED:secret]").toString("base64")
+        assert.lengthOf(prompts, 2)
+        for (const sent of prompts) {
+          assert.include(sent, text)
+          assert.include(sent, "[REDACTED:secret].txt")
+          assert.include(sent, "?a=[REDACTED:secret]")
+        }
+        const stored = JSON.stringify(yield* store.load(held.runId))
+        for (const form of [canary, source.base64]) assert.notInclude(`${stored}${prompts.join()}`, form)
+      }).pipe(
+        Effect.provide(Layer.fresh(layerMemory)),
+        Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [canary] }))
+      )
   )
 
   it.effect("keeps a secret out of every value and field name of arguments and results", () =>

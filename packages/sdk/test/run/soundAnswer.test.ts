@@ -47,6 +47,9 @@ const answering = (response: unknown) => {
 
 const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)])
 
+/** A content that is in no store. */
+const content = { sha256: "0".repeat(64), bytes: 5000 }
+
 const cyclic: Record<string, unknown> = {}
 cyclic["self"] = cyclic
 
@@ -65,6 +68,11 @@ describe("the response of a model client", () => {
     },
     "a provider that is not a string": { ...ending, content: [{ ...said, provider: Symbol("s") }] },
     "a file without a source": { ...ending, content: [{ _tag: "file", mediaType: "image/png" }] },
+    "a file that refers to a content of the store": {
+      ...ending,
+      content: [{ _tag: "file", mediaType: "image/png", source: { _tag: "stored", ...content } }]
+    },
+    "a text with the reference of a whole text": { ...ending, content: [{ ...said, whole: content }] },
     "a part that throws when read": { ...ending, content: [untouchable({ ...said })] },
     "a list of parts that throws": { ...ending, content: untouchable([said]) },
     "usage that throws": { ...ending, content: [said], usage: untouchable({}) },

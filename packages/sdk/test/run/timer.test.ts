@@ -215,22 +215,27 @@ describe("a tool that returns Hold.wait", () => {
     )
   )
 
-  it.effect("is cancelled with its run, and the report does not say that its body did not run", () =>
-    stored(
-      Effect.gen(function* () {
-        const { pay, runtime } = yield* waiting()
-        const { runId } = yield* runPromptStored(runtime, { prompt: "go" })
-        yield* cancelRun(runId, "not needed")
-        const state = yield* loadState(runId)
-        assert.deepStrictEqual(
-          state.cancelled?.calls.map(({ state }) => state),
-          ["inDoubt"]
-        )
-        yield* TestClock.adjust("2 hours")
-        assert.deepStrictEqual(yield* recover([runtime]), [])
-        assert.deepStrictEqual(pay.ran, [])
-      })
-    )
+  it.effect(
+    "is cancelled with its run, and the report says that the wait was stopped, and not that its body is in doubt",
+    () =>
+      stored(
+        Effect.gen(function* () {
+          const { pay, runtime } = yield* waiting()
+          const { runId } = yield* runPromptStored(runtime, { prompt: "go" })
+          yield* cancelRun(runId, "not needed")
+          const state = yield* loadState(runId)
+          assert.deepStrictEqual(
+            state.cancelled?.calls.map(({ state }) => state),
+            ["aborted"]
+          )
+          assert.deepStrictEqual(results(state), [
+            "snooze cancelled: This call was stopped before it finished."
+          ])
+          yield* TestClock.adjust("2 hours")
+          assert.deepStrictEqual(yield* recover([runtime]), [])
+          assert.deepStrictEqual(pay.ran, [])
+        })
+      )
   )
 
   it.effect("is explained with its end", () =>
@@ -247,6 +252,23 @@ describe("a tool that returns Hold.wait", () => {
         )
       })
     )
+  )
+
+  it.effect(
+    "is explained by the time of its start if that is in the future by the clock of this process",
+    () =>
+      stored(
+        Effect.gen(function* () {
+          const { runtime } = yield* waiting({}, Hold.wait({ for: "3 hours" }))
+          yield* TestClock.adjust("1 hour")
+          const { runId } = yield* runPromptStored(runtime, { prompt: "go" })
+          yield* TestClock.setTime(0)
+          assert.include(
+            (yield* explain(runId)).text,
+            "in snooze, since 1970-01-01T01:00:00.000Z, for a; the wait ends in 4 hours"
+          )
+        })
+      )
   )
 
   it.effect("ends at the last time of Date if it would be longer", () =>

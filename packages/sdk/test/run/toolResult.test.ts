@@ -14,6 +14,7 @@ import {
   approvalOf,
   approve,
   bind,
+  bindCreated,
   call,
   expect,
   probe,
@@ -34,7 +35,7 @@ const resultOf = (
 ) =>
   Effect.gen(function* () {
     const { tool } = safe("read", { ...options, handler })
-    const { model, runtime } = yield* bind(
+    const { model, runtime } = yield* bindCreated(
       Agent.make("a", { tools: [tool] }),
       [{ calls: [call("read", "1")] }, "done"],
       runtimeOptions
@@ -102,7 +103,7 @@ describe("a result that cannot be shown", () => {
       const logs: Array<string> = []
       const notices: Array<ToolCallNotice> = []
       const read = safe("read", { handler: () => new Empty() as never, retry: Schedule.recurs(3) })
-      const { runtime } = yield* bind(
+      const { runtime } = yield* bindCreated(
         Agent.make("a", { tools: [read.tool] }),
         [{ calls: [call("read", "1")] }, "done"],
         { hooks: { onToolCall: (notice) => void notices.push(notice) } }

@@ -37,6 +37,7 @@ import {
   approvalOf,
   approve,
   bind,
+  bindCreated,
   call,
   events,
   expect,
@@ -403,7 +404,7 @@ describe("a failure of user code", () => {
         const hooks = { onToolCall: (call: ToolCallNotice) => told.push(call) }
         const failing = safe("failing", { handler })
         const seen = watch()
-        const { runtime } = yield* bind(
+        const { runtime } = yield* bindCreated(
           Agent.make("a", { tools: [failing.tool] }),
           [{ calls: [call("failing", "1")] }, "done"],
           { hooks }
@@ -440,7 +441,7 @@ describe("a failure of user code", () => {
       const told: Array<ToolCallNotice> = []
       const failing = safe("failing", { handler: () => Effect.die(boom) })
       const sub = Agent.make("sub", { tools: [failing.tool] })
-      const { runtime } = yield* bind(
+      const { runtime } = yield* bindCreated(
         Agent.make("lead", { subAgents: [sub] }),
         [
           { calls: [{ tool: "sub", arguments: { prompt: "go" } }] },
@@ -518,7 +519,7 @@ describe("a failure of user code", () => {
     Effect.gen(function* () {
       const { logged, logs } = recording()
       const fail = () => Effect.fail(boom)
-      const { runtime } = yield* bind(
+      const { runtime } = yield* bindCreated(
         Agent.make("a", { tools: [safe().tool] }),
         [{ calls: [call("safe", "1")] }, "done"],
         {
@@ -647,7 +648,7 @@ describe("a failure of user code", () => {
       const told: Array<ToolCallNotice> = []
       const error = Object.assign(new Error("refused"), { request: { headers: { key: secret } } })
       const failing = safe("failing", { handler: () => Effect.fail(error) })
-      const { runtime } = yield* bind(
+      const { runtime } = yield* bindCreated(
         Agent.make("a", { tools: [failing.tool] }),
         [{ calls: [call("failing", "1")] }, "done"],
         { hooks: { onToolCall: (call) => told.push(call) } }

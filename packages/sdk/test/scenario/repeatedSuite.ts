@@ -16,8 +16,8 @@ import type { Mode } from "./Mode.ts"
 
 const failing = { error: new InvalidRequest({ description: "The model is down." }) }
 
-/** A response of which so many characters are streamed. */
-const cutAfter = (text: string, hangAfter: number) => ({ text, chunkSize: 1, hangAfter })
+/** A response of which two words are streamed. */
+const cut = { text: "Roses are red, violets", chunkSize: 10, hangAfter: 1 }
 
 const note = "user: The run was cancelled while you were answering. Your last answer is incomplete."
 
@@ -47,21 +47,18 @@ export const repeatedSuite = (mode: Mode) => {
   describe(`a prompt whose run was cancelled, ${mode.name}`, () => {
     it.effect("leaves what the model had said in the session, marked as cut", () =>
       Effect.gen(function* () {
-        const { model, runtime } = yield* bind(Agent.make("a"), [
-          cutAfter("Roses are red, violets", 9),
-          "Sure."
-        ])
-        const { result, updates } = yield* cancelled((options) => mode.start(runtime, "A poem", options), 9)
-        assert.deepStrictEqual(transcript(result.state), ["user: A poem", "assistant: Roses are", note])
+        const { model, runtime } = yield* bind(Agent.make("a"), [cut, "Sure."])
+        const { result, updates } = yield* cancelled((options) => mode.start(runtime, "A poem", options), 1)
+        assert.deepStrictEqual(transcript(result.state), ["user: A poem", "assistant: Roses are ", note])
         assert.deepInclude(messages(result.state)[1], { role: "assistant", cut: true })
         assert.deepInclude(events(updates).at(-1), {
           _tag: "run.cancelled",
-          said: [{ _tag: "text", text: "Roses are" }]
+          said: [{ _tag: "text", text: "Roses are " }]
         })
         const next = expect(yield* mode.resume(runtime, result, { prompt: "Go on" }), "completed")
         assert.deepStrictEqual(transcript(next.state), [
           "user: A poem",
-          "assistant: Roses are",
+          "assistant: Roses are ",
           note,
           "user: Go on",
           "assistant: Sure."
@@ -109,14 +106,11 @@ export const repeatedSuite = (mode: Mode) => {
     if (mode.isStored) {
       it.effect("is described with the length of the answer that was cut", () =>
         Effect.gen(function* () {
-          const { runtime } = yield* bind(Agent.make("a"), [
-            cutAfter("Roses are red", 9),
-            { reasoning: "hm", hangAfter: 1 }
-          ])
-          const { result } = yield* cancelled((options) => mode.start(runtime, "A poem", options), 9)
+          const { runtime } = yield* bind(Agent.make("a"), [cut, { reasoning: "hm ", hangAfter: 1 }])
+          const { result } = yield* cancelled((options) => mode.start(runtime, "A poem", options), 1)
           assert.strictEqual(
             (yield* explain(result.runId)).text,
-            `The run ${result.runId} of a was cancelled: enough. Its answer was cut after 9 characters.`
+            `The run ${result.runId} of a was cancelled: enough. Its answer was cut after 10 characters.`
           )
           const { result: next } = yield* cancelled(
             (options) => mode.resume(runtime, result, { prompt: "Go on" }, options),
@@ -162,7 +156,7 @@ export const repeatedSuite = (mode: Mode) => {
 
     it.effect("is sent once when it was cancelled before a word", () =>
       Effect.gen(function* () {
-        const { runtime } = yield* bind(Agent.make("a"), [{ reasoning: "hm", hangAfter: 1 }, "Yes."])
+        const { runtime } = yield* bind(Agent.make("a"), [{ reasoning: "hm ", hangAfter: 1 }, "Yes."])
         const { result } = yield* cancelled((options) => mode.start(runtime, "Ready?", options), 1)
         const next = expect(yield* mode.resume(runtime, result, { prompt: "Ready?" }), "completed")
         assert.deepStrictEqual(transcript(next.state), ["user: Ready?", "assistant: Yes."])

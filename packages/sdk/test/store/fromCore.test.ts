@@ -18,6 +18,7 @@ const derived = {
   latest: true,
   sessions: true,
   damaged: true,
+  nextDue: true,
   changes: true,
   prune: true
 } satisfies Record<Derived, true>

@@ -77,7 +77,9 @@ describe("FaultyRunStore", () => {
   it.effect("lists all operations of a store", () =>
     Effect.gen(function* () {
       const store = yield* RunStore.RunStore
-      const operations = Object.keys(store).filter((name) => !["blobs", "changes", "notices"].includes(name))
+      const operations = Object.keys(store).filter(
+        (name) => !["blobs", "changes", "notices", "nextDue"].includes(name)
+      )
       const onBlobs = Object.keys(store.blobs!).filter((name) => name !== "damaged")
       assert.sameMembers(
         [...operations, ...onBlobs.map((name) => `blobs.${name}`)],

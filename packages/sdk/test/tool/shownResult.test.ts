@@ -52,6 +52,20 @@ describe("the result of a tool", () => {
     assert.strictEqual(Buffer.from(contentOf(part), "latin1").toString(), "clé: [REDACTED:key]")
   })
 
+  it("shows no secret in the name and the address of a file", () => {
+    const scrubber = Scrubber.make({ secrets: { key: secret }, paths: [{ path: "/home/ann", show: "~" }] })
+    const named = { ...file("image/png", Uint8Array.of(1)), name: `/home/ann/${secret}.png` }
+    const url = `https://me:hunter2hunter2@example.com/home/ann/${secret}.png`
+    const linked: FilePart = { _tag: "file", mediaType: "image/png", source: { _tag: "url", url } }
+    assert.deepStrictEqual(Result.getOrThrow(shownResult(scrubber, content([named, linked]), 10_000)), [
+      { ...named, name: "~/[REDACTED:key].png" },
+      {
+        ...linked,
+        source: { _tag: "url", url: "https://me:[REDACTED:password]@example.com/home/ann/[REDACTED:key].png" }
+      }
+    ])
+  })
+
   it("keeps the bytes of a file that is no text", () => {
     const binary = file("application/octet-stream", Buffer.concat([Uint8Array.of(0xff), Buffer.from(secret)]))
     const image = file("image/png", Buffer.from(secret))

@@ -7,6 +7,7 @@ import type { RunStoreError } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
 import type { CheckReport } from "../../SqliteStore.ts"
 import { checkBelongingOfCheckpoints, checkpointTables } from "./checkpoints.ts"
+import { checkFiles } from "./contentFiles.ts"
 import { checkContents, contentTables } from "./contents.ts"
 import { openExisting, patiently } from "./file.ts"
 import { Findings } from "./findings.ts"
@@ -18,13 +19,15 @@ import { type Row, rowOf, rowsOf } from "./rows.ts"
 /** Checks every page of a store, and all its runs, requests, messages, grants, contents and checkpoints. */
 export const check = (options: {
   readonly filename: string
+  readonly contents?: string
 }): Effect.Effect<CheckReport, RunStoreError.RunStoreError> => {
   const found = new Findings()
   return Effect.scoped(
     Effect.gen(function* () {
       const database = yield* openExisting("check", options.filename)
       yield* patiently("check", () => checkPages(database, found))
-      yield* checkTables(database, found)
+      const hasFiles = yield* checkTables(database, found)
+      if (hasFiles) yield* checkFiles(database, options.contents, found)
     })
   ).pipe(
     Effect.catchIf(
@@ -46,7 +49,7 @@ const checkPages = (database: DatabaseSync, found: Findings): void => {
   }
 }
 
-/** Fermata's own check, in one read transaction. */
+/** Fermata's own check, in one read transaction. Returns whether contents may be in files. */
 const checkTables = (database: DatabaseSync, found: Findings) =>
   Effect.gen(function* () {
     const step = <A>(act: () => A) => Effect.andThen(Effect.yieldNow, patiently("check", act))
@@ -66,14 +69,18 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
     if (hasContents) missing.push(...contentTables.filter((name) => !names.has(name)))
     const hasCheckpoints = checkpointTables.some((name) => names.has(name))
     if (hasCheckpoints) missing.push(...checkpointTables.filter((name) => !names.has(name)))
+    const hasFiles = hasContents && versionOf(database) >= 15
+    if (hasFiles && !names.has("fermata_blob_directory")) missing.push("fermata_blob_directory")
     if (missing.length > 0) {
-      return found.problem(
+      found.problem(
         missing.length === needed.length
           ? "This is a database, but not a Fermata store: it has none of its tables. Check the name of the file."
           : `Tables are missing (${missing.join(", ")}): restore a backup.`
       )
+      return false
     }
-    const tables: Tables = { database, hasCheckpoints, hasContents, isNumbered: versionOf(database) >= 5 }
+    const isNumbered = versionOf(database) >= 5
+    const tables: Tables = { database, hasCheckpoints, hasContents, hasFiles, isNumbered }
     yield* step(() => checkSteps(database, found))
     const heads = yield* step(() => headsOf(tables, found))
     for (const head of heads) yield* step(() => checkJournal(tables, found, head))
@@ -84,10 +91,12 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
       foldAll(tables, found, heads),
       ...(hasMessages ? [checkMessages(tables, found)] : []),
       ...(hasGrants ? [checkGrants(database, found)] : []),
-      ...(hasContents ? [checkContents(database, found)] : []),
+      ...(hasContents ? [checkContents(tables, found)] : []),
       checkRequests(database, found)
     ]
     for (const part of parts) while ((yield* step(() => part.next())).done !== true);
+    database.exec("COMMIT")
+    return hasFiles
   })
 
 const needed = ["fermata_schema", "fermata_runs", "fermata_journal", "fermata_requests"]

@@ -12,12 +12,13 @@ import { type Row, rowOf, rowsOf } from "./rows.ts"
 /** The tables of contents, which earlier versions do not have. */
 export const contentTables = ["fermata_blobs", "fermata_blob_pieces", "fermata_blob_uses"] as const
 
-/** Checks every content to which a run refers, and yields after each piece. */
-export function* checkContents(database: DatabaseSync, found: Findings): Generator<void> {
+/** Checks every content in the database to which a run refers, and yields after each piece. */
+export function* checkContents({ database, hasFiles }: Tables, found: Findings): Generator<void> {
   const used = rowsOf(
     database,
     `SELECT used.sha256, min(used.run_id) AS run_id, count(*) AS runs, content.blob, content.bytes FROM fermata_blob_uses AS used
-      LEFT JOIN fermata_blobs AS content ON content.sha256 = used.sha256 GROUP BY used.sha256`
+      LEFT JOIN fermata_blobs AS content ON content.sha256 = used.sha256
+      ${hasFiles ? "WHERE content.filed IS NULL" : ""} GROUP BY used.sha256`
   )
   for (const row of used) {
     const isWhole = row["blob"] !== null && (yield* isAsStored(database, row))
@@ -43,7 +44,8 @@ export function* checkContents(database: DatabaseSync, found: Findings): Generat
   }
 }
 
-const sentence = ({ run_id: runId, runs, sha256 }: Row, problem: string): string => {
+/** What is wrong with a content to which runs refer. */
+export const sentence = ({ run_id: runId, runs, sha256 }: Row, problem: string): string => {
   const others = Number(runs) - 1
   const more = others === 0 ? "" : others === 1 ? " and another run" : ` and ${others} other runs`
   return `The content ${String(sha256)} of the run ${String(runId)}${more} ${problem}: restore a backup.`
@@ -70,7 +72,7 @@ function* isAsStored(
 }
 
 /** The length of each piece but the last one. */
-const pieceBytes = 256 * 1024
+export const pieceBytes = 256 * 1024
 
 /** Checks that the store knows that a run refers to contents: otherwise it deletes them while the run is there. */
 export const checkReferences = (

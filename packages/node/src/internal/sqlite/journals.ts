@@ -15,6 +15,7 @@ export interface Tables {
   readonly isNumbered: boolean
   readonly hasCheckpoints: boolean
   readonly hasContents: boolean
+  readonly hasFiles: boolean
 }
 
 /** The head of a run. */

@@ -16,6 +16,7 @@ import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Options } from "../../SqliteStore.ts"
+import { openDirectory } from "../contentFiles.ts"
 import { networkFileSystemOf } from "../networkFileSystem.ts"
 import * as SqliteClient from "./client.ts"
 import { isFenced } from "./fence.ts"
@@ -30,10 +31,11 @@ const make = Effect.fnUntraced(function* (options: Options) {
   const keys = OptionsInvalid.checkKeys("SqliteStore.layer", options, [
     "filename",
     "synchronous",
-    "busyDeadline"
+    "busyDeadline",
+    "contents"
   ])
   if (Result.isFailure(keys)) return yield* cannotOpen("open", keys.failure.message)
-  const { busyDeadline = "10 seconds", filename, synchronous = "full" } = options
+  const { busyDeadline = "10 seconds", contents, filename, synchronous = "full" } = options
   if (synchronous !== "full" && synchronous !== "normal") {
     return yield* cannotOpen("open", 'its `synchronous` is neither "full" nor "normal". Give one of them.')
   }
@@ -44,7 +46,11 @@ const make = Effect.fnUntraced(function* (options: Options) {
   const { isDamaged, isClosed, isNew, sql } = yield* open(options, found, Duration.toMillis(busyDeadline))
   if (isDamaged) return yield* damaged("open")
   const store = (extra: SqlRunStore.Options) =>
-    Effect.provideService(SqlRunStore.make({ busyDeadline, ...extra }), SqlClient.SqlClient, sql)
+    Effect.provideService(
+      SqlRunStore.make({ busyDeadline, ...filesIn(contents), ...extra }),
+      SqlClient.SqlClient,
+      sql
+    )
   if (found === undefined) return yield* store({})
 
   yield* warnOfPlace(found)
@@ -55,6 +61,10 @@ const make = Effect.fnUntraced(function* (options: Options) {
   if (isNew) yield* flush
   return made
 })
+
+/** The option of the store for a directory of contents. */
+const filesIn = (contents: string | undefined) =>
+  contents === undefined ? {} : { files: openDirectory(contents) }
 
 const soon = Schedule.jittered(Schedule.spaced("20 millis"))
 

@@ -142,5 +142,8 @@ const handoffs: AgentExtension = ({ handoffs }) =>
     }
   })
 
+/** The names of the tools that an agent may get without its program naming them. */
+export const agentToolNames: ReadonlyArray<string> = ["ask_user", "delegate", ...Object.keys(backgroundTools)]
+
 /** The extensions of every agent, in the order in which the model receives their tools. */
 export const extensions: ReadonlyArray<AgentExtension> = [asTools, delegate, background, handoffs]

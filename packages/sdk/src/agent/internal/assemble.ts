@@ -18,6 +18,7 @@ import { RuntimeOptionsInvalid } from "../RuntimeError.ts"
 import { configure, type ConfigureError } from "./configuration.ts"
 import { makeLifecycle } from "./lifecycle.ts"
 import { LiveRuns } from "./LiveRuns.ts"
+import { ProgramAgents, requireRules, ruleToolsOf } from "./ruleTools.ts"
 import { warnOfUnasked } from "./unasked.ts"
 import { servicesOf } from "./userCode.ts"
 
@@ -62,6 +63,8 @@ export const assemble = <R, Output>(
       { profile, ...withoutUndefined({ mode, model }) },
       { model: client, services: servicesOf(yield* Effect.context<R>()) }
     )
+    const ruleTools = ruleToolsOf([agent, ...(yield* ProgramAgents)], extensions.length > 0)
+    yield* requireRules(agent, profiles.values(), ruleTools)
     yield* warnOfUnasked(configured.bound)
     made = {
       kind: "local",
@@ -78,6 +81,7 @@ export const assemble = <R, Output>(
       cancellation,
       ...makeLifecycle({ agent: agent.name, extensions, cancellation, closing, runs, closeTimeout, runtime }),
       ...configured,
+      "~ruleTools": ruleTools,
       "~closing": closing,
       "~changing": Semaphore.makeUnsafe(1)
     }

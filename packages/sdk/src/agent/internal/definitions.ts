@@ -7,6 +7,7 @@
  */
 import * as Result from "effect/Result"
 import { isWithin, type RunId, type ToolCallId } from "../../domain/Id.ts"
+import { defined } from "../../domain/internal/defined.ts"
 import { isLeftToHold } from "../../domain/internal/released.ts"
 import type { Unavailable } from "../../domain/next.ts"
 import { contextOf } from "../../domain/RunContext.ts"
@@ -123,17 +124,24 @@ export const missingTool = (state: RunState, call: ToolCall): ToolUnavailable =>
 export const contextRefused = (state: RunState, call: ToolCall): ToolUnavailable =>
   unavailableTool(state, call, "contextRefused")
 
-/** The error of a call that refers to a secret, in a program without a source of secrets. */
-export const secretsMissing = (state: RunState, call: ToolCall): ToolUnavailable =>
-  unavailableTool(state, call, "withoutSecrets")
+/** The error of a call that refers to a secret, in a program without a source of secrets, or whose source does not have this one. */
+export const secretsMissing = (state: RunState, call: ToolCall, secret?: string): ToolUnavailable =>
+  unavailableTool(state, call, "withoutSecrets", secret)
 
 /** The error of a call that cannot run with its tool. */
 export const unavailableTool = (
   { runId }: RunState,
   { name, status }: ToolCall,
-  reason: ToolUnavailable["reason"]
+  reason: ToolUnavailable["reason"],
+  secret?: string
 ): ToolUnavailable =>
-  new ToolUnavailable({ runId, tool: name, reason, ...(status === "ready" ? { isAllowed: true } : {}) })
+  new ToolUnavailable({
+    runId,
+    tool: name,
+    reason,
+    ...defined({ secret }),
+    ...(status === "ready" ? { isAllowed: true } : {})
+  })
 
 /** A missing definition: that of a run of the tree, or of the tool or sub-agent that a call needs. */
 export interface Obstacle {

@@ -14,7 +14,7 @@ import type { AnyExtension, Runtime } from "../RuntimeDefinition.ts"
 import { type CloseStatus, ExtensionFailed, RuntimeClosed } from "../RuntimeError.ts"
 import { contextOf } from "./configuration.ts"
 import type { LiveRuns } from "./LiveRuns.ts"
-import { call, describe } from "./userCode.ts"
+import { call, describeRefusal } from "./userCode.ts"
 
 /** The parts of a runtime that its start and close need. */
 export interface LifecycleOptions {
@@ -56,7 +56,7 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
           new ExtensionFailed({
             extension: extension.name,
             during: "start",
-            description: describe(runtime, cause)
+            description: describeRefusal(runtime, cause)
           })
       )
       opened.push(extension)

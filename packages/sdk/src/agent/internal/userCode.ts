@@ -19,6 +19,7 @@ import * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
 import { messageOf, sentence, text } from "../../domain/Display.ts"
 import { encodeFailure } from "../../tool/internal/encodeFailure.ts"
+import { counted } from "../../tool/internal/scrub/redactions.ts"
 import { contained, make as makeScrubber, type Scrubber } from "../../tool/Scrubber.ts"
 import type { AnyServices, AnyTool } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
@@ -287,8 +288,15 @@ export const withTimeout = <A, E, E2, R>(
     })
   )
 
-/** Describes an error for users and models: without its stack, the secrets that the scrubber knows, and control characters. Never throws. */
-export const describe = (runtime: Surroundings, cause: unknown): string => {
+/**
+ * Describes an error, for a text that is written: without its stack, the secrets that the scrubber knows, and control characters. Never
+ * throws.
+ */
+export const describe = (runtime: Surroundings, cause: unknown): string =>
+  counted(messageOf(cause), describeRefusal(runtime, cause))
+
+/** As {@link describe}, for an error that is returned to the caller and not written. */
+export const describeRefusal = (runtime: Surroundings, cause: unknown): string => {
   try {
     return text(runtime.scrubber.scrub(messageOf(cause)))
   } catch {
@@ -300,5 +308,7 @@ export const describe = (runtime: Surroundings, cause: unknown): string => {
 export const describeFailure = (runtime: Surroundings, { options }: AnyTool, error: unknown): string => {
   const fields = encodeFailure(options.failure, error)
   const message = describe(runtime, error)
-  return fields === undefined ? message : `${message}\n${text(runtime.scrubber.scrub(fields))}`
+  return fields === undefined
+    ? message
+    : `${message}\n${text(counted(fields, runtime.scrubber.scrub(fields)))}`
 }

@@ -34,7 +34,7 @@ export interface Constraints {
   readonly isStopped?: true | undefined
 }
 
-/** Whether a sub-agent's run can continue without a decision. */
+/** Whether the next step of a sub-agent's run is other than `Hold`; also true for a run that has ended. */
 type CanAdvance = (child: RunState, constraints: Constraints) => boolean
 
 /** The constraints of a root run without missing definitions. */

@@ -6,6 +6,7 @@
  * get their result at once, waiting ones from their own decisions, so the order in which the decisions on a turn are folded does not
  * matter.
  */
+import type { BlobRef } from "../Blob.ts"
 import type { Deny } from "../Decision.ts"
 import { name, sentence, text as shown } from "../Display.ts"
 import * as Grant from "../Grant.ts"
@@ -32,8 +33,10 @@ export const decided = (state: RunState, event: Event<"request.decided">): RunSt
   const { request } = record
   const after = updateRequest(state, decision.requestId, (record) => ({ ...record, decision }))
   const callId = callIdOf(request)
-  const settled = (state: RunState, outcome: ToolOutcome, said: string) =>
-    callId === undefined ? state : settle(state, callId, outcome, [text(said)], event.at)
+  const settled = (state: RunState, outcome: ToolOutcome, said: string, whole?: BlobRef) =>
+    callId === undefined
+      ? state
+      : settle(state, callId, outcome, [{ ...text(said), ...defined({ whole }) }], event.at)
   switch (decision._tag) {
     case "approve":
       return request._tag === "approval" ? approved(after, request, decision, informs) : after
@@ -49,7 +52,7 @@ export const decided = (state: RunState, event: Event<"request.decided">): RunSt
       // The tool's limits apply to the result of an external call, so the run shows it to the model.
       return request._tag === "external"
         ? after
-        : settled(after, isHold(request) ? "completed" : "supplied", asText(decision.result))
+        : settled(after, isHold(request) ? "completed" : "supplied", asText(decision.result), decision.whole)
     case "fail":
       return settled(after, "failed", shown(decision.message ?? "This call failed."))
     case "retry":

@@ -25,6 +25,7 @@ import {
   natural,
   nonEmpty,
   nonNegative,
+  note,
   oneOf,
   optionMisfits,
   required,
@@ -74,14 +75,16 @@ const content = {
   then: oneOf("continue", "stop"),
   answer: required(string),
   result: required(json),
-  limit: required(finite)
+  limit: required(finite),
+  note
 }
 
 const recordShape = casesOf(Decision, { by: principal, principal, ...content })
 
 const added = {
   at: { elsewhere: "the time is added when it is recorded" },
-  schema: { elsewhere: "it is added to edited arguments when they are checked" }
+  schema: { elsewhere: "it is added to edited arguments when they are checked" },
+  whole: { elsewhere: "it is added to a result that is shortened" }
 }
 
 /** A caller's decision: without the fields that the runtime adds. */

@@ -67,9 +67,13 @@ export const sameDecision = (one: Decision, other: Decision): boolean =>
 
 let equivalence: ((one: Decision, other: Decision) => boolean) | undefined
 
-/** The parts of a decision that its caller chose: without the digest that was shown, and without the schema that the runtime sets. */
+/** The parts of a decision that its caller chose: without the digest that was shown, and without what the runtime sets. */
 export const asSent = (given: Decision): Decision => {
   const { digest: _, ...decision } = given
+  if (decision._tag === "supply") {
+    const { whole: __, ...supply } = decision
+    return supply
+  }
   if (decision._tag !== "approve") return decision
   const { schema: __, ...approval } = decision
   return approval
@@ -129,6 +133,17 @@ export const check = (
     )
   }
   return Result.void
+}
+
+/**
+ * The refusal of a new decision with a grant that has expired, in which the time is probably wrong. Recorded decisions are not judged again: a
+ * run may read them after the expiry, and earlier versions recorded such grants.
+ */
+export const expiredGrant = (request: Interruption, decision: Decision): GrantRefused | undefined => {
+  const expiresAt = decision._tag === "approve" ? decision.grant?.expiresAt : undefined
+  return request._tag === "approval" && expiresAt !== undefined && expiresAt <= decision.at
+    ? new GrantRefused({ requestId: request.requestId, tool: request.tool, reason: "expired" })
+    : undefined
 }
 
 /** Whether a top-up leaves room. All budgets except money are whole numbers. */

@@ -52,6 +52,13 @@ export const nonEmpty: Kind = {
   is: (value) => typeof value === "string" && value !== "",
   among: ["string"]
 }
+export const atMost = (length: number): Kind => ({
+  takes: `a text of at most ${length.toLocaleString("en-US")} characters`,
+  is: (value) => typeof value === "string" && value.length <= length,
+  among: ["string"]
+})
+/** A note of a person: a record, and a text for the model. */
+export const note: Kind = atMost(100_000)
 export const strings: Kind = {
   takes: "a list of strings",
   is: (value) => Array.isArray(value) && value.every((item) => typeof item === "string")

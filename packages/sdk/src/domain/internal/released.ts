@@ -3,6 +3,7 @@
  * finds calls on hold, whose bodies have ended.
  */
 import type * as Schema from "effect/Schema"
+import type { Supply } from "../Decision.ts"
 import { isHold } from "../Interruption.ts"
 import { isSettled, type RequestRecord, type RunState, type ToolCall } from "../RunState.ts"
 
@@ -20,12 +21,16 @@ export const isLeftToHold = (state: RunState, call: ToolCall): boolean => {
 export const isOnHold = (state: RunState, call: ToolCall): boolean =>
   isLeftToHold(state, call) && recordOf(state, call)?.decision === undefined
 
-/** The result that was supplied for an external call and that the run has not recorded yet; `undefined` if there is none. */
-export const returnedResult = (state: RunState, call: ToolCall): Schema.Json | undefined => {
+/** The decision that supplies the result of an external call and that the run has not recorded yet; `undefined` if there is none. */
+export const returnedBy = (state: RunState, call: ToolCall): Supply | undefined => {
   const record = call.status === "waiting" ? recordOf(state, call) : undefined
   const decision = record?.request._tag === "external" ? record.decision : undefined
-  return decision?._tag === "supply" ? decision.result : undefined
+  return decision?._tag === "supply" ? decision : undefined
 }
+
+/** The result that {@link returnedBy} supplies. */
+export const returnedResult = (state: RunState, call: ToolCall): Schema.Json | undefined =>
+  returnedBy(state, call)?.result
 
 /** Whether a decision (approve or retry) has released a call. */
 export const isReleased = (state: RunState, call: ToolCall): boolean => {

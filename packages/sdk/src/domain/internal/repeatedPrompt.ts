@@ -4,17 +4,14 @@
 import * as History from "../History.ts"
 import type { UserPart } from "../Message.ts"
 import type { RunState } from "../RunState.ts"
-import { sameJson } from "./json.ts"
+import { sameContent } from "./files.ts"
 
 /** Whether a prompt repeats the prompt of a session's last run, which failed or was cancelled before a model answered. */
 export const repeatsPrompt = (previous: RunState, prompt: ReadonlyArray<UserPart>): boolean =>
-  (previous.status === "error" || previous.status === "cancelled") &&
-  previous.calls.length === 0 &&
-  previous.queued.length === 0 &&
-  endsWithPrompt(previous.history, prompt)
+  (previous.status === "error" || previous.status === "cancelled") && endsWithPrompt(previous.history, prompt)
 
 /** Whether the last message is this prompt, from the user. */
 export const endsWithPrompt = (history: History.History, prompt: ReadonlyArray<UserPart>): boolean => {
   const last = History.last(history)
-  return last?.role === "user" && last.origin === undefined && sameJson(last.content, prompt)
+  return last?.role === "user" && last.origin === undefined && sameContent(last.content, prompt)
 }

@@ -13,6 +13,10 @@ export const kindOf = (value: unknown): string => {
   return typeof value === "object" ? "an object" : `a ${typeof value}`
 }
 
+/** Whether a value is an object that has this key, possibly with the value `undefined`. */
+export const hasKey = (value: unknown, key: string): boolean =>
+  typeof value === "object" && value !== null && key in value
+
 /** Copies an object without the keys whose value is `undefined`. */
 export const withoutUndefined = <Given extends object>(given: Given) =>
   Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as {

@@ -2,8 +2,8 @@
  * Live text of a run for the processes that watch it: the deltas of its answers, and the progress and output of its tools, as texts for the
  * broadcast of a store. Nothing is kept or sent while no other process watches the run.
  *
- * Complete parts of a response are not sent, because an event contains them. Secrets are removed from each text before it is sent, as from
- * everything else that leaves the process; the end of a text that may be the beginning of one waits for the rest.
+ * Complete parts of a response are not sent, because an event contains them. The updates of a run have no secrets: see `ShownParts` and the
+ * context of a tool.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -11,7 +11,6 @@ import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import type { RunPublisher } from "../../store/RunStorePort.ts"
-import type { Scrubber } from "../../tool/Scrubber.ts"
 
 type Delta = Extract<RunUpdate, { readonly _tag: "delta" }>
 
@@ -32,14 +31,10 @@ const mostCharacters = 64 * 1024
 /** The most characters of one update, so that it fits into a text in any encoding. */
 const mostOfUpdate = 1000
 
-/** The end of a text that may be the beginning of a secret, of at most 512 characters. */
-const unfinishedOf = (text: string): string => /[!-~]+$/.exec(text.slice(-512))?.[0] ?? ""
-
 /** Makes an `onUpdate` that also sends the run's live text to the processes that watch it. */
 export const broadcasting = (
   store: RunStore["Service"],
   runId: RunId,
-  scrubber: Scrubber,
   onUpdate: ((update: RunUpdate) => void) | undefined
 ): Effect.Effect<((update: RunUpdate) => void) | undefined> => {
   const { broadcast } = store
@@ -50,7 +45,6 @@ export const broadcasting = (
       const text = new LiveText({
         publisher: broadcast.publisher(runId),
         maxBytes: broadcast.maxTextBytes,
-        redact: (given) => (scrubber.redact ?? scrubber.scrub)(given),
         now: () => clock.currentTimeMillisUnsafe(),
         later: (flush) => void fork(Effect.andThen(Effect.sleep(everyMs), Effect.sync(flush)))
       })
@@ -65,7 +59,6 @@ export const broadcasting = (
 interface Options {
   readonly publisher: RunPublisher
   readonly maxBytes: number
-  readonly redact: (text: string) => string
   readonly now: () => number
   readonly later: (flush: () => void) => void
 }
@@ -94,7 +87,7 @@ class LiveText {
 
   add(update: RunUpdate): void {
     if (update._tag === "event") {
-      if (this.growing.size > 0) this.flush(true)
+      if (this.growing.size > 0) this.flush()
       this.revision = update.revision
       return
     }
@@ -103,11 +96,11 @@ class LiveText {
     this.grow(update, textOf(update))
     if (this.isScheduled) return
     const { later, now } = this.options
-    if (now() - this.sentAt >= everyMs) return this.flush(false)
+    if (now() - this.sentAt >= everyMs) return this.flush()
     this.isScheduled = true
     later(() => {
       this.isScheduled = false
-      this.flush(false)
+      this.flush()
     })
   }
 
@@ -131,19 +124,13 @@ class LiveText {
     this.omitted = 0
   }
 
-  /** Sends what has grown. The end of a delta stays unless `isWhole`. */
-  private flush(isWhole: boolean): void {
-    const { maxBytes, now, publisher, redact } = this.options
+  /** Sends what has grown. */
+  private flush(): void {
+    const { maxBytes, now, publisher } = this.options
     if (!publisher.isWatched()) return this.clear()
-    const pieces: Array<Live> = []
-    for (const [key, { text, update }] of Array.from(this.growing)) {
-      const kept = isWhole || update._tag !== "delta" ? "" : unfinishedOf(text)
-      const sent = redact(text.slice(0, text.length - kept.length))
-      this.size -= text.length - kept.length
-      if (kept === "") this.growing.delete(key)
-      else this.growing.set(key, { update, text: kept })
-      pieces.push(...slices(update, sent))
-    }
+    const pieces = Array.from(this.growing.values()).flatMap(({ text, update }) => slices(update, text))
+    this.growing.clear()
+    this.size = 0
     const { batches, tooLarge } = packed(pieces, maxBytes - headBytes)
     const late = batches.splice(0, Math.max(0, batches.length - mostTexts))
     for (const update of [...tooLarge, ...late.flat()]) this.omitted += textOf(update).length

@@ -4,6 +4,7 @@
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { Sha256 } from "../../domain/Blob.ts"
 import { Decision } from "../../domain/Decision.ts"
 import { lines, sentence } from "../../domain/Display.ts"
 import { Grant } from "../../domain/Grant.ts"
@@ -15,6 +16,7 @@ import { TaggedError } from "../../domain/TaggedError.ts"
 import { isDerivedId } from "../../run/internal/staging.ts"
 import { SentMessage } from "../../store/SentMessage.ts"
 import { foldSoundly, mailProblem, noKnownIds, stateProblem } from "./soundArchive.ts"
+import { digestProblem, grantProblem, namesProblem, timesProblem, valuesProblem } from "./soundValues.ts"
 
 const mail = {
   /** Decisions that the journal does not contain yet. */
@@ -61,6 +63,8 @@ export const RunArchive = Schema.Struct({
     })
   ),
   ...mail,
+  /** The contents to which these runs refer, as base64. Absent if they refer to none, and in the header of an archive in lines. */
+  contents: Schema.optionalKey(Schema.Array(Schema.Struct({ sha256: Sha256, base64: Schema.String }))),
   /** The grants of these runs that were revoked. They stay revoked where the archive is imported. */
   revoked: Schema.optionalKey(
     Schema.Array(Schema.Struct({ grant: Grant, runId: RunId, sessionId: SessionId }))
@@ -130,10 +134,16 @@ export const checkArchive = Effect.fnUntraced(function* (given: unknown, now: Ti
         invalid(sentence`its run ${runId} is unsound: ${lines(problem)}`)
       )
     const sound = Effect.fnUntraced(function* (reached: RunState, mail: Mail) {
-      const problem = stateProblem(reached) ?? mailProblem(reached, mail, ids, now)
-      if (problem !== undefined)
-        return yield* invalid(sentence`its run ${runId} is unsound: ${lines(problem)}`)
+      yield* requireSound(stateProblem(reached) ?? mailProblem(reached, mail, ids, now))
     })
+    const requireSound = (problem: string | undefined) =>
+      problem === undefined
+        ? Effect.void
+        : Effect.fail(invalid(sentence`its run ${runId} is unsound: ${lines(problem)}`))
+    const all = since === undefined ? events : [...events, ...since.events]
+    const { decisions, messages = [] } = run === last ? archive : (since ?? noMail)
+    const times = [...decisions.filter(({ by }) => by !== "expiry"), ...messages].map(({ at }) => at)
+    yield* requireSound(valuesProblem(all) ?? timesProblem(times) ?? namesProblem([agent]))
     if (!isWhole(run.revision, events.length)) {
       return yield* invalid(
         `its run ${runId} has ${events.length} events where it says that there are ${run.revision}`
@@ -173,6 +183,7 @@ export const checkArchive = Effect.fnUntraced(function* (given: unknown, now: Ti
       }
       yield* sound(later, since)
     }
+    yield* requireSound(yield* digestProblem(all))
     before = run
   }
   const foreign = archive.revoked?.find(({ grant, runId }) => {
@@ -182,5 +193,10 @@ export const checkArchive = Effect.fnUntraced(function* (given: unknown, now: Ti
   if (foreign !== undefined) {
     return yield* invalid(`it revokes the grant ${foreign.grant.id}, which no run in it gave`)
   }
+  const problem = archive.revoked?.map(grantProblem).find((problem) => problem !== undefined)
+  if (problem !== undefined)
+    return yield* invalid(sentence`a grant that it revokes is unsound: ${lines(problem)}`)
   return archive
 })
+
+const noMail: Mail = { decisions: [] }

@@ -19,7 +19,7 @@ import { isHold } from "../../domain/Interruption.ts"
 import { next } from "../../domain/next.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import { interruptions, isEnded, isQueued, type RunState } from "../../domain/RunState.ts"
+import { answerable, interruptions, isEnded, isQueued, type RunState } from "../../domain/RunState.ts"
 import { decodePrompt } from "../../run/internal/decodePrompt.ts"
 import { drive } from "../../run/internal/RunLoop.ts"
 import { checkNextOnly, continueRun, type Staged } from "../../run/internal/staging.ts"
@@ -52,6 +52,7 @@ import { loadRun } from "./loadRun.ts"
 import { remember } from "./remembered.ts"
 import { requireSoundDecisions } from "./soundDecisions.ts"
 import { checkReadable, recordExpiries, storeJournal } from "./storeJournal.ts"
+import { storeParts } from "./storeParts.ts"
 
 type Store = RunStore["Service"]
 
@@ -124,12 +125,7 @@ export const create = Effect.fnUntraced(function* (
         : savedAs(previous.state.runId, checkpoint)
   }
   const journal = storeJournal(store, owned, checkpointing)
-  const observer = yield* broadcasting(
-    store,
-    state.runId,
-    runtime.scrubber,
-    yield* observing(runtime, onUpdate)
-  )
+  const observer = yield* broadcasting(store, state.runId, yield* observing(runtime, onUpdate))
   const options = { clock, runtime, journal, token, suspension, onUpdate: observer }
   const driven = isQueued(state)
     ? Effect.sync(() => publishQueued(state, events, observer))
@@ -170,7 +166,10 @@ export const continueStored = Effect.fnUntraced(function* (
   yield* requireOpen(runtime)
   yield* letTurn
   const clock = yield* Clock.Clock
-  const prompt = message === undefined ? undefined : yield* decodePrompt(message)
+  const prompt =
+    message === undefined
+      ? undefined
+      : yield* storeParts(store, runtime.scrubber, yield* decodePrompt(message))
   yield* Effect.provideService(decideAllStored([runtime], decisions, runId), RunStore, store)
 
   const ttl = ttlOf(runtime)
@@ -222,12 +221,7 @@ export const continueStored = Effect.fnUntraced(function* (
       return continued
     }
     const staged = continued.events
-    const observer = yield* broadcasting(
-      store,
-      runId,
-      runtime.scrubber,
-      yield* observing(runtime, onUpdate, state)
-    )
+    const observer = yield* broadcasting(store, runId, yield* observing(runtime, onUpdate, state))
     const { missing } = continued
     const options = { clock, runtime, journal, token, suspension, onUpdate: observer, hasMail, missing }
     const end = yield* drive({ ...options, state: continued.state, staged })
@@ -241,10 +235,10 @@ export const continueStored = Effect.fnUntraced(function* (
 
 /**
  * Whether the approval callback is called with one of the run's open requests when the run continues. Timers and external calls are no
- * question to it.
+ * question to it, and it is not asked about the requests of stopped runs.
  */
 export const isCallbackAsked = ({ options }: Runtime, state: RunState): boolean =>
-  options.approvalCallback !== undefined && interruptions(state).some((request) => !isHold(request))
+  options.approvalCallback !== undefined && answerable(state).some((request) => !isHold(request))
 
 /** The state in which the decisions on a failed run's requests are acted on. */
 const reopened = (state: RunState): RunState =>

@@ -9,12 +9,14 @@ import { callIdOf } from "../../domain/Interruption.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { areReadable } from "../../domain/RunStateCodec.ts"
+import { Contents } from "../../run/internal/Contents.ts"
 import { grantsUsed } from "../../run/internal/grants.ts"
 import type { Journal, News } from "../../run/internal/Journal.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import { LeaseLost, RunStoreError, StoreFault } from "../../store/RunStoreError.ts"
 import { type Checkpointing, checkpointOf, savedAs } from "./checkpoints.ts"
 import { type OwnedLease, renewLease } from "./lease.ts"
+import { referencesOf } from "./references.ts"
 import { requireFitting } from "./soundDecisions.ts"
 
 type Store = RunStore["Service"]
@@ -48,6 +50,7 @@ const whyUnreadable = (events: ReadonlyArray<RunEvent>): string | undefined => {
  */
 export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Checkpointing): Journal => {
   const { lease, listeners } = owned
+  const contents = store.blobs === undefined ? undefined : new Contents(store.blobs)
   let isBroken = false
   /** Marks the journal as broken if the store dies: a defect of the store is not a defect of the run. */
   const guarded = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
@@ -62,6 +65,9 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
         ? Effect.fail(new LeaseLost({ runId: lease.runId, owner: lease.owner }))
         : requireReadable(events)
     )
+  /** Stores the contents that events refer to. A content of events that are staged later may be among them. */
+  const ready = (events: ReadonlyArray<RunEvent>): Effect.Effect<void, LeaseLost | RunStoreError> =>
+    contents === undefined ? checked(events) : Effect.andThen(checked(events), guarded(contents.flush))
   const options = (events: ReadonlyArray<RunEvent>, state: RunState) => ({
     lease,
     expected: (state.revision - events.length) as Revision,
@@ -69,9 +75,12 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
     status: state.status
   })
   return {
+    contents,
+    references:
+      store.blobs === undefined ? undefined : guarded(referencesOf(store, store.blobs, lease.runId)),
     append: (events, state) =>
       Effect.andThen(
-        checked(events),
+        ready(events),
         Effect.suspend(() => {
           const grants = grantsUsed(state, events)
           const given = options(events, state)
@@ -80,7 +89,7 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
       ),
     park: (events, state) =>
       Effect.andThen(
-        checked(events),
+        ready(events),
         Effect.suspend(() => {
           const { every, saved } = checkpointing
           const checkpoint = state.status === "held" ? checkpointOf({ state, saved }, every) : undefined

@@ -1,7 +1,7 @@
 /**
  * Makes and checks a model profile from options. Unknown options are refused, since a misspelt price or limit would have no effect.
  */
-import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
 import {
   demanded,
   type Kind,
@@ -86,7 +86,14 @@ export const profileWith = (
 ): ModelProfile => {
   const problem = problemOf(of, given ?? null, shape)
   if (problem !== undefined) throw problem
-  const { apiKey = Config.Redacted(keyName), ...options } = given
+  const { apiKey = fromEnvironment(keyName), ...options } = given
   const missing = `There is no key for this model: set ${keyName}, or pass apiKey.`
   return { name: options.model, baseUrl, auth: auth(apiKey, { missing }), ...options, protocol }
 }
+
+/** The key in the environment. `effect/Config` is loaded when the key is read, because loading it takes a while and few programs need it. */
+const fromEnvironment = (name: string): Auth.Secret =>
+  Effect.flatMap(
+    Effect.promise(() => import("effect/Config")),
+    (Config) => Config.Redacted(name)
+  )

@@ -6,6 +6,7 @@ import type { Agent, Any } from "../../agent/AgentDefinition.ts"
 import { answersTo } from "../../agent/BoundAgent.ts"
 import { createRuntime } from "../../agent/createRuntime.ts"
 import { agentKind } from "../../agent/internal/definitionOptions.ts"
+import { ProgramAgents } from "../../agent/internal/ruleTools.ts"
 import { RunIds } from "../../agent/RunIds.ts"
 import type * as Runtime from "../../agent/Runtime.ts"
 import { kindOf } from "../../domain/internal/untyped.ts"
@@ -34,21 +35,21 @@ export const requireDistinct = (agents: FermataOptions["agents"]): void => {
 export type SharedOptions = Omit<Runtime.RuntimeOptions<never, unknown>, "agent" | "peers">
 
 /**
- * Creates a runtime for each agent, which is closed with the scope, and uses the resources of its tools until then. `names` are those of
- * all agents.
+ * Creates a runtime for each agent, which is closed with the scope, and uses the resources of its tools until then. `all` are the agents of
+ * the Fermata, which may share policies.
  */
 export const createRuntimes = (
   agents: FermataOptions["agents"],
   options: SharedOptions,
-  names: ReadonlyArray<string>
+  all: ReadonlyArray<Any>
 ) =>
   Effect.forEach(agents, (agent) =>
     Effect.andThen(
       // Before the runtime is created, so that it is closed first.
       Effect.suspend(() => holdTools(agent.name, toolsIn(agent))),
-      createRuntime({ ...options, agent, peers: names })
+      createRuntime({ ...options, agent, peers: all.map(({ name }) => name) })
     )
-  )
+  ).pipe(Effect.provideService(ProgramAgents, all))
 
 export const bindAgents = Effect.fnUntraced(function* (
   agents: FermataOptions["agents"],
@@ -69,13 +70,7 @@ export const bindAgents = Effect.fnUntraced(function* (
     if (runtime === undefined) throw notFound(name)
     return runtime
   }
-  replace(
-    yield* createRuntimes(
-      agents,
-      options,
-      agents.map(({ name }) => name)
-    )
-  )
+  replace(yield* createRuntimes(agents, options, agents))
   return {
     /** The runtimes. `replace` changes this list. */
     all: all as ReadonlyArray<Runtime.Runtime>,

@@ -21,6 +21,7 @@ import { Backlog } from "./Backlog.ts"
 import { FermataClosed } from "./FermataClosed.ts"
 import { iterable } from "./iterable.ts"
 import type { EventsOptions } from "./options.ts"
+import { RunReaders } from "./RunReaders.ts"
 
 /** The parts of a Fermata that its readers need. */
 export interface Watched {
@@ -33,8 +34,7 @@ export interface Watched {
 /** Makes the publisher of a Fermata's updates, and the iterables of its readers. */
 export const makeWatch = ({ closed, fork, store }: Watched) => {
   const isClosed = () => closed.reason() !== undefined
-  /** The readers of each run. */
-  const readers = new Map<string, Set<Reader<Piece>>>()
+  const readers = new RunReaders<Reader<Piece>>()
   const addReader = (runId: RunId, reader: Reader<Piece>) => {
     if (isClosed()) {
       reader.end()
@@ -42,8 +42,7 @@ export const makeWatch = ({ closed, fork, store }: Watched) => {
     }
     // The reader may have all events already. Then only the run's head shows that it is held or has ended.
     reader.poke()
-    const ofRun = readers.get(runId) ?? new Set()
-    readers.set(runId, ofRun.add(reader))
+    const remove = readers.add(runId, reader)
     const listener = {
       runId,
       isWaiting: () => reader.isWaiting,
@@ -58,8 +57,7 @@ export const makeWatch = ({ closed, fork, store }: Watched) => {
       unlink()
       reader.onWait = undefined
       listening.stop()
-      ofRun.delete(reader)
-      if (ofRun.size === 0) readers.delete(runId)
+      remove()
     }
     const unlink = closed.onCancel(() => {
       stop()
@@ -73,11 +71,11 @@ export const makeWatch = ({ closed, fork, store }: Watched) => {
     )
   return {
     publish: (update: RunUpdate): void => {
-      for (const reader of readers.get(update.runId) ?? []) reader.push(update)
+      for (const reader of readers.of(update.runId)) reader.push(update)
     },
     /** Lets the readers of a run read the store at once, after a change that this process did not publish. */
     poke: (runId: RunId): void => {
-      for (const reader of readers.get(lineOf(runId).root) ?? []) reader.poke()
+      for (const reader of readers.of(lineOf(runId).root)) reader.poke()
     },
     /** Iterates over the updates of a run or of a sub-agent's run: first the stored events, then the live updates. */
     events: (

@@ -176,7 +176,7 @@ export interface OfAgent<Output = unknown> {
 export interface DecideOptions {
   /** The author of the decision: a principal, or an unverified name. Default: the `by` of the Fermata. */
   readonly by?: string | Principal | undefined
-  /** A note for the record, such as the reason. */
+  /** The reason, for the record. The model reads the note of a denial, of an approval with other arguments, and of a reopening. */
   readonly note?: string | undefined
   /**
    * Makes a repetition safe: the same decision with the same key resolves to the recorded one, instead of a rejection (`AlreadyDecided`).

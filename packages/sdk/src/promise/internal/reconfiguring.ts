@@ -45,7 +45,7 @@ export const makeReconfigure = ({ agents, options, run, scope }: Reconfigured) =
     const find = (known: ReadonlyArray<Runtime>, definition: Runtime["agent"]) =>
       known.find((runtime) => runtime.agent === definition)
     const added = (given.agents ?? []).filter((definition) => find(agents.all, definition) === undefined)
-    const creating = createRuntimes(added, { ...options, ...shared }, names)
+    const creating = createRuntimes(added, { ...options, ...shared }, definitions)
     const created = yield* Scope.provide(
       sharedModel === undefined ? creating : Effect.provideService(creating, ModelClient, sharedModel),
       own

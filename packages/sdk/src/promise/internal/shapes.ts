@@ -14,6 +14,7 @@ import {
   type Kind,
   natural,
   nonEmpty,
+  note,
   oneOf,
   positive,
   required,
@@ -175,7 +176,7 @@ export const sendMessageShape = shapeOf<SendOptions>({ messageId: "anything" })
 
 export const ofAgentShape = shapeOf<OfAgent>({ agent: "anything" })
 
-const decide = { by: "anything", note: string, idempotencyKey: nonEmpty } as const
+const decide = { by: "anything", note, idempotencyKey: nonEmpty } as const
 
 export const decideShape = shapeOf<DecideOptions>(decide)
 

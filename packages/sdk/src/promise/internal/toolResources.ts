@@ -4,14 +4,17 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Any } from "../../agent/AgentDefinition.ts"
+import { redactCause } from "../../agent/internal/causes.ts"
 import { handoffsOf } from "../../agent/internal/definitionOptions.ts"
 import { sentence } from "../../domain/Display.ts"
+import { contained, Scrubber } from "../../tool/Scrubber.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { AgentDefinitionError } from "../../tool/ToolError.ts"
 import { resourceOf, type ToolResource } from "../../tool/ToolResource.ts"
 
 /** Uses the resources of these tools of an agent. Fails with `AgentDefinitionError` if one of them is closed. */
 export const holdTools = Effect.fnUntraced(function* (agent: string, tools: Iterable<AnyTool>) {
+  const scrubber = contained(yield* Scrubber)
   const used = new Set<ToolResource>()
   for (const tool of tools) {
     const resource = resourceOf(tool)
@@ -25,7 +28,10 @@ export const holdTools = Effect.fnUntraced(function* (agent: string, tools: Iter
       Effect.sync(() => resource.use()),
       (end) =>
         Effect.catchCause(Effect.promise(end), (cause) =>
-          Effect.logWarning(sentence`The resource of the tool "${tool.name}" could not be closed.`, cause)
+          Effect.logWarning(
+            sentence`The resource of the tool "${tool.name}" could not be closed.`,
+            redactCause(scrubber, cause)
+          )
         )
     )
   }

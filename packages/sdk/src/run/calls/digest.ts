@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import { canonicalJson } from "../../domain/internal/json.ts"
+import { sha256Of } from "../../domain/internal/sha256.ts"
 import type { ToolApprovalItem } from "../../domain/Interruption.ts"
 
 /** SHA-256, in hex, over a tool's name and the arguments in canonical JSON. */
@@ -28,29 +29,4 @@ export const approvalDigest = (
 }
 
 const sha256 = (value: Schema.Json): Effect.Effect<string> =>
-  Effect.suspend(() => {
-    const text = canonicalJson(value)
-    const hash = (syncHash ??= platformHash() ?? null)
-    return hash === null ? Effect.promise(() => hashAsync(text)) : Effect.succeed(hash("sha256", text, "hex"))
-  })
-
-type Hash = (algorithm: "sha256", text: string, encoding: "hex") => string
-
-/** The synchronous hash of the platform, `null` if it has none. Set on first use. */
-let syncHash: Hash | null | undefined
-
-/** The synchronous hash of Node and compatible platforms. It takes a tenth of the time of Web Crypto, which uses another thread. */
-const platformHash = (): Hash | undefined => {
-  const { process } = globalThis as {
-    readonly process?: { readonly getBuiltinModule?: (name: string) => { readonly hash?: Hash } | undefined }
-  }
-  return process?.getBuiltinModule?.("crypto")?.hash
-}
-
-/** Hashes with Web Crypto, which every platform has. */
-const hashAsync = async (text: string): Promise<string> => {
-  const hash = new Uint8Array(
-    await globalThis.crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))
-  )
-  return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("")
-}
+  Effect.sync(() => sha256Of(canonicalJson(value)))

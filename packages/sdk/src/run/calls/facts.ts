@@ -23,6 +23,9 @@ import { calledOf } from "./userCalls.ts"
 /** The facts of a call without secrets, `undefined` if its tool states none; or why they cannot be read. */
 export type Facts = Exit.Exit<Schema.Json | undefined, unknown>
 
+/** The most characters of facts as JSON. They are in a request and its digest, and are read again before the body. */
+const longestFacts = 100_000
+
 /** The facts of a call whose tool states none. */
 export const noFacts: Facts = Exit.succeed(undefined)
 
@@ -44,6 +47,8 @@ export const statedFacts = (
   return Effect.flatMap(asking, (stated) => {
     const json = copyJson(stated)
     if (json === undefined) return Effect.fail("they are not JSON")
+    if (JSON.stringify(json).length > longestFacts)
+      return Effect.fail(`they are longer than ${longestFacts.toLocaleString("en-US")} characters of JSON`)
     const redacted = redactJson(runtime.scrubber, json)
     return holdsWithheld(redacted) ? Effect.fail("the scrubber failed on them") : Effect.succeed(redacted)
   }).pipe(Effect.tapCause((cause) => logFailure(runtime, called, cause)))

@@ -9,6 +9,7 @@ import type { BoundAgent } from "../../agent/Entry.ts"
 import { defined } from "../../domain/internal/defined.ts"
 import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
 import type { ToolIdentity } from "../../domain/ToolIdentity.ts"
+import { counted } from "../../tool/internal/scrub/redactions.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { type AgentRun, stateOf, isCallOpen, nextRequestId } from "../internal/AgentRun.ts"
 import { now, emit } from "../internal/Drive.ts"
@@ -71,7 +72,8 @@ export function* openApproval(
     approval,
     facts: read.value,
     risk: textOf(said),
-    preview: previewText === undefined ? undefined : drive.runtime.scrubber.scrub(previewText),
+    preview:
+      previewText === undefined ? undefined : counted(previewText, drive.runtime.scrubber.scrub(previewText)),
     reason
   })
 }
@@ -136,7 +138,8 @@ export const openInDoubt = (
   if (!isCallOpen(run, call.id)) return undefined
   const state = stateOf(run)
   const at = now(run.drive)
-  const definition = toolEntryOf(run.bound, call)?.definition
+  const entry = toolEntryOf(run.bound, call)
+  const definition = entry?.definition
   const why = reason ?? (state.mayRepeat === undefined ? undefined : whyDoubted(state.mayRepeat))
   emit(run, {
     _tag: "request.opened",
@@ -151,6 +154,7 @@ export const openInDoubt = (
       tool: call.tool ?? call.name,
       arguments: shownOf(call),
       idempotencyKey: idempotencyKey(call),
+      ...(entry?.tool.options.external === true ? { token: idempotencyKey(call) } : {}),
       ...(definition === undefined ? {} : { schema: definition.schema, safety: definition.safety }),
       startedAt: call.startedAt ?? at,
       attempt: call.attempt,

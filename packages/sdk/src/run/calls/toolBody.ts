@@ -12,12 +12,14 @@ import { inSpan, isPromise, isTraced, supplied } from "../../agent/internal/user
 import type { RunContext } from "../../domain/RunContext.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import { readBlobs, unreadBlobs } from "../../tool/internal/blobs.ts"
+import { type Recall, recalling } from "../../tool/internal/recalling.ts"
 import type { Scrubber, ScrubStream } from "../../tool/Scrubber.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import { isThere, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { contextFor, contextInvalid } from "../internal/runContext.ts"
 import type { Running } from "../internal/Supervisor.ts"
+import { recallIn, requireStored, storedIn } from "./sessionContents.ts"
 import { calledOf } from "./userCalls.ts"
 
 /** The key that every attempt of a call shares. */
@@ -56,7 +58,9 @@ export const invoke = (
   /** A result, once the bytes of the `Blob`s in it are read. */
   const readable = (out: unknown): Effect.Effect<unknown, unknown> => {
     const blobs = unreadBlobs(out)
-    const succeed = () => Exit.succeed(out)
+    const stored = storedIn(out)
+    const succeed = () =>
+      stored.length === 0 ? Exit.succeed(out) : Effect.as(requireStored(run, stored), out)
     return blobs.length === 0 ? succeed() : Effect.uninterruptible(settled(readBlobs(blobs), succeed))
   }
   /** What the handler, its promise or its effect came to. */
@@ -139,7 +143,8 @@ const kindOf = (out: unknown): "effect" | "promise" | "stream" | "items" | "valu
 }
 
 /** Whether a value can be shown without waiting. */
-const isReadable = (out: unknown): boolean => kindOf(out) === "value" && unreadBlobs(out).length === 0
+const isReadable = (out: unknown): boolean =>
+  kindOf(out) === "value" && unreadBlobs(out).length === 0 && storedIn(out).length === 0
 
 const stopping = Symbol("stopping")
 
@@ -165,6 +170,7 @@ class CallContext implements ToolContext {
   declare readonly signal: AbortSignal
   readonly progress: (message: string) => void
   readonly output: (chunk: string) => void
+  readonly [recalling]: Recall
   /** A symbol instead of a private name, so that the signal works through a proxy of the context. */
   readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
   readonly #run: AgentRun
@@ -182,6 +188,7 @@ class CallContext implements ToolContext {
     this.idempotencyKey = idempotencyKey(call)
     // An own property, so that copies of the context have it. A getter in a literal would be slow in V8.
     Object.defineProperty(this, "signal", CallContext.signalProperty)
+    this[recalling] = (digits) => recallIn(run, digits)
     this.progress = (given) => {
       if (run.drive.onUpdate !== undefined)
         this.publish({ _tag: "progress", message: this.scrubber.scrub(given) })

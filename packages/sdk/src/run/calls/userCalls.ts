@@ -5,7 +5,6 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
-import type * as Schema from "effect/Schema"
 import type { Entry } from "../../agent/Entry.ts"
 import {
   type Called,
@@ -13,11 +12,14 @@ import {
   describeFailure,
   logFailure
 } from "../../agent/internal/userCode.ts"
+import type { BlobRef } from "../../domain/Blob.ts"
+import type { Supply } from "../../domain/Decision.ts"
 import { lines, sentence } from "../../domain/Display.ts"
-import { text } from "../../domain/Message.ts"
+import { withoutUndefined } from "../../domain/internal/untyped.ts"
+import { text, type TextPart } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { holdOf } from "../../tool/Hold.ts"
-import { cutText, longestResult } from "../../tool/internal/cutResult.ts"
+import { cutPart, type Keep, longestResult } from "../../tool/internal/cutResult.ts"
 import { decodeSuccess, encodeSuccess } from "../../tool/internal/encodeSuccess.ts"
 import { shownResult } from "../../tool/internal/shownResult.ts"
 import type { AnyTool, Awaitable } from "../../tool/Tool.ts"
@@ -49,11 +51,20 @@ export const failCall = (
   call: ToolCall,
   code: "handler" | "definition" | "secrets",
   cause: Cause.Cause<unknown>,
-  why: string
+  why: string | TextPart
 ): void => {
   const { drive } = run
   const called = calledOf(run, code, call, { name: call.tool ?? call.name })
-  emit(run, { _tag: "tool.failed", at: now(drive), callId: call.id, content: [text(why)] }, cause)
+  emit(
+    run,
+    {
+      _tag: "tool.failed",
+      at: now(drive),
+      callId: call.id,
+      content: [typeof why === "string" ? text(why) : why]
+    },
+    cause
+  )
   Effect.runForkWith(drive.context)(logFailure(drive.runtime, called, cause))
 }
 
@@ -77,19 +88,26 @@ export const recordReturned = (
   run: AgentRun,
   call: ToolCall,
   tool: AnyTool | undefined,
-  result: Schema.Json
-): void => show(run, call, tool, decodeSuccess(tool?.options.success, result))
+  { result, whole }: Supply
+): void => show(run, call, tool, decodeSuccess(tool?.options.success, result), whole)
 
 const show = (
   run: AgentRun,
   call: ToolCall,
   tool: AnyTool | undefined,
-  result: Result.Result<unknown, string>
+  result: Result.Result<unknown, string>,
+  /** The whole text, if the result is its shortened form. */
+  whole?: BlobRef
 ): void => {
   const { drive } = run
+  const keep = whole === undefined ? keepIn(run) : () => whole
   const shown = Result.flatMap(result, (value) => encodeSuccess(tool?.options.success, value))
-  const content = Result.flatMap(shown, (encoded) =>
-    shownResult(drive.runtime.scrubber, encoded, longestOf(run, tool))
+  const content = Result.map(
+    Result.flatMap(shown, (encoded) =>
+      shownResult(drive.runtime.scrubber, encoded, longestOf(run, tool), keep)
+    ),
+    (parts) =>
+      whole === undefined ? parts : parts.map((part) => (part._tag === "text" ? { ...part, whole } : part))
   )
   if (Result.isSuccess(content)) {
     return emit(run, { _tag: "tool.completed", at: now(drive), callId: call.id, content: content.success })
@@ -111,11 +129,23 @@ export const recordFailure = (
   const why = Cause.hasInterruptsOnly(cause)
     ? "it stopped itself"
     : describeFailure(run.drive.runtime, tool, Cause.squash(cause))
-  failCall(run, call, "handler", cause, `${call.name} failed: ${cutText(why, longestOf(run, tool))}`)
+  const { text: shown, whole } = failureText(run, tool, why)
+  const said: TextPart = { ...text(`${call.name} failed: ${shown}`), ...withoutUndefined({ whole }) }
+  failCall(run, call, "handler", cause, said)
 }
 
+/** Keeps what is cut out of a result beside the journal, if the run has a place for it. */
+const keepIn = ({ drive: { journal } }: AgentRun): Keep => {
+  const { contents } = journal
+  return contents === undefined ? undefined : (bytes) => contents.add(bytes)
+}
+
+/** A failure as the model reads it. */
+export const failureText = (run: AgentRun, tool: AnyTool | undefined, said: string): TextPart =>
+  cutPart(said, longestOf(run, tool), keepIn(run))
+
 /** The longest result of a tool, in characters. */
-export const longestOf = ({ drive }: AgentRun, tool: AnyTool | undefined): number =>
+const longestOf = ({ drive }: AgentRun, tool: AnyTool | undefined): number =>
   tool?.options.maxResultLength ?? drive.runtime.options.maxResultLength ?? longestResult
 
 export type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>

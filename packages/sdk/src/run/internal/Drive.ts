@@ -183,7 +183,9 @@ export const isActedOn = (event: RunEvent): boolean => {
 
 /** Folds an event of the root's run, stages it, and publishes it now or after its commit. `cause` is a failure of user code, for hooks. */
 export const emitRoot = (drive: Drive, given: RunEvent, cause?: Cause.Cause<unknown>): void => {
-  const event = redactEvent(drive.runtime.scrubber, given)
+  const { contents } = drive.journal
+  const redacted = redactEvent(drive.runtime.scrubber, given)
+  const event = contents?.separate(redacted) ?? redacted
   if (cause !== undefined) keepCause(event, redactCause(drive.runtime.scrubber, cause))
   drive.state = evolve(drive.state, event)
   if (drive.justAllowed !== undefined && isWait(event)) drive.justAllowed = undefined
@@ -193,7 +195,9 @@ export const emitRoot = (drive: Drive, given: RunEvent, cause?: Cause.Cause<unkn
   }
   drive.staged.push(event)
   const update = { event, revision: drive.state.revision }
-  if (drive.unpublished.length > 0 || isActedOn(event)) drive.unpublished.push(update)
+  // Subscribers can read a content once the commit has stored it.
+  if (drive.unpublished.length > 0 || isActedOn(event) || contents?.hasUnstored === true)
+    drive.unpublished.push(update)
   else publish(drive, update)
 }
 

@@ -2,6 +2,7 @@
  * The port between the loop and a run's storage: commits its events, delivers its mail, and keeps its lease.
  */
 import type * as Effect from "effect/Effect"
+import type { BlobRef } from "../../domain/Blob.ts"
 import type { Decision } from "../../domain/Decision.ts"
 import type { Revoked } from "../../domain/Grant.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
@@ -10,6 +11,7 @@ import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { LeaseLost, RunConflict, RunStoreError } from "../../store/RunStoreError.ts"
 import type { Mail } from "../Mail.ts"
+import type { Contents } from "./Contents.ts"
 
 /** Why an operation of a journal failed. The journal of a run without a store does not fail. */
 export type JournalError = RunConflict | LeaseLost | SessionBusy | RunStoreError
@@ -52,6 +54,10 @@ export interface Journal {
   readonly isStale: () => boolean
   /** Whether the store has met a defect. Nothing more is written then. */
   readonly isBroken: () => boolean
+  /** Keeps the bytes of files beside the events. Absent if they stay in the events. */
+  readonly contents?: Contents | undefined
+  /** Lists the contents that the run and the runs that it builds on refer to, with those of their sub-agents. */
+  readonly references?: Effect.Effect<ReadonlyArray<BlobRef>, RunStoreError> | undefined
   /** Present if other processes can find and continue a run that is suspended. */
   readonly isShared?: true
 }

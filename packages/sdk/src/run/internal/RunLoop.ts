@@ -262,8 +262,14 @@ const needsDefinition = ({ _tag }: ActiveStep): boolean => {
 const waitForDefinition = (run: AgentRun): Effect.Effect<void> =>
   Effect.sync(() => run.drive.addMissing(obstacleOf(run.first, stateOf(run))))
 
+/** Performs a step, after the commit of events that refer to new contents: they are published then. */
+const perform = (run: AgentRun, step: ActiveStep): Effect.Effect<void, DriveError> =>
+  run.drive.journal.contents?.hasUnstored === true
+    ? Effect.andThen(flush(run.drive), attended(run, step))
+    : attended(run, step)
+
 /** Performs one step of a run of the tree. Meanwhile, mail and decisions reach the run's sub-agents in the background. */
-const perform = (run: AgentRun, step: ActiveStep): Effect.Effect<void, DriveError> => {
+const attended = (run: AgentRun, step: ActiveStep): Effect.Effect<void, DriveError> => {
   const waits = step._tag === "AwaitChildren" || step._tag === "ResumeChildren"
   const isLead = stateOf(run).background?.some(({ child }) => child !== undefined) === true
   return isLead && !waits ? attending(run, performStep(run, step)) : performStep(run, step)

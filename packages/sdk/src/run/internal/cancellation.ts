@@ -3,7 +3,7 @@
  */
 import * as History from "../../domain/History.ts"
 import type { RunId, Timestamp, ToolCallId } from "../../domain/Id.ts"
-import { recordOf, returnedResult } from "../../domain/internal/released.ts"
+import { isOnHold, recordOf, returnedResult } from "../../domain/internal/released.ts"
 import type { TextPart, ToolOutcome } from "../../domain/Message.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import { children, isOpen, type RunState, isRepeatable, type ToolCall } from "../../domain/RunState.ts"
@@ -77,8 +77,12 @@ const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
       const doubt = inside.some((report) => report.state === "inDoubt")
       return [{ ...own, state: doubt ? "inDoubt" : "aborted" }, ...inside]
     }
-    return [{ ...own, state: isRepeatable(call) ? "aborted" : "inDoubt" }]
+    return [{ ...own, state: isRepeatable(call) || isWait(state, call) ? "aborted" : "inDoubt" }]
   })
+
+/** Whether the body of a call has ended with a wait for a time, which is all that a cancellation stops. */
+const isWait = (state: RunState, call: ToolCall): boolean =>
+  isOnHold(state, call) && recordOf(state, call)?.request._tag === "timer"
 
 /** The decision that released a call whose body has not started since. */
 export const releasedBy = (state: RunState, call: ToolCall): Pick<CallReport, "decided"> => {

@@ -19,7 +19,7 @@ import { answerable } from "../../domain/RunState.ts"
 import { calledOf } from "../calls/userCalls.ts"
 import { isStopped, isEnding, AgentRun } from "./AgentRun.ts"
 import { flush } from "./commit.ts"
-import { checkEdited, decodeDecision } from "./decisions.ts"
+import { checkByTool, decodeDecision } from "./decisions.ts"
 import { type Drive, emitRoot, now } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 import { holdsWithheld, redactDecision } from "./redact.ts"
@@ -146,7 +146,7 @@ const decisionOf = Effect.fnUntraced(function* (
   if (found.length > 0) return yield* new DecisionMalformed({ issues: problemsOf(found), misfits: found })
   const { drive } = root
   const decoded = yield* decodeDecision({ ...answer, requestId }, drive.clock)
-  return yield* checkEdited(drive.runtime, drive.state, decoded)
+  return yield* checkByTool(drive.runtime, drive.state, decoded)
 })
 
 /** Whether the answer names another request. Untyped programs may omit the id. */

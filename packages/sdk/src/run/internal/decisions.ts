@@ -5,18 +5,26 @@ import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
 import { definitionAt } from "../../agent/internal/definitions.ts"
-import { describe } from "../../agent/internal/userCode.ts"
+import { describeRefusal } from "../../agent/internal/userCode.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
-import type { DecisionInput, Decision } from "../../domain/Decision.ts"
+import type { DecisionInput, Decision, Supply } from "../../domain/Decision.ts"
 import { decodeDecision as decodeGiven } from "../../domain/internal/given.ts"
-import type { ToolApprovalItem } from "../../domain/Interruption.ts"
+import { expiredGrant } from "../../domain/internal/judgeDecision.ts"
+import { type Interruption, type ToolApprovalItem, toolOf } from "../../domain/Interruption.ts"
 import type { DecisionMalformed } from "../../domain/Rejection.ts"
-import { ArgumentsChanged, EditedArgumentsInvalid } from "../../domain/Rejection.ts"
+import {
+  ArgumentsChanged,
+  EditedArgumentsInvalid,
+  type GrantRefused,
+  SuppliedResultInvalid
+} from "../../domain/Rejection.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { findRequest, findChild, findCall } from "../../domain/RunState.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
+import { decodeSuccess, encodeSuccess } from "../../tool/internal/encodeSuccess.ts"
 import { approvalDigest } from "../calls/digest.ts"
 import { shownOf } from "../calls/openRequest.ts"
 
@@ -64,8 +72,62 @@ export const checkUnchanged = Effect.fnUntraced(function* (
   return yield* new ArgumentsChanged({ requestId: decision.requestId, expected: digest, actual })
 })
 
-/** Refuses an approval whose edited arguments the tool of the requesting agent does not accept. Returns it with the tool's schema. */
-export const checkEdited = Effect.fnUntraced(function* (
+/** Whether the tool of the request's call determines if the decision can be used. */
+export const needsTool = (request: Interruption, decision: Decision): boolean =>
+  decision._tag === "approve" ? decision.arguments !== undefined : isCompletion(request, decision)
+
+/**
+ * Whether a decision completes a call whose work ended elsewhere: one on hold, or one in doubt by its token. Any other result is in the words
+ * of the party that decides.
+ */
+const isCompletion = (request: Interruption, decision: Decision): decision is Supply =>
+  decision._tag === "supply" &&
+  (request._tag === "external" ||
+    (request._tag === "inDoubt" && request.token !== undefined && request.token === decision.idempotencyKey))
+
+/**
+ * Refuses a decision that the tool of the requesting agent cannot use: an approval with edited arguments, the result of a call that ended
+ * elsewhere, and a grant that has expired. Returns an edited approval with the tool's schema.
+ */
+export const checkByTool = (
+  runtime: Runtime,
+  state: RunState,
+  decision: Decision
+): Effect.Effect<Decision, EditedArgumentsInvalid | GrantRefused | SuppliedResultInvalid> => {
+  const record = findRequest(state, decision.requestId)?.record
+  const refusal =
+    record?.decision === undefined && record !== undefined
+      ? expiredGrant(record.request, decision)
+      : undefined
+  if (refusal !== undefined) return Effect.fail(refusal)
+  return decision._tag === "supply"
+    ? Effect.fromResult(checkSupplied(runtime, state, decision))
+    : checkEdited(runtime, state, decision)
+}
+
+/** A program without the tool cannot check its result, which then fails the call when the run continues. */
+const checkSupplied = (
+  runtime: Runtime,
+  state: RunState,
+  decision: Supply
+): Result.Result<Decision, SuppliedResultInvalid> => {
+  const { requestId, result } = decision
+  const found = findRequest(state, requestId)
+  if (found === undefined || !isCompletion(found.record.request, decision)) return Result.succeed(decision)
+  const tool = toolOf(found.record.request) ?? ""
+  const entry = definitionAt(runtime.bound, state, found.path)?.entries.get(tool)
+  if (entry === undefined || !("tool" in entry)) return Result.succeed(decision)
+  const { success } = entry.tool.options
+  return decodeSuccess(success, result).pipe(
+    Result.flatMap((value) => encodeSuccess(success, value)),
+    Result.map(() => decision),
+    Result.mapError(
+      (problem) => new SuppliedResultInvalid({ requestId, tool, issues: describeRefusal(runtime, problem) })
+    )
+  )
+}
+
+const checkEdited = Effect.fnUntraced(function* (
   runtime: Runtime,
   state: RunState,
   decision: Decision
@@ -87,6 +149,6 @@ export const checkEdited = Effect.fnUntraced(function* (
   }
   const decode = (json: unknown) => decodeArguments(entry, holder.limits, json)
   const decoded = yield* Effect.exit(decodeEdited(entry.decoder, decode, decision.arguments))
-  if (Exit.isFailure(decoded)) return yield* refused(describe(runtime, Cause.squash(decoded.cause)))
+  if (Exit.isFailure(decoded)) return yield* refused(describeRefusal(runtime, Cause.squash(decoded.cause)))
   return { ...decision, schema: entry.definition.schema }
 })

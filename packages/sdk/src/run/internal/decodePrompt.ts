@@ -19,6 +19,7 @@ import {
 import { kindOf, readOnce } from "../../domain/internal/untyped.ts"
 import { type FilePart, text, type TextPart, UserPart } from "../../domain/Message.ts"
 import { EmptyPrompt } from "../../domain/RunError.ts"
+import { isStored } from "./Contents.ts"
 
 /** Decodes the parts of a prompt. Fails if it has no part, blank texts only, or a value that is no part. */
 export const decodePrompt = (
@@ -31,6 +32,19 @@ export const decodePrompt = (
     ? Effect.fail(new EmptyPrompt({}))
     : Effect.succeed(parts)
 }
+
+/** Decodes the prompt of a run without a store, which cannot read a file that is in one. */
+export const decodeUnstoredPrompt = (
+  prompt: string | ReadonlyArray<UserPart>
+): Effect.Effect<ReadonlyArray<UserPart>, EmptyPrompt> =>
+  Effect.filterOrFail(
+    decodePrompt(prompt),
+    (parts) => !parts.some(isStored),
+    () =>
+      new EmptyPrompt({
+        problem: "it refers to a file in a store, and this run has no store: give the file with its bytes"
+      })
+  )
 
 const url: Kind = {
   takes: 'a URL, such as "https://example.com/a.png"',

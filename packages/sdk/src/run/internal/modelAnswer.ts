@@ -16,6 +16,7 @@ import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { remember } from "../../model/Tokenizer.ts"
 import { calledOf } from "../calls/userCalls.ts"
 import { type AgentRun, stateOf, nextRequestId, isEnding, isStopped, timeLeftOf } from "./AgentRun.ts"
+import { isStored } from "./Contents.ts"
 import { now, emit } from "./Drive.ts"
 import { failRun } from "./failRun.ts"
 import { isUnsent } from "./modelRequest.ts"
@@ -48,6 +49,7 @@ const read = (response: ModelResponse | undefined, usage: ModelUsage): Sound | s
     const given: unknown = content[index]
     const part = soundPart(given)
     if (part === undefined) return "a content part that is not valid"
+    if (refersToStore(part)) return "a reference to a content of the run store, in place of the bytes"
     if (part !== given) parts = parts.with(index, part)
   }
   if (!isFinishReason(finishReason)) return "no valid finishReason"
@@ -72,6 +74,10 @@ const soundPart = (part: unknown): AnsweredPart | undefined => {
   const fields = Object.fromEntries(Object.entries(part).filter(([, field]) => field !== undefined))
   return Result.getOrUndefined(decodePart(fields))
 }
+
+/** Whether a part refers to a content of the store, which may be one of another session. */
+const refersToStore = (part: AnsweredPart): boolean =>
+  (part._tag === "text" && part.whole !== undefined) || isStored(part)
 
 const decodePart = Schema.decodeUnknownResult(AnsweredPart)
 
@@ -135,18 +141,25 @@ export const failDefect = (
   )
 }
 
-/** Emits the event of an answer. Returns the error, and emits nothing, if the answer is not valid. */
+/**
+ * Emits the event of an answer; `messages` are those that the context policy selected. Returns the error, and emits nothing, if the answer
+ * is not valid.
+ */
 export const takeAnswer = (
   run: AgentRun,
   request: ModelRequest,
-  response: ModelResponse
+  response: ModelResponse,
+  messages: ModelRequest["messages"]
 ): ModelError | undefined => {
   const answer = soundAnswer(response)
   const { usage } = answer
   // The call's usage is charged although its answer is not valid.
   if ("fault" in answer) return changed(answer.fault, { usage })
   const { content, finishReason, lastInputTokens, profile } = answer
-  remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
+  const counted = lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens }
+  remember(request, counted)
+  // The context policy counts messages without the bytes of stored files.
+  if (messages !== request.messages) remember({ ...request, messages }, counted)
   const event = { _tag: "model.answered", at: now(run.drive), content, usage, finishReason } as const
   emit(run, profile === undefined ? event : { ...event, profile })
   return undefined

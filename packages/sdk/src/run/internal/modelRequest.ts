@@ -1,11 +1,15 @@
 /**
  * Makes the request of a model call from the conversation and the prepared context.
  */
+import type { BoundAgent } from "../../agent/Entry.ts"
 import type { ContextInput, PreparedContext } from "../../context/ContextPolicy.ts"
 import { isWrappingUp } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
+import type { Message } from "../../domain/Message.ts"
+import type { RunState } from "../../domain/RunState.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { countRequest } from "../../model/Tokenizer.ts"
+import { isRecallTool } from "../../tool/RecallTool.ts"
 import type { AgentRun } from "./AgentRun.ts"
 import { stateOf } from "./AgentRun.ts"
 import type { Drive } from "./Drive.ts"
@@ -13,14 +17,32 @@ import type { Drive } from "./Drive.ts"
 /** The input of the context policy. */
 export const contextInput = (run: AgentRun, instructions: string): ContextInput => {
   const { bound, drive } = run
-  const { history, limits } = stateOf(run)
+  const state = stateOf(run)
+  const { history, limits } = state
+  const messages = History.toArray(history)
+  const recall = recallOf(bound)
   return {
     instructions,
-    messages: History.toArray(history),
+    messages,
+    promptAt: promptAtOf(state, messages),
+    ...(recall === undefined ? {} : { recall }),
     limits,
     ...roomOf(run),
     countTokens: (context) => countRequest(drive.runtime.tokenizer, { ...context, tools: bound.definitions })
   }
+}
+
+/** The name of the agent's tool that reads contents again. */
+const recallOf = ({ entries }: BoundAgent): string | undefined => {
+  for (const entry of entries.values()) if ("tool" in entry && isRecallTool(entry.tool)) return entry.name
+  return undefined
+}
+
+/** The index of the message that began the run. */
+const promptAtOf = ({ parent, promptAt, startedAt }: RunState, messages: ReadonlyArray<Message>): number => {
+  if (promptAt !== undefined || parent === undefined) return promptAt ?? 0
+  // A run of an earlier version: the messages of earlier runs are older than its start.
+  return messages.findIndex((message) => message.role === "user" && message.at >= startedAt)
 }
 
 /** The request of a model call; `undefined` if the policy, which may be written without types, did not return a context. */

@@ -1,11 +1,14 @@
 /**
  * Removes secrets from events before they are folded, published or written. The state in memory, the journal and every subscriber have the
- * same text of an event, without the secrets that the scrubber knows. The parts of a streamed response are published unchanged.
+ * same text of an event, without the secrets that the scrubber knows. See `ShownParts` for the parts of a streamed response.
  */
 import type * as Schema from "effect/Schema"
 import type { Decision } from "../../domain/Decision.ts"
-import type { UserPart } from "../../domain/Message.ts"
+import { mapUnlessSame, textOfBytes, withBytes } from "../../domain/internal/files.ts"
+import type { FilePart, UserPart } from "../../domain/Message.ts"
 import type { AnsweredPart, RunEvent } from "../../domain/RunEvent.ts"
+import type { ModelPart } from "../../model/ModelPart.ts"
+import { counted } from "../../tool/internal/scrub/redactions.ts"
 import { type Scrubber, withheld } from "../../tool/Scrubber.ts"
 
 /**
@@ -13,10 +16,17 @@ import { type Scrubber, withheld } from "../../tool/Scrubber.ts"
  * only.
  */
 export const redactText = (scrubber: Scrubber, text: string): string =>
+  counted(text, cleanText(scrubber, text))
+
+const cleanText = (scrubber: Scrubber, text: string): string =>
   scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)
 
 /** Removes secrets from an event. Returns the same object if it has none. */
-export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
+export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent =>
+  counted(event, cleanEvent(scrubber, event))
+
+/** As {@link redactEvent}, for an event that is not written. */
+export const cleanEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
   switch (event._tag) {
     // These contain only names, numbers and ids, or arguments and results that are redacted where they are read.
     case "tool.classified":
@@ -36,11 +46,11 @@ export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
       return prompt === event.prompt ? event : { ...event, prompt }
     }
     case "child.advanced": {
-      const inner = redactEvent(scrubber, event.event)
+      const inner = cleanEvent(scrubber, event.event)
       return inner === event.event ? event : { ...event, event: inner }
     }
     case "model.answered": {
-      const content = mapUnlessSame(event.content, (part) => redactPart(scrubber, part))
+      const content = mapUnlessSame(event.content, (part) => cleanPart(scrubber, part))
       return content === event.content ? event : { ...event, content }
     }
     default:
@@ -59,10 +69,15 @@ export const redactMessage = <Message extends { readonly content: ReadonlyArray<
 }
 
 /** Removes secrets from a decision. */
-export const redactDecision = (scrubber: Scrubber, decision: Decision): Decision => redact(scrubber, decision)
+export const redactDecision = (scrubber: Scrubber, decision: Decision): Decision =>
+  counted(decision, redact(scrubber, decision))
 
 /** Removes secrets from JSON: from strings, from the names of fields, and where the name of a field says that its value is one. */
 export const redactJson = (scrubber: Scrubber, json: Schema.Json): Schema.Json =>
+  counted(json, cleanJson(scrubber, json))
+
+/** As {@link redactJson}, for a value that is not written. */
+export const cleanJson = (scrubber: Scrubber, json: Schema.Json): Schema.Json =>
   redactFree(scrubber, json) as Schema.Json
 
 /** Whether the scrubber failed on a text of a value. Such arguments reach no body, and such a decision is not taken. */
@@ -71,12 +86,17 @@ export const holdsWithheld = (value: unknown): boolean => {
   return Object.entries(value).some(([key, field]) => key === withheld || holdsWithheld(field))
 }
 
-/** Removes secrets from a part. A changed part loses its payload, since the provider's signature no longer matches. */
-const redactPart = (scrubber: Scrubber, part: AnsweredPart): AnsweredPart => {
+/** Removes secrets from a part of a response. A changed part loses its payload, since the provider's signature no longer matches. */
+export const cleanPart = <Part extends AnsweredPart | ModelPart>(scrubber: Scrubber, part: Part): Part => {
   const clean = redact(scrubber, part)
-  if (clean === part || !("payload" in clean)) return clean
-  const { payload: _, provider: __, ...rest } = clean
-  return rest
+  return clean === part ? part : withoutPayload(clean)
+}
+
+/** The part without the data of its provider. */
+export const withoutPayload = <Part extends AnsweredPart | ModelPart>(part: Part): Part => {
+  if (!("payload" in part)) return part
+  const { payload: _, provider: __, ...rest } = part
+  return rest as Part
 }
 
 /** Fields of events and parts that are not text: ids, digests, and data for a provider or decoder. */
@@ -93,7 +113,8 @@ const opaque: ReadonlySet<string> = new Set([
   "token",
   "messageId",
   "payload",
-  "base64"
+  "base64",
+  "sha256"
 ])
 
 /** Fields with free content of a model, a tool or a person. Every string in them is redacted, also in fields with an opaque name. */
@@ -101,10 +122,11 @@ const free: ReadonlySet<string> = new Set(["arguments", "result", "output"])
 
 const redact = <A>(scrubber: Scrubber, value: A): A => redactUnknown(scrubber, value) as A
 
-const redactUnknown = (scrubber: Scrubber, value: unknown): unknown => {
-  if (typeof value === "string") return redactText(scrubber, value)
-  if (Array.isArray(value)) return mapUnlessSame(value, (item) => redactUnknown(scrubber, item))
-  if (typeof value !== "object" || value === null) return value
+const redactUnknown = (scrubber: Scrubber, given: unknown): unknown => {
+  if (typeof given === "string") return cleanText(scrubber, given)
+  if (Array.isArray(given)) return mapUnlessSame(given, (item) => redactUnknown(scrubber, item))
+  if (typeof given !== "object" || given === null) return given
+  const value = isFile(given) ? withCleanText(scrubber, given) : given
   let changed: Record<string, unknown> | undefined
   for (const key of Object.keys(value)) {
     const field = (value as Record<string, unknown>)[key]
@@ -134,13 +156,24 @@ const withoutNamed = ({ redactFields }: Scrubber, value: unknown): unknown => {
   }
 }
 
+const isFile = (value: object): value is FilePart =>
+  "_tag" in value && value._tag === "file" && "source" in value && typeof value.source === "object"
+
+/** Removes secrets from the content of a file that is a text. */
+const withCleanText = (scrubber: Scrubber, file: FilePart): FilePart => {
+  const words = textOfBytes(file)
+  if (words === undefined) return file
+  const clean = cleanText(scrubber, words)
+  return clean === words ? file : withBytes(file, clean)
+}
+
 /** Redacts every string, including the names of fields. */
 const redactStrings = (scrubber: Scrubber, value: unknown): unknown => {
   if (typeof value !== "object" || value === null) return redactUnknown(scrubber, value)
   if (Array.isArray(value)) return mapUnlessSame(value, (item) => redactStrings(scrubber, item))
   for (const key of Object.keys(value)) {
     const field = (value as Record<string, unknown>)[key]
-    if (redactText(scrubber, key) !== key || redactStrings(scrubber, field) !== field)
+    if (cleanText(scrubber, key) !== key || redactStrings(scrubber, field) !== field)
       return redactFields(scrubber, value)
   }
   // Usually nothing changes, so the check copies nothing.
@@ -149,16 +182,5 @@ const redactStrings = (scrubber: Scrubber, value: unknown): unknown => {
 
 const redactFields = (scrubber: Scrubber, value: object): unknown =>
   Object.fromEntries(
-    Object.entries(value).map(([key, field]) => [redactText(scrubber, key), redactStrings(scrubber, field)])
+    Object.entries(value).map(([key, field]) => [cleanText(scrubber, key), redactStrings(scrubber, field)])
   )
-
-const mapUnlessSame = <A>(items: ReadonlyArray<A>, f: (item: A) => A): ReadonlyArray<A> => {
-  let changed: Array<A> | undefined
-  for (let index = 0; index < items.length; index += 1) {
-    const item = items[index]!
-    const mapped = f(item)
-    if (mapped !== item) changed ??= items.slice(0, index)
-    changed?.push(mapped)
-  }
-  return changed ?? items
-}

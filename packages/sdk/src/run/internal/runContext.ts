@@ -14,7 +14,7 @@ import type { DataSchema } from "../../tool/DataSchema.ts"
 import { decodeContext } from "../../tool/internal/decodeContext.ts"
 import type { AnyTool, ApprovalContext } from "../../tool/Tool.ts"
 import { type AgentRun, stateOf } from "./AgentRun.ts"
-import { redactJson } from "./redact.ts"
+import { cleanJson } from "./redact.ts"
 
 /** A schema of contexts, and the agent or the tool that declares it. */
 interface Reader {
@@ -51,7 +51,7 @@ export const requireContext = (
 ): Effect.Effect<void, ContextInvalid> => {
   const context = contextOf({ startedWith })
   if (startedWith.context !== undefined) {
-    if (canonicalJson(redactJson(scrubber, context)) !== canonicalJson(context)) {
+    if (canonicalJson(cleanJson(scrubber, context)) !== canonicalJson(context)) {
       const issues = "it holds a text that the scrubber takes for a secret: give a reference instead"
       return Effect.fail(new ContextInvalid({ issues }))
     }

@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import { memberOf } from "../../agent/BoundAgent.ts"
 import type { BoundAgent } from "../../agent/Entry.ts"
 import { Missing, missingIn } from "../../agent/internal/definitions.ts"
+import { requireCallersRules } from "../../agent/internal/ruleTools.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import { decide, decideAt } from "../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
@@ -30,7 +31,7 @@ import type { RunState } from "../../domain/RunState.ts"
 import { isEnded, isOpen, isQueued } from "../../domain/RunState.ts"
 import { policiesFor } from "../../domain/StartOptions.ts"
 import { checkBound } from "../checkResume.ts"
-import { checkEdited, checkUnchanged, decodeDecision } from "./decisions.ts"
+import { checkByTool, checkUnchanged, decodeDecision } from "./decisions.ts"
 import { eventsOf, withDecisions } from "./mailEvents.ts"
 import { redactEvent } from "./redact.ts"
 import { requireContext } from "./runContext.ts"
@@ -70,7 +71,9 @@ export const checkIds = (input: {
 
 /** The input with checked copies of its limits, its policy and its context. */
 export const checkCallerOptions = <Input extends CallerOptions>(
-  input: Input
+  input: Input,
+  /** Absent if another function checks the policy by the tools of the agents. */
+  runtime?: Runtime
 ): Effect.Effect<Input, ContextInvalid | LimitsInvalid | PolicyInvalid> => {
   const limits = input.limits === undefined ? undefined : checkLimits(input.limits)
   if (limits !== undefined && Result.isFailure(limits)) return Effect.fail(limits.failure)
@@ -78,12 +81,15 @@ export const checkCallerOptions = <Input extends CallerOptions>(
   if (policy !== undefined && Result.isFailure(policy)) return Effect.fail(policy.failure)
   const context = input.context === undefined ? undefined : checkContext(input.context)
   if (context !== undefined && Result.isFailure(context)) return Effect.fail(context.failure)
-  return Effect.succeed({
+  const checked = {
     ...input,
     ...(context === undefined ? {} : { context: context.success }),
     ...(limits === undefined ? {} : { limits: limits.success }),
     ...(policy === undefined ? {} : { policy: policy.success })
-  })
+  }
+  return policy === undefined || runtime === undefined
+    ? Effect.succeed(checked)
+    : Effect.as(requireCallersRules(policy.success, runtime), checked)
 }
 
 /** The first event of a new run, in a new session or after `previous`, and the hold of a queued one. */
@@ -248,7 +254,7 @@ export const continueRun = Effect.fnUntraced(function* (
     }
   }
   for (const given of input.decisions ?? []) {
-    const decision = yield* checkEdited(runtime, state, yield* decodeDecision(given, clock))
+    const decision = yield* checkByTool(runtime, state, yield* decodeDecision(given, clock))
     decisions.push(decision)
     yield* checkUnchanged(state, decision)
     const now = clock.currentTimeMillisUnsafe()

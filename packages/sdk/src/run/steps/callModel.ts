@@ -7,17 +7,20 @@ import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 import type { BoundAgent } from "../../agent/Entry.ts"
 import { attempt, attemptEffect, call, describe, ignoreRejection } from "../../agent/internal/userCode.ts"
-import type { ContextTooLarge } from "../../context/ContextPolicy.ts"
+import type { ContextTooLarge, PreparedContext } from "../../context/ContextPolicy.ts"
 import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
 import type { Exceeded } from "../../domain/Limits.ts"
 import { exhausted } from "../../domain/next.ts"
+import { ContentMissing } from "../../domain/RunError.ts"
 import { mayCallComplete, streamCut } from "../../model/internal/modelError.ts"
 import { reading } from "../../model/internal/streamOfIterable.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, type ModelPart, makeCollector } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
+import { RunStoreError } from "../../store/RunStoreError.ts"
 import { calledOf } from "../calls/userCalls.ts"
 import { type AgentRun, budgetTime, isStopped, isThere, timeLeftOf, stateOf } from "../internal/AgentRun.ts"
+import { hasStoredFile, requireInline } from "../internal/Contents.ts"
 import { type DriveError, emit, now } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
 import {
@@ -30,6 +33,7 @@ import {
 } from "../internal/modelAnswer.ts"
 import { contextInput, isUnsent, requestOf } from "../internal/modelRequest.ts"
 import { instructionsContext } from "../internal/runContext.ts"
+import { ShownParts } from "../internal/ShownParts.ts"
 import { isHalted } from "../internal/stops.ts"
 import type { Deadline } from "../internal/Supervisor.ts"
 import { openLimit } from "./limits.ts"
@@ -65,7 +69,14 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
     attemptEffect(() => contextPolicy.prepare(contextInput(run, instructions)))
   )
   if (Exit.isFailure(prepared)) return yield* notPrepared(run, prepared.cause)
-  const request = attempt(() => requestOf(run, turn, prepared.value))
+  const selected = prepared.value
+  // Most requests have no file in the store, and take no step for them.
+  const isFilled = attempt(() => !hasStoredFile(selected?.messages)) === true
+  const filled = isFilled
+    ? Exit.succeed(selected)
+    : yield* supervisor.run(attemptEffect(() => withFiles(run, selected)))
+  if (Exit.isFailure(filled)) return yield* notFilled(run, filled.cause)
+  const request = attempt(() => requestOf(run, turn, filled.value))
   if (request === undefined || Exit.isExit(request)) return yield* notPrepared(run, Cause.fail(noContext))
 
   const collector = makeCollector()
@@ -75,7 +86,7 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   publishing?.close()
   const response = Exit.isSuccess(streamed) ? collector.response() : undefined
   if (response !== undefined) {
-    const fault = takeAnswer(run, request, response)
+    const fault = takeAnswer(run, request, response, selected.messages)
     return fault === undefined ? undefined : yield* notAnswered(run, request, Cause.fail(fault))
   }
   const cause = Exit.isSuccess(streamed) ? Cause.fail(streamCut()) : streamed.cause
@@ -83,7 +94,7 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   const error: unknown = Cause.squash(cause)
   const mayFallBack = isModelError(error) && !collector.hasContent() && mayRepeat(error) && !isUnsent(request)
   if (!mayFallBack || isOutOfTime(run) || isHalted(run)) return yield* notAnswered(run, request, cause)
-  return yield* callComplete(run, request, error)
+  return yield* callComplete(run, request, error, selected.messages)
 }
 
 /** Keeps what the model had said, in case the run is cancelled. */
@@ -133,6 +144,30 @@ const callInstructions = Effect.fnUntraced(function* (
   return undefined
 })
 
+/** The context with the bytes of the files that are in the store. */
+const withFiles = (
+  { drive }: AgentRun,
+  { instructions, messages }: PreparedContext
+): Effect.Effect<PreparedContext, ContentMissing | RunStoreError> => {
+  const { contents } = drive.journal
+  const resolving = contents === undefined ? requireInline(messages) : contents.resolve(messages)
+  return Effect.map(resolving, (messages) => ({ instructions, messages }))
+}
+
+/** Fails the run if the store does not have a file that the model was to receive. Another failure of the store ends the drive. */
+const notFilled = (
+  run: AgentRun,
+  cause: Cause.Cause<ContentMissing | RunStoreError>
+): Effect.Effect<void, DriveError> => {
+  if (isStopped(run, cause)) return Effect.void
+  const error: unknown = Cause.squash(cause)
+  if (error instanceof ContentMissing) {
+    const { file, problem, sha256 } = error
+    return failRun(run, { _tag: "ContentMissing", sha256, file, problem })
+  }
+  return error instanceof RunStoreError ? Effect.fail(error) : notPrepared(run, cause)
+}
+
 const notPrepared = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
   if (isStopped(run, cause)) return Effect.void
   const error: unknown = Cause.squash(cause)
@@ -147,7 +182,12 @@ const begin = ({ drive, supervisor }: AgentRun, request: ModelRequest, sink: Pic
     : attempt(() => reading(requireStream(drive.runtime.model.stream(request)), sink))
 
 /** Makes a complete call after a failed stream. */
-const callComplete = Effect.fnUntraced(function* (run: AgentRun, request: ModelRequest, error: ModelError) {
+const callComplete = Effect.fnUntraced(function* (
+  run: AgentRun,
+  request: ModelRequest,
+  error: ModelError,
+  messages: ModelRequest["messages"]
+) {
   const { drive, supervisor } = run
   charge(run, error)
   request.onFallback?.(error.reason._tag)
@@ -155,7 +195,7 @@ const callComplete = Effect.fnUntraced(function* (run: AgentRun, request: ModelR
     attemptEffect(() => drive.runtime.model.complete(request)),
     deadlineOf(run, request)
   )
-  const fault = Exit.isSuccess(whole) ? takeAnswer(run, request, whole.value) : undefined
+  const fault = Exit.isSuccess(whole) ? takeAnswer(run, request, whole.value, messages) : undefined
   if (Exit.isFailure(whole)) yield* notAnswered(run, request, whole.cause)
   else if (fault !== undefined) yield* notAnswered(run, request, Cause.fail(fault))
 })
@@ -167,20 +207,27 @@ const requireStream = <A>(stream: A): A => {
   throw new TypeError("its stream method did not return a Stream")
 }
 
-/** Publishes each part before the next one is read. */
+/** Publishes each part, without secrets, before the next one is read. */
 const publisher = ({ drive }: AgentRun, request: ModelRequest, collector: Collector) => {
   const { agentPath, runId: agentRunId, turn } = request
   const { runId } = drive.state
   let isOver = false
+  const shown =
+    drive.onUpdate === undefined
+      ? undefined
+      : new ShownParts(drive.runtime.scrubber, (part) =>
+          drive.onUpdate?.({ _tag: "delta", runId, agentRunId, agentPath, turn, part })
+        )
   return {
     add: (part: ModelPart): void => {
       // Drops the parts of an abandoned stream.
       if (isOver) return
       collector.add(part)
-      drive.onUpdate?.({ _tag: "delta", runId, agentRunId, agentPath, turn, part })
+      shown?.add(part)
     },
     close: (): void => {
       isOver = true
+      shown?.end()
     }
   }
 }

@@ -9,11 +9,10 @@ import { decodeArguments } from "../../agent/internal/decoding.ts"
 import { sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { sameJson } from "../../domain/internal/json.ts"
-import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { findCall, isRepeatable } from "../../domain/RunState.ts"
-import { cutText } from "../../tool/internal/cutResult.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
+import { counted } from "../../tool/internal/scrub/redactions.ts"
 import type { Reconciled } from "../../tool/ToolOptions.ts"
 import { differenceOf, differenceText, editOf } from "../calls/authorize.ts"
 import { commitHolds } from "../calls/openHold.ts"
@@ -22,7 +21,7 @@ import { valueOf } from "../calls/prepareCall.ts"
 import { describeArguments } from "../calls/recordClassification.ts"
 import { resolved } from "../calls/secrets.ts"
 import { idempotencyKey } from "../calls/toolBody.ts"
-import { askTool, longestOf, recordResult, type ToolEntry } from "../calls/userCalls.ts"
+import { askTool, failureText, recordResult, type ToolEntry } from "../calls/userCalls.ts"
 import type { AgentRun } from "../internal/AgentRun.ts"
 import { stateOf, isStopped } from "../internal/AgentRun.ts"
 import { now, emit } from "../internal/Drive.ts"
@@ -59,7 +58,11 @@ export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: Re
           at: now(run.drive),
           callId,
           content: [
-            text(cutText(run.drive.runtime.scrubber.scrub(answer.message), longestOf(run, entry?.tool)))
+            failureText(
+              run,
+              entry?.tool,
+              counted(answer.message, run.drive.runtime.scrubber.scrub(answer.message))
+            )
           ]
         })
         break

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { ToolCallId } from "../../domain/Id.ts"
-import { returnedResult } from "../../domain/internal/released.ts"
+import { returnedBy } from "../../domain/internal/released.ts"
 import { findCall } from "../../domain/RunState.ts"
 import { toolEntryOf } from "../calls/openRequest.ts"
 import { recordReturned } from "../calls/userCalls.ts"
@@ -14,8 +14,8 @@ export const recordResults = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>)
   Effect.sync(() => {
     for (const callId of callIds) {
       const call = findCall(stateOf(run), callId)
-      const result = call === undefined ? undefined : returnedResult(stateOf(run), call)
-      if (call !== undefined && result !== undefined)
-        recordReturned(run, call, toolEntryOf(run.bound, call)?.tool, result)
+      const supply = call === undefined ? undefined : returnedBy(stateOf(run), call)
+      if (call !== undefined && supply !== undefined)
+        recordReturned(run, call, toolEntryOf(run.bound, call)?.tool, supply)
     }
   })

@@ -5,7 +5,9 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type { BlobRef } from "../../domain/Blob.ts"
-import type { AssistantPart } from "../../domain/Message.ts"
+import type { Decision, DecisionToRecord } from "../../domain/Decision.ts"
+import { decodeRecord } from "../../domain/internal/given.ts"
+import { type AssistantPart, text } from "../../domain/Message.ts"
 import type { AnsweredPart, RunEvent } from "../../domain/RunEvent.ts"
 import { BlobMissing, RunStoreError } from "../RunStoreError.ts"
 import type { RunStorePort } from "../RunStorePort.ts"
@@ -15,6 +17,17 @@ import { decodeMessage } from "./messages.ts"
 
 /** The maximum length of a piece in which a content is stored and read: 256 KiB. */
 export const pieceBytes = 256 * 1024
+
+/** The pieces of a content as one array, which shares no memory with them. */
+export const joined = (pieces: ReadonlyArray<Uint8Array>): Uint8Array<ArrayBuffer> => {
+  const whole = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0))
+  let at = 0
+  for (const piece of pieces) {
+    whole.set(piece, at)
+    at += piece.length
+  }
+  return whole
+}
 
 type Part = AssistantPart | AnsweredPart
 
@@ -76,16 +89,38 @@ const contentOf = (event: RunEvent): ReadonlyArray<Part> => {
       return event.content
     case "run.cancelled":
       return event.said ?? nothing
+    case "request.decided":
+      return wholeOf(event.decision)
     default:
       return nothing
   }
 }
 
+/** The whole text of a shortened result, as the part that has it. */
+const wholeOf = (decision: Decision): ReadonlyArray<Part> =>
+  decision._tag === "supply" && decision.whole !== undefined
+    ? [{ ...text(""), whole: decision.whole }]
+    : nothing
+
+/** The contents to which decisions refer. */
+export const blobsOfDecisions = (decisions: ReadonlyArray<Decision>): ReadonlyArray<BlobRef> => {
+  let found: References | undefined
+  for (const decision of decisions) found = collect(wholeOf(decision), found)
+  return ordered(found)
+}
+
 /** The contents to which a copy of a run refers, in its journal and in its mail. */
-export const blobsOfCopy = ({ events, messages }: Copy): ReadonlyArray<BlobRef> => [
+export const blobsOfCopy = ({ decisions, events, messages }: Copy): ReadonlyArray<BlobRef> => [
   ...blobsOf(events),
-  ...blobsIn(messages)
+  ...blobsIn(messages),
+  ...blobsOfDecisions(decisions)
 ]
+
+/** The contents to which decisions refer that may not be valid. */
+const blobsOfInputs = (inputs: ReadonlyArray<DecisionToRecord>): ReadonlyArray<BlobRef> =>
+  Array.isArray(inputs)
+    ? blobsOfDecisions(inputs.flatMap((input) => Option.toArray(Result.getSuccess(decodeRecord(input, 0)))))
+    : nothing
 
 /** The error for a reference to a content that the store does not have. */
 export const missingBlob = (operation: string, { bytes, sha256 }: BlobRef): RunStoreError =>
@@ -126,6 +161,8 @@ export const refusingReferences = (store: RunStorePort): RunStorePort => {
         "send",
         () => blobsIn(Option.toArray(Result.getSuccess(decodeMessage(message, 0, runId)))),
         store.send(runId, message)
-      )
+      ),
+    decide: (input) => guarded("decide", () => blobsOfInputs([input]), store.decide(input)),
+    decideAll: (inputs) => guarded("decideAll", () => blobsOfInputs(inputs), store.decideAll(inputs))
   }
 }

@@ -4,19 +4,21 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
-import type { RunId } from "../../domain/Id.ts"
+import type { RequestId, RunId, Timestamp } from "../../domain/Id.ts"
+import { warnAt } from "../../domain/Interruption.ts"
 import { graceTime } from "../BlobPort.ts"
 import type { RunStoreError } from "../RunStoreError.ts"
 import type {
   Derived,
   ListFilter,
+  PendingRequest,
   RunHead,
   RunStoreCore,
   RunStorePort,
   SessionHead,
   StoredRun
 } from "../RunStorePort.ts"
-import { pageSize, position } from "./bounds.ts"
+import { latestTime, pageSize, position } from "./bounds.ts"
 import { isTakingUp } from "./journal.ts"
 import { makeNotifier } from "./notifier.ts"
 
@@ -82,6 +84,24 @@ export const derived = (core: RunStoreCore): RunStorePort => {
           .slice(0, pageSize(filter.limit))
       }),
     damaged: Effect.succeed([]),
+    nextDue: Effect.fnUntraced(function* ({ after = -latestTime, agents } = {}) {
+      let due: Timestamp | undefined
+      for (let cursor: RequestId | undefined; ;) {
+        const page: ReadonlyArray<PendingRequest> = yield* core.pending({
+          expiresBefore: latestTime,
+          limit: largestPage,
+          ...(cursor === undefined ? {} : { after: cursor })
+        })
+        for (const { agent, request } of page) {
+          if (agents?.includes(agent) === false || request.onExpiry === "stay") continue
+          // The inbox does not say whether the expiry was announced.
+          for (const at of [warnAt(request), request.expiresAt])
+            if (at !== undefined && at > after && at < (due ?? Infinity)) due = at
+        }
+        cursor = page.at(-1)?.request.requestId
+        if (page.length < largestPage || cursor === undefined) return due
+      }
+    }),
     changes: notifier.notifications,
     prune: ({ endedBefore }) =>
       Effect.gen(function* () {

@@ -3,9 +3,9 @@
  */
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
-import type { RequestId, Timestamp } from "../../domain/Id.ts"
+import { isWithin, lineOf, type RequestId, type Timestamp } from "../../domain/Id.ts"
 import { sameDecision } from "../../domain/internal/judgeDecision.ts"
-import { isExpired, toolOf, warnAt } from "../../domain/Interruption.ts"
+import { isExpired, type Kind, toolOf, warnAt } from "../../domain/Interruption.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { PendingFilter, PendingRequest, ReadyRun } from "../RunStorePort.ts"
 import {
@@ -119,8 +119,23 @@ export const readiness = (inbox: Inbox, now: Timestamp): Readiness | undefined =
   )
 }
 
+/** The earliest time after `after` at which an open request expires, or is announced; `undefined` if there is none. */
+export const nextDueIn = (inbox: Inbox, after: Timestamp): Timestamp | undefined => {
+  let due: Timestamp | undefined
+  for (const { request, status, warned } of inbox.values()) {
+    if (status !== "open" || request.onExpiry === "stay") continue
+    const at = (warned === true ? undefined : warnAt(request)) ?? request.expiresAt
+    if (at !== undefined && at > after && at < (due ?? Infinity)) due = at
+  }
+  return due
+}
+
 const firstOf = (reason: Readiness["reason"], times: ReadonlyArray<Timestamp>): Readiness | undefined =>
   times.length === 0 ? undefined : { reason, at: Math.min(...times) }
+
+/** The kinds that a filter selects. */
+export const kindsOf = (kind: NonNullable<PendingFilter["kind"]>): ReadonlyArray<Kind> =>
+  typeof kind === "string" ? [kind] : kind
 
 /** Whether an open request meets a filter. */
 export const matches = (pending: PendingRequest, filter: PendingFilter, now: Timestamp): boolean => {
@@ -131,9 +146,10 @@ export const matches = (pending: PendingRequest, filter: PendingFilter, now: Tim
     return false
   }
   return (
-    (filter.runId === undefined || pending.runId === filter.runId) &&
+    (filter.runId === undefined ||
+      (pending.runId === lineOf(filter.runId).root && isWithin(request.requestId, filter.runId))) &&
     (filter.sessionId === undefined || pending.sessionId === filter.sessionId) &&
-    (filter.kind === undefined || request._tag === filter.kind) &&
+    (filter.kind === undefined || kindsOf(filter.kind).includes(request._tag)) &&
     (filter.tool === undefined || toolOf(request) === filter.tool) &&
     (filter.agent === undefined || request.agentPath.includes(filter.agent)) &&
     (filter.askedBefore === undefined || request.at < filter.askedBefore)

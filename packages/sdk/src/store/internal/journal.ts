@@ -4,6 +4,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { RunId } from "../../domain/Id.ts"
+import { asReferences } from "../../domain/internal/files.ts"
 import { type RunEvent, RunEvents } from "../../domain/RunEvent.ts"
 import type { Status } from "../../domain/RunState.ts"
 import { decodeEvents } from "../../domain/RunStateCodec.ts"
@@ -69,8 +70,11 @@ export const isTakingUp = (events: ReadonlyArray<RunEvent>, status: Status): boo
 export const startsWith = (journal: ReadonlyArray<RunEvent>, events: ReadonlyArray<RunEvent>): boolean =>
   journal.length >= events.length && sameEvents(journal.slice(0, events.length), events)
 
-const sameEvents = (one: ReadonlyArray<RunEvent>, other: ReadonlyArray<RunEvent>): boolean =>
-  Schema.toEquivalence(RunEvents)(one, other)
+/** A file with its bytes, as earlier versions stored it, equals a reference to them. */
+const sameEvents = (one: ReadonlyArray<RunEvent>, other: ReadonlyArray<RunEvent>): boolean => {
+  const equal = Schema.toEquivalence(RunEvents)
+  return equal(one, other) || equal(one.map(asReferences), other.map(asReferences))
+}
 
 /** The error for a journal whose rows do not match the head of its run. */
 export const damaged = (runId: RunId, operation: string): RunStoreError =>

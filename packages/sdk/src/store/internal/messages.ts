@@ -65,8 +65,15 @@ export const takenBy = (events: ReadonlyArray<RunEvent>): ReadonlyArray<Receipt>
 }
 
 /** Distinguishes a message from another one with its id, also after the journal contains it. */
-export const digestOf = ({ content, ends }: Pick<SentMessage, "content" | "ends">): string => {
-  const text = canonicalJson([content as ReadonlyArray<Schema.Json>, ends === true])
+export const digestOf = ({
+  content,
+  ends,
+  reopens
+}: Pick<SentMessage, "content" | "ends" | "reopens">): string => {
+  const said = [content as ReadonlyArray<Schema.Json>, ends === true] as const
+  // Other messages keep the digest that earlier versions stored. A repeated reopening has a time of its own.
+  const { at: _, ...reopening } = reopens ?? { at: 0 }
+  const text = canonicalJson(reopens === undefined ? [...said] : [...said, reopening as Schema.Json])
   return `${text.length}.${fingerprint(text)}`
 }
 
@@ -100,7 +107,9 @@ type Kept = Omit<SentMessage, "messageId" | "content"> & {
 
 /** A message with the digest of its content, instead of the content. */
 export const withDigest = ({ content, ...rest }: Kept): Kept =>
-  content === undefined ? rest : { ...rest, digest: digestOf({ content, ...defined({ ends: rest.ends }) }) }
+  content === undefined
+    ? rest
+    : { ...rest, digest: digestOf({ content, ...defined({ ends: rest.ends, reopens: rest.reopens }) }) }
 
 /** Applies a batch of events to the messages. Fails with the id of a message that the journal already contains. */
 export const mailAfter = (mail: Mail, events: ReadonlyArray<RunEvent>): Result.Result<Mail, string> => {

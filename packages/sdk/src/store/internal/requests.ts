@@ -9,7 +9,13 @@ import { endedReason } from "../../domain/decide.ts"
 import type { Decision, DecisionToRecord } from "../../domain/Decision.ts"
 import { childRunId, isWithin, type RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
 import { decodeRecord } from "../../domain/internal/given.ts"
-import { expiryAt, judgeDecision, type Standing, type Verdict } from "../../domain/internal/judgeDecision.ts"
+import {
+  expiredGrant,
+  expiryAt,
+  judgeDecision,
+  type Standing,
+  type Verdict
+} from "../../domain/internal/judgeDecision.ts"
 import { type Interruption, tokenOf } from "../../domain/Interruption.ts"
 import {
   type DecisionMalformed,
@@ -53,6 +59,10 @@ export const inboxChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<Inb
   }
   return changes
 }
+
+/** Whether a change adds a time at which the run becomes ready by itself. */
+export const isDue = (change: InboxChange): boolean =>
+  change._tag === "warned" || (change._tag === "opened" && change.request.expiresAt !== undefined)
 
 /** Whether events end the run itself, and not only a sub-agent in it. */
 export const areEnding = (events: ReadonlyArray<RunEvent>): boolean => events.some(isEnd)
@@ -124,8 +134,11 @@ export const named = (
   })
 
 /** Judges a decision on a request at `now`. */
-export const judgeEntry = (entry: RequestEntry, decision: Decision, now: Timestamp): Verdict =>
-  judgeDecision(entry.request, standingOf(entry), decision, now)
+export const judgeEntry = (entry: RequestEntry, decision: Decision, now: Timestamp): Verdict => {
+  const verdict = judgeDecision(entry.request, standingOf(entry), decision, now)
+  const refusal = verdict.record === decision ? expiredGrant(entry.request, decision) : undefined
+  return refusal === undefined ? verdict : { refusal }
+}
 
 const standingOf = ({ decision, status, superseded }: RequestEntry): Standing => {
   if (status === "superseded") {

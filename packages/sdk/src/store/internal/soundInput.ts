@@ -43,6 +43,14 @@ const runIds: Kind = {
   is: (value) => strings.is(value) && (value as ReadonlyArray<string>).length <= 1000
 }
 
+const requestKind = oneOf(...RequestKind.literals)
+const requestKinds: Kind = {
+  ...requestKind,
+  takes: `${requestKind.takes}, or a list of these that is not empty`,
+  is: (value) =>
+    Array.isArray(value) ? value.length > 0 && value.every(requestKind.is) : requestKind.is(value)
+}
+
 const page = { limit: amount, after: string }
 /** The conditions of each filter, and the options of `events`. */
 export const filters = {
@@ -50,7 +58,7 @@ export const filters = {
   pending: {
     runId: string,
     sessionId: string,
-    kind: oneOf(...RequestKind.literals),
+    kind: requestKinds,
     tool: string,
     agent: string,
     askedBefore: time,
@@ -60,6 +68,7 @@ export const filters = {
   list: { runIds, sessionId: string, agent: string, status: oneOf(...Status.literals), ...page },
   sessions: { agent: string, status: oneOf(...Status.literals), ...page },
   ready: { agents: strings, ...page },
+  nextDue: { agents: strings, after: time },
   events: { from: amount, limit: amount }
 }
 
@@ -68,7 +77,7 @@ const inBounds = (at: number): number => Math.min(latestTime, Math.max(-latestTi
 
 const timesInBounds = <Filter extends object>(filter: Filter): Filter => {
   const bounded: Record<string, unknown> = {}
-  for (const name of ["askedBefore", "expiresBefore"]) {
+  for (const name of ["askedBefore", "expiresBefore", "after"]) {
     const value = (filter as Fields)[name]
     if (typeof value === "number") bounded[name] = inBounds(value)
   }
@@ -135,6 +144,7 @@ export const withSoundInput = (store: RunStorePort): RunStorePort => {
     list: listing("list", store.list),
     sessions: listing("sessions", store.sessions),
     ready: listing("ready", store.ready),
+    nextDue: listing("nextDue", store.nextDue),
     prune: (options) => {
       const endedBefore = (options as Fields | null | undefined)?.["endedBefore"]
       return checked("prune", "endedBefore", time, endedBefore, () =>

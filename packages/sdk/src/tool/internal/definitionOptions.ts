@@ -36,6 +36,7 @@ const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
   needsApproval: either(flag, callable),
   idempotent: flag,
   reconcile: callable,
+  external: flag,
   timeout: duration,
   retry: { takes: "a schedule", is: Schedule.isSchedule },
   approval: demanded(

@@ -24,8 +24,13 @@ export const decodeSuccess = (
 
 const whyRefused = (cause: Cause.Cause<Schema.SchemaError>): string => {
   const [reason] = cause.reasons
-  return reason?._tag === "Fail" ? reason.error.message : "its success schema failed"
+  return reason?._tag === "Fail"
+    ? reason.error.message.replaceAll(numberTexts, "a number")
+    : "its success schema failed"
 }
+
+/** The JSON form of a number is a number or one of these texts, and the issue of another text lists only the texts. */
+const numberTexts = '"Infinity" | "-Infinity" | "NaN"'
 
 /** The result as JSON, or why the schema does not encode it. Without a schema, and for the parts of `Tool.content`, the result as it is. */
 export const encodeSuccess = (

@@ -4,6 +4,7 @@
 import * as Base64 from "effect/encoding/Base64"
 import * as Result from "effect/Result"
 import { messageOf } from "../../domain/Display.ts"
+import { textIn } from "../../domain/internal/files.ts"
 import { isPlain } from "../../domain/internal/untyped.ts"
 import { type FilePart, text, type UserPart } from "../../domain/Message.ts"
 import { holdOf } from "../Hold.ts"
@@ -121,22 +122,12 @@ export const attachment = (bytes: Uint8Array, mediaType = "", name = ""): FilePa
 })
 
 /** The media type of the files that models read: images, PDF and text. */
-const mediaTypeOf = (bytes: Uint8Array): string => {
+export const mediaTypeOf = (bytes: Uint8Array): string => {
   const start = String.fromCharCode(...bytes.subarray(0, 12))
   if (start.startsWith("\u0089PNG\r\n")) return "image/png"
   if (start.startsWith("\u00ff\u00d8\u00ff")) return "image/jpeg"
   if (/^GIF8[79]a/.test(start)) return "image/gif"
   if (/^RIFF[^]{4}WEBP/.test(start)) return "image/webp"
   if (start.startsWith("%PDF-")) return "application/pdf"
-  return isText(bytes) ? "text/plain" : "application/octet-stream"
-}
-
-const isText = (bytes: Uint8Array): boolean => {
-  if (bytes.includes(0)) return false
-  try {
-    new TextDecoder("utf-8", { fatal: true }).decode(bytes)
-    return true
-  } catch {
-    return false
-  }
+  return textIn(bytes) === undefined ? "application/octet-stream" : "text/plain"
 }

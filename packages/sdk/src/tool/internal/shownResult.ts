@@ -1,25 +1,28 @@
 /**
  * The result of a tool as the model reads it: scrubbed, and cut to the longest length.
  */
-import * as Base64 from "effect/encoding/Base64"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { textOfBytes, withBytes } from "../../domain/internal/files.ts"
 import { type FilePart, text, UserPart } from "../../domain/Message.ts"
 import type { Scrubber } from "../Scrubber.ts"
 import { toContent } from "../Tool.ts"
 import { ToolResultInvalid } from "../ToolError.ts"
-import { cutResult } from "./cutResult.ts"
+import { cutResult, type Keep } from "./cutResult.ts"
+import { counted } from "./scrub/redactions.ts"
 
-/** The parts of a result, or why it cannot be shown. */
+/** The parts of a result, or why it cannot be shown. `keep` keeps what is cut out of it. */
 export const shownResult = (
-  { scrub }: Scrubber,
+  scrubber: Scrubber,
   value: unknown,
-  longest: number
+  longest: number,
+  keep?: Keep
 ): Result.Result<ReadonlyArray<UserPart>, string> => {
+  const { scrub } = scrubber
   try {
     const content = toContent(value)
     if (!isText(content) && !isContent(content)) return Result.fail("its parts are not valid")
-    return Result.succeed(cutResult(scrubbedParts(scrub, content), longest))
+    return Result.succeed(cutResult(scrubbedParts(scrubber, content), longest, keep))
   } catch (cause) {
     return Result.fail(
       cause instanceof ToolResultInvalid ? scrub(cause.problem) : "it throws when it is read"
@@ -28,15 +31,13 @@ export const shownResult = (
 }
 
 /** Texts that follow each other are one text if a secret is in two of them. */
-const scrubbedParts = (
-  scrub: Scrubber["scrub"],
-  content: ReadonlyArray<UserPart>
-): ReadonlyArray<UserPart> => {
+const scrubbedParts = (scrubber: Scrubber, content: ReadonlyArray<UserPart>): ReadonlyArray<UserPart> => {
+  const { scrub } = scrubber
   const parts: Array<UserPart> = []
   let texts: Array<string> = []
   const addTexts = () => {
     const each = texts.map((part) => scrub(part))
-    const whole = texts.length < 2 ? each.join("") : scrub(texts.join(""))
+    const whole = counted(texts.join(""), texts.length < 2 ? each.join("") : scrub(texts.join("")))
     parts.push(...(whole === each.join("") ? each : [whole]).map((part) => text(part)))
     texts = []
   }
@@ -46,33 +47,22 @@ const scrubbedParts = (
       continue
     }
     addTexts()
-    parts.push(scrubbedFile(scrub, part))
+    parts.push(scrubbedFile(scrubber, part))
   }
   addTexts()
   return parts
 }
 
-const scrubbedFile = (scrub: Scrubber["scrub"], part: FilePart): FilePart => {
-  const words = wordsOf(part)
-  const clean = words === undefined ? undefined : scrub(words)
-  return clean === undefined || clean === words
-    ? part
-    : { ...part, source: { _tag: "bytes", base64: Base64.encode(clean) } }
+/** The file without secrets in its name, its address and its text. An address keeps the paths of the host. */
+const scrubbedFile = ({ redact, scrub }: Scrubber, file: FilePart): FilePart => {
+  const name = file.name === undefined ? {} : { name: counted(file.name, scrub(file.name)) }
+  const words = textOfBytes(file)
+  const clean = words === undefined ? undefined : counted(words, scrub(words))
+  const part = { ...(clean === undefined || clean === words ? file : withBytes(file, clean)), ...name }
+  if (part.source._tag !== "url") return part
+  const url = counted(part.source.url, (redact ?? scrub)(part.source.url))
+  return { ...part, source: { ...part.source, url } }
 }
-
-/** Media that are no text, although a short one may be valid UTF-8. */
-const media = /^(?:image\/(?!svg)|audio\/|video\/|font\/|application\/(?:pdf|zip|gzip|wasm))/
-
-/** The text of a file of any type whose bytes are UTF-8. */
-const wordsOf = ({ mediaType, source }: FilePart): string | undefined => {
-  if (source._tag !== "bytes" || media.test(mediaType)) return undefined
-  return Base64.decode(source.base64).pipe(
-    Result.flatMap((bytes) => Result.try(() => utf8.decode(bytes))),
-    Result.getOrUndefined
-  )
-}
-
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 /** A fast check for the most common content, a single text; the schema is slower. */
 const isText = (content: ReadonlyArray<UserPart>): boolean => {

@@ -34,7 +34,9 @@ const part = fc.oneof(
       "value: ",
       "user",
       "Cookie: ",
-      "Authorization: Bearer "
+      "Authorization: Bearer ",
+      " is said here. Then the ",
+      "so (it) ends! "
     )
   },
   {
@@ -346,6 +348,25 @@ describe("a streamed text", () => {
       [push("The quick pass"), push("word: hunt"), push("er2hunter2"), push("\nNext ")],
       ["", "", "", "The quick password: [REDACTED:password]\nNext "]
     )
+  })
+
+  it("is held back no longer than to the end of a sentence", () => {
+    const { push } = bound(stream())
+    assert.deepStrictEqual(
+      [
+        push("Put the key "),
+        push("into the file. "),
+        push("Then save "),
+        push('"its key. Then" go. '),
+        push("Now.")
+      ],
+      ["", "", "Put the key into the file. Then save ", "", '"its key. Then" go. ']
+    )
+  })
+
+  it("is returned at once in writing without spaces", () => {
+    const { push } = bound(stream())
+    assert.deepStrictEqual([push("你好"), push("世界 café"), push("s")], ["你好", "世界 café", ""])
   })
 
   it("loses no line after a private key that has no end", () => {

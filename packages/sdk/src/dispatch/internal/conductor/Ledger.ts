@@ -78,7 +78,7 @@ export class Ledger {
   private readonly limits: SharedLimits
   private readonly spentOf = { tokens: 0, cost: 0, turns: 0 }
   private readonly reservedOf = { tokens: 0, cost: 0, turns: 0 }
-  private readonly reserved = new Map<
+  private readonly reserved = new WeakMap<
     object,
     { readonly amounts: Amounts; readonly before: RunState | undefined }
   >()

@@ -9,8 +9,10 @@ import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import { line, sentence } from "../../../domain/Display.ts"
-import type { RunId } from "../../../domain/Id.ts"
+import type { RequestId, RunId } from "../../../domain/Id.ts"
+import type { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
 import { type Rejection, RequestNotFound } from "../../../domain/Rejection.ts"
+import type { ReopenError, ReopenOptions } from "../../../domain/reopenInState.ts"
 import type { AgentNotFound } from "../../../domain/RunError.ts"
 import { unwrap } from "../../../domain/RunEvent.ts"
 import { isEnded, type RunState } from "../../../domain/RunState.ts"
@@ -92,16 +94,12 @@ export class RunPool implements ConductorLink {
       // From here to the new handle in one step, so that each run has one handle and is counted once.
       const known = this.byId.get(runId)
       if (known !== undefined) return known
-      const isCounted = !isEnded(stored.state)
-      const refused = isCounted ? this.refuse() : this.closed
+      const refused = isEnded(stored.state) ? this.closed : this.refuse()
       if (refused !== undefined) return yield* refused
       const name = given.name ?? stored.state.conductor?.as
       const options = this.withGroup({ ...given, name })
-      const live = yield* Effect.onError(
-        follow(liveOf(runtime, runId, stored, options, this.prepare), stored),
-        () => Effect.sync(() => (isCounted ? this.ledger.discount() : undefined))
-      )
-      if (!live.over) this.ledger.follow(live, live.state())
+      const live = yield* follow(liveOf(runtime, runId, stored, options, this.prepare), stored)
+      this.ledger.follow(live, live.state())
       return live
     })
   }
@@ -166,15 +164,28 @@ export class RunPool implements ConductorLink {
   }
 
   decide(decision: DecisionInput): Effect.Effect<Decision, Rejection | StoredFault> {
-    return Effect.suspend((): Effect.Effect<Decision, Rejection | StoredFault> => {
-      const requestId = String(decision?.requestId)
-      // A request's id begins with that of its run, whose own begins with that of the root.
-      for (let end = requestId.lastIndexOf("."); end > 0; end = requestId.lastIndexOf(".", end - 1)) {
-        const live = this.byId.get(requestId.slice(0, end))
-        if (live !== undefined) return live.decide(decision)
-      }
-      return Effect.fail(new RequestNotFound({ requestId }))
-    })
+    return Effect.suspend(() =>
+      Effect.flatMap(this.handleOf(String(decision?.requestId)), (live) => live.decide(decision))
+    )
+  }
+
+  reopen(
+    requestId: RequestId,
+    options: ReopenOptions
+  ): Effect.Effect<void, ReopenError | OptionsInvalid | StoredFault> {
+    return Effect.suspend(() =>
+      Effect.flatMap(this.handleOf(String(requestId)), (live) => live.reopen(requestId, options))
+    )
+  }
+
+  /** The handle of the run that has a request. */
+  private handleOf(requestId: string): Effect.Effect<AnyHandle, RequestNotFound> {
+    // A request's id begins with that of its run, whose own begins with that of the root.
+    for (let end = requestId.lastIndexOf("."); end > 0; end = requestId.lastIndexOf(".", end - 1)) {
+      const live = this.byId.get(requestId.slice(0, end))
+      if (live !== undefined) return Effect.succeed(live)
+    }
+    return Effect.fail(new RequestNotFound({ requestId }))
   }
 
   cancel(name: string, reason = `"${name}" was cancelled.`): Effect.Effect<number> {

@@ -62,7 +62,8 @@ export const firstSuccess = <Output, E>(
  *
  * **Errors**
  *
- * - `QuorumMissed` — too many runs ended without completing, or `n` is not a number. The other runs were cancelled.
+ * - `QuorumMissed` — too few handles were given, too many runs ended without completing, or `n` is not a number. The other runs were
+ *   cancelled.
  */
 export const quorum = <Output, E>(
   handles: ReadonlyArray<AgentHandle<Output, E>>,

@@ -7,6 +7,7 @@ import * as Exit from "effect/Exit"
 import type * as Stream from "effect/Stream"
 import type * as Cancellation from "../../../agent/Cancellation.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
+import { nextDeadline } from "../../../domain/decide.ts"
 import type { DecisionInput } from "../../../domain/Decision.ts"
 import { isWithin, type RequestId, type RunId } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
@@ -193,6 +194,7 @@ export class StoredHandle<Output> extends QueueHandle<Output> {
         runId: this.runId,
         runtime: this.runtime,
         isElsewhere,
+        dueAt: this.lastState === undefined ? undefined : nextDeadline(this.lastState),
         onReady: () => {
           if (
             !this.isFollowed &&

@@ -21,7 +21,7 @@ import type { Rejection } from "../../../domain/Rejection.ts"
 import type { ReopenOptions } from "../../../domain/reopenInState.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
 import { type Explanation, explainState } from "../../../durable/explain.ts"
-import { decodePrompt } from "../../../run/internal/decodePrompt.ts"
+import { decodeUnstoredPrompt } from "../../../run/internal/decodePrompt.ts"
 import { type CallerOptions, inSession } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Prompt } from "../../../run/Mail.ts"
@@ -144,7 +144,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   /** Sends a message, unless one with its id and content was sent. */
   private sendOnce(prompt: Prompt, messageId: string, sending: Effect.Effect<void, SendError>) {
     return Effect.gen({ self: this }, function* () {
-      const content = yield* decodePrompt(prompt)
+      const content = yield* decodeUnstoredPrompt(prompt)
       const message = yield* Effect.fromResult(decodeMessage({ messageId, content }, 0, this.runId))
       const digest = (this.sent ??= new Map<string, string>()).get(messageId)
       const wrong = idConflict(defined({ digest }), message)

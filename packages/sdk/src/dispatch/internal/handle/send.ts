@@ -36,7 +36,7 @@ export const send = Effect.fnUntraced(function* <Output, E>(
   prompt: Prompt,
   given: HandleSendOptions
 ): Effect.fn.Return<AgentHandle<Output, E>, SendError | E> {
-  const options = yield* Effect.flatMap(requireOptions("send", given, sendShape), checkCallerOptions)
+  const options = yield* checkCallerOptions(yield* requireOptions("send", given, sendShape))
   const { by = "user", limits, messageId, policy, whenHeld = "queue" } = options
   yield* Effect.fromResult(attribute(by))
   const parts = yield* decodePrompt(prompt)

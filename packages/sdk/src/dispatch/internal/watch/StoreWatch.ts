@@ -9,6 +9,7 @@ import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunId } from "../../../domain/Id.ts"
+import { wakeWhenDue } from "../../../durable/internal/dueTimes.ts"
 import { spaced } from "../../../durable/internal/spaced.ts"
 import { cursorAfter, pageSize, readyPage } from "../../../durable/recover.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
@@ -22,6 +23,8 @@ export interface Watched {
   readonly runtime: Runtime
   /** Whether another process drives it. */
   readonly isElsewhere: boolean
+  /** When the held run becomes ready by itself. */
+  readonly dueAt?: number | undefined
   /** Called when the run is ready. */
   readonly onReady: () => void
   /** Called with the run's head after each look. */
@@ -58,6 +61,8 @@ interface StoreWatch {
   wake: () => void
   /** Lets the fiber read the heads for the listeners. */
   wakeListeners: () => void
+  /** Called when a run with a due time is added. */
+  onDueTime: () => void
   /** The index of the held run with which the next look begins. */
   at: number
   fiber: Fiber.Fiber<unknown, unknown> | undefined
@@ -86,6 +91,7 @@ export const watch = (store: Store, watched: Watched, fork: Fork): (() => void) 
   }
   const unwatch = watched.isElsewhere ? store.broadcast?.watch(watched.runId, onSignal) : undefined
   start(store, it, fork)
+  if (watched.dueAt !== undefined) it.onDueTime()
   // The process that drives the run may have ended it before it knew of this watch.
   if (watched.isElsewhere) it.wake()
   return () => {
@@ -128,6 +134,7 @@ const watchOf = (store: Store): StoreWatch => {
     listeners: new Set(),
     wake: () => {},
     wakeListeners: () => {},
+    onDueTime: () => {},
     at: 0,
     fiber: undefined
   }
@@ -151,13 +158,17 @@ const stopIfUnused = (it: StoreWatch): void => {
   it.fiber = undefined
   it.wake = () => {}
   it.wakeListeners = () => {}
+  it.onDueTime = () => {}
 }
 
 const looking = Effect.fnUntraced(function* (store: Store, it: StoreWatch) {
   const wake = yield* Queue.sliding<void>(1)
   const wakeListeners = yield* Queue.sliding<void>(1)
+  const changed = yield* Queue.sliding<void>(1)
   it.wake = () => void Queue.offerUnsafe(wake, undefined)
   it.wakeListeners = () => void Queue.offerUnsafe(wakeListeners, undefined)
+  it.onDueTime = () => void Queue.offerUnsafe(changed, undefined)
+  const due = wakeWhenDue({ next: nextDueOf(it), changed, wake: Queue.offer(wake, undefined) })
   const wakeAll = Effect.andThen(Queue.offer(wakeListeners, undefined), Queue.offer(wake, undefined))
   // If the notifications end or fail, the polls continue.
   const notified = Effect.exit(Stream.runForEach(store.changes, () => wakeAll))
@@ -172,10 +183,20 @@ const looking = Effect.fnUntraced(function* (store: Store, it: StoreWatch) {
     Queue.take(wakeListeners),
     spaced(lookAtListened(store, it), leastPauseMs)
   )
-  return yield* Effect.all([notified, ticks, Effect.forever(look), Effect.forever(lookForListeners)], {
-    concurrency: "unbounded"
-  })
+  const loops = [due, notified, ticks, Effect.forever(look), Effect.forever(lookForListeners)]
+  return yield* Effect.all(loops, { concurrency: "unbounded" })
 })
+
+/** The earliest time after a given one at which a watched run becomes ready by itself. */
+const nextDueOf =
+  ({ watched }: StoreWatch) =>
+  (after: number) =>
+    Effect.sync(() => {
+      let due: number | undefined
+      for (const { dueAt } of watched)
+        if (dueAt !== undefined && dueAt > after && dueAt < (due ?? Infinity)) due = dueAt
+      return due
+    })
 
 /** The poll interval, for changes that send no notification. */
 const pollMs = ({ listeners, watched }: StoreWatch): number => {

@@ -6,11 +6,11 @@ import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import type { BlobRef, Sha256 } from "../../../domain/Blob.ts"
 import type { RunId, Timestamp } from "../../../domain/Id.ts"
+import { sha256Of } from "../../../domain/internal/sha256.ts"
 import { type BlobPort, graceTime } from "../../BlobPort.ts"
 import { BlobMissing, RunStoreError } from "../../RunStoreError.ts"
-import { bySha256, missingBlob, pieceBytes } from "../blobs.ts"
+import { bySha256, joined, missingBlob, pieceBytes } from "../blobs.ts"
 import { position } from "../bounds.ts"
-import { joined, sha256Of } from "../sha256.ts"
 
 interface Content {
   readonly bytes: Uint8Array
@@ -85,7 +85,7 @@ export const portOf = (blobs: Blobs): BlobPort => {
     put: (content) =>
       Stream.runCollect(content).pipe(
         Effect.map(joined),
-        Effect.flatMap((bytes) => Effect.flatMap(sha256Of(bytes), (sha256) => keep(sha256, bytes)))
+        Effect.flatMap((bytes) => keep(sha256Of(bytes), bytes))
       ),
 
     putAll: (contents) =>
@@ -93,7 +93,7 @@ export const portOf = (blobs: Blobs): BlobPort => {
         const digests: Array<Sha256> = []
         const distinct = new Map<Sha256, Uint8Array>()
         for (const bytes of contents) {
-          const sha256 = yield* sha256Of(bytes)
+          const sha256 = sha256Of(bytes)
           digests.push(sha256)
           distinct.set(sha256, bytes)
         }

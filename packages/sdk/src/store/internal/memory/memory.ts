@@ -30,11 +30,11 @@ import type {
   PendingRequest,
   RunStorePort
 } from "../../RunStorePort.ts"
-import { blobsIn, blobsOf } from "../blobs.ts"
+import { blobsIn, blobsOf, blobsOfDecisions } from "../blobs.ts"
 import { pageSize, position } from "../bounds.ts"
 import { refusedBusy, refusedExists, attachMail } from "../copies.ts"
 import { revocationsOf, revocationsWith } from "../grants.ts"
-import { inboxAfter, byAge, endsUnread, matches, undelivered } from "../inbox.ts"
+import { inboxAfter, byAge, endsUnread, matches, nextDueIn, undelivered } from "../inbox.ts"
 import { isTakingUp, sliceBatches } from "../journal.ts"
 import { mailAfter, decodeMessage, isSentTo, idConflict, waiting, withDigest } from "../messages.ts"
 import { makeNotifier } from "../notifier.ts"
@@ -349,7 +349,10 @@ export const makeMemory = (): RunStorePort => {
         const isNew = verdict.record === decision
         const late = isNew ? endingRefusal(decision.requestId, endingIn(run)) : undefined
         if (late !== undefined) return yield* Result.fail(late)
+        const refs = verdict.record === undefined ? [] : blobsOfDecisions([verdict.record])
+        yield* Blobs.requireAll(blobs, "decide", refs)
         if (verdict.record !== undefined) record(run, entry, verdict.record)
+        Blobs.refer(blobs, run.runId, refs)
         return refusal === undefined
           ? { runId: run.runId, decision: first ?? decision }
           : yield* Result.fail(refusal)
@@ -364,7 +367,12 @@ export const makeMemory = (): RunStorePort => {
           const late = isNew ? endingRefusal(decision.requestId, endingIn(found.run)) : undefined
           if (late !== undefined) return yield* Result.fail(late)
         }
-        for (const { decision, found, isNew } of taken) if (isNew) record(found.run, found.entry, decision)
+        const fresh = taken.filter(({ isNew }) => isNew)
+        yield* Blobs.requireAll(blobs, "decideAll", blobsOfDecisions(fresh.map(({ decision }) => decision)))
+        for (const { decision, found } of fresh) {
+          record(found.run, found.entry, decision)
+          Blobs.refer(blobs, found.run.runId, blobsOfDecisions([decision]))
+        }
         return taken.map(({ decision, found }) => ({ runId: found.run.runId, decision }))
       }).pipe(Effect.tap(notifier.notify)),
 
@@ -482,6 +490,14 @@ export const makeMemory = (): RunStorePort => {
       readReady(filter, (places, limit) =>
         atomically((now) => Result.succeed(readyLists(Array.from(runs.values()), filter, now, places, limit)))
       ),
+
+    nextDue: ({ after = -Infinity, agents } = {}) =>
+      atomically(() => {
+        const times = Array.from(runs.values()).flatMap((run) =>
+          agents?.includes(run.agent) === false ? [] : (nextDueIn(run.inbox, after) ?? [])
+        )
+        return Result.succeed(times.length === 0 ? undefined : Math.min(...times))
+      }),
 
     changes: notifier.notifications,
 

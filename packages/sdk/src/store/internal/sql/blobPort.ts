@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import type { BlobRef } from "../../../domain/Blob.ts"
 import type { RunId } from "../../../domain/Id.ts"
-import type { BlobPort } from "../../BlobPort.ts"
+import type { BlobFiles, BlobPort } from "../../BlobPort.ts"
 import type { SqlAccess } from "./access.ts"
 import { makeBlobReads } from "./blobReads.ts"
 import { makeBlobRests } from "./blobRests.ts"
@@ -13,13 +13,17 @@ import { makeBlobWrites } from "./blobWrites.ts"
 import { padded } from "./runs.ts"
 
 /** Makes the operations on contents, and those that delete the bytes of deleted contents. */
-export const makeBlobPort = (access: SqlAccess, rows: ReturnType<typeof makeBlobRows>) => {
+export const makeBlobPort = (
+  access: SqlAccess,
+  rows: ReturnType<typeof makeBlobRows>,
+  files: BlobFiles | undefined
+) => {
   const { query, run, sql } = access
-  const rests = makeBlobRests(access, rows)
+  const rests = makeBlobRests(access, rows, files)
 
   const port: Omit<BlobPort, "sweep"> = {
-    ...makeBlobWrites(access, rows, rests),
-    ...makeBlobReads(access),
+    ...makeBlobWrites(access, rows, rests, files),
+    ...makeBlobReads(access, files),
 
     find: (contents) =>
       contents.length === 0

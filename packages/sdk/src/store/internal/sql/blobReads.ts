@@ -5,49 +5,64 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type { BlobRef, Sha256 } from "../../../domain/Blob.ts"
 import type { RunId } from "../../../domain/Id.ts"
-import type { BlobPort, DamagedBlob } from "../../BlobPort.ts"
+import { makeHasher } from "../../../domain/internal/sha256.ts"
+import type { BlobFiles, BlobPort, DamagedBlob } from "../../BlobPort.ts"
 import { BlobMissing, RunStoreError } from "../../RunStoreError.ts"
 import { pieceBytes } from "../blobs.ts"
 import { position } from "../bounds.ts"
 import { unreadable } from "../journal.ts"
-import { makeHasher } from "../sha256.ts"
 import type { SqlAccess } from "./access.ts"
 import type { Place } from "./blobs.ts"
 
 /** Makes the operations that read contents. */
-export const makeBlobReads = ({ query, run, sql }: SqlAccess): Pick<BlobPort, "read" | "damaged"> => {
+export const makeBlobReads = (
+  { query, run, sql }: SqlAccess,
+  files: BlobFiles | undefined
+): Pick<BlobPort, "read" | "damaged"> => {
   const placeOf = (operation: string, sha256: Sha256) =>
     Effect.flatMap(
-      query(operation, run(sql<Place>`SELECT blob, bytes FROM fermata_blobs WHERE sha256 = ${sha256}`)),
+      query(
+        operation,
+        run(sql<Place>`SELECT blob, bytes, filed FROM fermata_blobs WHERE sha256 = ${sha256}`)
+      ),
       ([row]) =>
         row === undefined
           ? Effect.fail(new RunStoreError({ operation, reason: new BlobMissing({ sha256 }) }))
-          : Effect.succeed({ blob: Number(row.blob), bytes: Number(row.bytes) })
+          : Effect.succeed({ blob: Number(row.blob), bytes: Number(row.bytes), filed: row.filed })
     )
+
+  const storedPiece = (operation: string, { blob, filed }: Place, place: number, length: number) => {
+    if (filed === null)
+      return Effect.map(
+        query(
+          operation,
+          run(sql<{ readonly content: Uint8Array }>`SELECT content FROM fermata_blob_pieces
+            WHERE blob = ${blob} AND place = ${place}`)
+        ),
+        ([row]) => row?.content
+      )
+    if (files === undefined)
+      return unreadable(operation, "the content is in the directory of contents: open the store with it.")
+    return files.read(blob, place * pieceBytes, length)
+  }
 
   const readPiece = (
     operation: string,
     sha256: Sha256,
-    { blob, bytes }: Place,
+    at: Place,
     place: number
-  ): Effect.Effect<Uint8Array, RunStoreError> =>
-    Effect.flatMap(
-      query(
-        operation,
-        run(sql<{ readonly content: Uint8Array }>`SELECT content FROM fermata_blob_pieces
-          WHERE blob = ${blob} AND place = ${place}`)
-      ),
-      ([row]) => {
-        const length = Math.min(pieceBytes, bytes - place * pieceBytes)
-        if (row?.content.length === length) return Effect.succeed(row.content)
-        // It may have been deleted since, and stored again.
-        return Effect.flatMap(placeOf(operation, sha256), (found) =>
-          found.blob === blob
-            ? unreadable(operation, `the content ${sha256} is damaged: restore the store from a backup.`)
-            : readPiece(operation, sha256, found, place)
-        )
-      }
-    )
+  ): Effect.Effect<Uint8Array, RunStoreError> => {
+    const length = Math.min(pieceBytes, at.bytes - place * pieceBytes)
+    return Effect.flatMap(storedPiece(operation, at, place, length), (content) => {
+      if (content?.length === length) return Effect.succeed(content)
+      // It may have been deleted since, and stored again.
+      return Effect.flatMap(placeOf(operation, sha256), (found) =>
+        found.blob === at.blob
+          ? unreadable(operation, `the content ${sha256} is damaged: restore the store from a backup.`)
+          : readPiece(operation, sha256, found, place)
+      )
+    })
+  }
 
   const read = (operation: string, sha256: Sha256, options?: Parameters<BlobPort["read"]>[1]) =>
     Stream.unwrap(
@@ -58,10 +73,12 @@ export const makeBlobReads = ({ query, run, sql }: SqlAccess): Pick<BlobPort, "r
           if (at >= to) return Effect.succeed(undefined)
           const place = Math.floor(at / pieceBytes)
           const start = place * pieceBytes
-          return Effect.map(readPiece(operation, sha256, found, place), (content) => {
+          const piece = Effect.map(readPiece(operation, sha256, found, place), (content) => {
             const end = Math.min(to, start + content.length)
             return [content.subarray(at - start, end - start), end] as const
           })
+          // Pieces that nothing uses any more are freed between turns of the event loop.
+          return at === from ? piece : Effect.andThen(Effect.yieldNow, piece)
         })
       })
     )
@@ -73,8 +90,7 @@ export const makeBlobReads = ({ query, run, sql }: SqlAccess): Pick<BlobPort, "r
       Effect.sync(() => hasher.update(piece))
     )
     const problem = yield* Effect.matchEffect(whole, {
-      onSuccess: () =>
-        Effect.map(hasher.digest, (found) => (found === sha256 ? undefined : ("changed" as const))),
+      onSuccess: () => Effect.sync(() => (hasher.digest() === sha256 ? undefined : ("changed" as const))),
       onFailure: (error): Effect.Effect<DamagedBlob["problem"], RunStoreError> => {
         if (error.reason._tag === "BlobMissing") return Effect.succeed("missing")
         return error.reason._tag === "StoreUnreadable" ? Effect.succeed("changed") : Effect.fail(error)

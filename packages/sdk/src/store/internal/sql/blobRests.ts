@@ -1,13 +1,19 @@
 /**
- * Deletes the bytes of contents that are deleted or were never completed: their rows have no `sha256`.
+ * Deletes the bytes of contents that are deleted or were never completed: their rows have no `sha256`. A file is deleted before its row, and
+ * after the row is marked, so that its writer cannot complete it any more.
  */
 import * as Effect from "effect/Effect"
 import type { Timestamp } from "../../../domain/Id.ts"
+import type { BlobFiles } from "../../BlobPort.ts"
 import type { SqlAccess } from "./access.ts"
-import { longAgo, type makeBlobRows } from "./blobs.ts"
+import { longAgo, type makeBlobRows, type Place } from "./blobs.ts"
 
 /** Makes the operations that delete bytes. They are in transactions of their own. */
-export const makeBlobRests = (access: SqlAccess, rows: ReturnType<typeof makeBlobRows>) => {
+export const makeBlobRests = (
+  access: SqlAccess,
+  rows: ReturnType<typeof makeBlobRows>,
+  files: BlobFiles | undefined
+) => {
   const { query, run, sql, write } = access
 
   /** Deletes the bytes of contents that are deleted, or that no process has written to since a time. */
@@ -16,10 +22,11 @@ export const makeBlobRests = (access: SqlAccess, rows: ReturnType<typeof makeBlo
     while (true) {
       const page = yield* query(
         operation,
-        run(sql<{ readonly blob: number }>`SELECT blob FROM fermata_blobs
+        run(sql<Pick<Place, "blob" | "filed">>`SELECT blob, filed FROM fermata_blobs
           WHERE unused = 1 AND touched_at < ${before} AND sha256 IS NULL AND blob > ${last} ORDER BY blob LIMIT ${cleanedAtOnce}`)
       )
-      for (const { blob } of page) yield* cleanOne(operation, Number(blob), before)
+      for (const { blob, filed } of page)
+        yield* (filed === null ? cleanOne : cleanFile)(operation, Number(blob), before)
       if (page.length < cleanedAtOnce) return
       last = Number(page.at(-1)!.blob)
     }
@@ -44,6 +51,20 @@ export const makeBlobRests = (access: SqlAccess, rows: ReturnType<typeof makeBlo
         AND NOT EXISTS (SELECT 1 FROM fermata_blob_pieces WHERE blob = ${blob})`),
       Effect.succeedNone
     )
+  })
+
+  /** Leaves the file to the stores that have the directory. */
+  const cleanFile = Effect.fnUntraced(function* (operation: string, blob: number, before: Timestamp) {
+    if (files === undefined) return
+    const marked = yield* write(
+      operation,
+      run(sql`UPDATE fermata_blobs SET touched_at = ${longAgo}
+        WHERE blob = ${blob} AND sha256 IS NULL AND touched_at < ${before} RETURNING blob`),
+      Effect.succeedNone
+    )
+    if (marked.length === 0) return
+    yield* files.remove(blob)
+    yield* write(operation, run(sql`DELETE FROM fermata_blobs WHERE blob = ${blob}`), Effect.succeedNone)
   })
 
   /** Deletes the bytes of deleted contents. What fails is left to the next `prune`. */

@@ -3,27 +3,27 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Sink from "effect/Sink"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
 import type { BlobRef, Sha256 } from "../../../domain/Blob.ts"
 import type { Timestamp } from "../../../domain/Id.ts"
-import type { BlobPort } from "../../BlobPort.ts"
+import { makeHasher, sha256Of } from "../../../domain/internal/sha256.ts"
+import type { BlobFiles, BlobPort } from "../../BlobPort.ts"
 import { RunStoreError, StoreFault } from "../../RunStoreError.ts"
-import { bySha256 } from "../blobs.ts"
-import { makeHasher, sha256Of } from "../sha256.ts"
+import { bySha256, pieceBytes } from "../blobs.ts"
 import type { SqlAccess } from "./access.ts"
 import type { makeBlobRests } from "./blobRests.ts"
 import { longAgo, type makeBlobRows } from "./blobs.ts"
-import { inEqualPieces, inPieces } from "./pieces.ts"
+import { inPieces, makeWindow } from "./pieces.ts"
 
 /** Makes the operations that store contents. */
 export const makeBlobWrites = (
   access: SqlAccess,
   { lockName }: ReturnType<typeof makeBlobRows>,
-  { abandon, clean }: ReturnType<typeof makeBlobRests>
+  { abandon, clean }: ReturnType<typeof makeBlobRests>,
+  files: BlobFiles | undefined
 ): Pick<BlobPort, "put" | "putAll"> => {
-  const { forUpdate, run, sql, write } = access
+  const { forUpdate, query, requireNoTransaction, run, sql, write } = access
 
   const insertPieces = Effect.fnUntraced(function* (
     blob: number,
@@ -43,20 +43,19 @@ export const makeBlobWrites = (
       (rows) => rows.length > 0
     )
 
-  /** Begins a content whose SHA-256 is unknown. Returns its number. */
-  const begin = (operation: string) =>
-    Effect.flatMap(Clock.currentTimeMillis, (at) => {
-      const blob = randomNumber()
-      return Effect.as(
-        write(
-          operation,
-          run(sql`INSERT INTO fermata_blobs (blob, bytes, pending, touched_at, unused) VALUES (${blob}, 0, 0, ${at}, 1)
-            ON CONFLICT (blob) DO NOTHING`),
-          Effect.succeedNone
-        ),
-        blob
+  /** Begins a content whose SHA-256 is unknown. */
+  const begin = (operation: string, blob: number, isFiled: boolean) =>
+    Effect.flatMap(Clock.currentTimeMillis, (at) =>
+      write(
+        operation,
+        Effect.gen(function* () {
+          yield* run(sql`INSERT INTO fermata_blobs (blob, bytes, pending, touched_at, unused, filed)
+            VALUES (${blob}, 0, 0, ${at}, 1, ${isFiled ? 1 : null}) ON CONFLICT (blob) DO NOTHING`)
+          if (isFiled) yield* run(sql`UPDATE fermata_blob_directory SET has_files = 1 WHERE has_files = 0`)
+        }),
+        Effect.succeedNone
       )
-    })
+    )
 
   /** Adds to the pieces of a content that is being written, and keeps it from being swept. */
   const extend = (operation: string, blob: number, first: number, pieces: ReadonlyArray<Uint8Array>) =>
@@ -96,45 +95,29 @@ export const makeBlobWrites = (
     if (own === undefined) return yield* abandoned(operation)
   })
 
-  const upload = Effect.fnUntraced(function* <E, R>(
-    operation: string,
-    blob: number,
-    pieces: Stream.Stream<Uint8Array, E, R>
-  ): Effect.fn.Return<BlobRef, E | RunStoreError, R> {
-    const hasher = makeHasher()
-    let bytes = 0
-    let place = 0
-    yield* pieces.pipe(
-      Stream.rechunk(piecesAtOnce),
-      Stream.chunks,
-      Stream.runForEach((some) =>
-        Effect.suspend(() => {
-          const first = place
-          place += some.length
-          for (const piece of some) {
-            hasher.update(piece)
-            bytes += piece.length
-          }
-          return extend(operation, blob, first, some)
-        })
-      )
-    )
-    const ref = { sha256: yield* hasher.digest, bytes }
-    const at = yield* Clock.currentTimeMillis
-    yield* write(operation, complete(operation, blob, ref, at), Effect.succeedNone)
-    return ref
-  })
+  /** The files, unless the caller is in a transaction: a file would stay after a rollback. */
+  const filesFor = (operation: string) =>
+    files === undefined
+      ? Effect.undefined
+      : Effect.match(requireNoTransaction(operation), { onFailure: () => undefined, onSuccess: () => files })
 
   const putAll = Effect.fnUntraced(function* (operation: string, contents: ReadonlyArray<Uint8Array>) {
-    const given = yield* Effect.forEach(contents, (content) =>
-      Effect.map(sha256Of(content), (sha256) => ({ sha256, content }))
-    )
+    const given = contents.map((content) => ({ sha256: sha256Of(content), content }))
     const distinct = Array.from(new Map(given.map((one) => [one.sha256, one])).values()).sort(bySha256)
     const at = yield* Clock.currentTimeMillis
+    const files = yield* filesFor(operation)
+    const isForFile = (content: Uint8Array) => files !== undefined && content.length > mostInTable
+    for (const { content, sha256 } of distinct) {
+      if (!isForFile(content)) continue
+      const counting = Effect.andThen(lockName(sha256), expectUse(sha256, at))
+      const isKnown = yield* write(operation, counting, Effect.succeedNone)
+      if (!isKnown) yield* upload(operation, Stream.make(content), files)
+    }
     yield* write(
       operation,
       Effect.gen(function* () {
         for (const { content, sha256 } of distinct) {
+          if (isForFile(content)) continue
           yield* lockName(sha256)
           if (yield* expectUse(sha256, at)) continue
           const blob = randomNumber()
@@ -148,23 +131,76 @@ export const makeBlobWrites = (
     return given.map(({ content, sha256 }): BlobRef => ({ sha256, bytes: content.length }))
   })
 
+  /** Removes a file that was created when its row had been deleted, because nothing was written to it for an hour. */
+  const removeLate = (operation: string, blob: number, files: BlobFiles) =>
+    Effect.ignore(
+      Effect.flatMap(
+        query(operation, run(sql`SELECT blob FROM fermata_blobs WHERE blob = ${blob}`)),
+        (rows) => (rows.length === 0 ? files.remove(blob) : Effect.void)
+      )
+    )
+
+  /** A content that is being written: what is left of it in memory, and the number of its row as soon as it has one. */
+  const makeUpload = (operation: string, files: BlobFiles | undefined) => {
+    const window = makeWindow()
+    const hasher = makeHasher()
+    let blob: number | undefined
+    let bytes = 0
+
+    const flush = Effect.gen(function* () {
+      if (blob === undefined) {
+        blob = randomNumber()
+        yield* begin(operation, blob, files !== undefined)
+      }
+      const filled = window.filled()
+      hasher.update(filled)
+      const pieces = files === undefined ? Array.from(inPieces(filled)) : []
+      yield* extend(operation, blob, bytes / pieceBytes, pieces)
+      if (files !== undefined) yield* files.write(blob, bytes, filled)
+      bytes += filled.length
+      window.clear()
+    })
+
+    return {
+      add: Effect.fnUntraced(function* (given: Uint8Array) {
+        for (let rest = window.fill(given); rest.length > 0; rest = window.fill(rest)) yield* flush
+      }),
+      finish: Effect.gen(function* () {
+        const isSmall = files === undefined || window.filled().length <= mostInTable
+        if (blob === undefined && isSmall) return (yield* putAll(operation, [window.filled()]))[0]!
+        yield* flush
+        const ref = { sha256: hasher.digest(), bytes }
+        if (files !== undefined) yield* files.sync(blob!)
+        const at = yield* Clock.currentTimeMillis
+        yield* write(operation, complete(operation, blob!, ref, at), Effect.succeedNone)
+        yield* clean
+        return ref
+      }),
+      abandon: Effect.suspend(() => {
+        if (blob === undefined) return Effect.void
+        return files === undefined
+          ? abandon(operation, blob)
+          : Effect.andThen(abandon(operation, blob), removeLate(operation, blob, files))
+      })
+    }
+  }
+
+  const upload = <E, R>(
+    operation: string,
+    content: Stream.Stream<Uint8Array, E, R>,
+    files: BlobFiles | undefined
+  ): Effect.Effect<BlobRef, E | RunStoreError, R> =>
+    Effect.suspend(() => {
+      const { abandon, add, finish } = makeUpload(operation, files)
+      return Effect.onExit(Effect.andThen(Stream.runForEach(content, add), finish), (exit) =>
+        exit._tag === "Success" ? Effect.void : abandon
+      )
+    })
+
   const put = <E, R>(
     content: Stream.Stream<Uint8Array, E, R>
   ): Effect.Effect<BlobRef, E | RunStoreError, R> =>
-    Effect.scoped(
-      Effect.gen(function* () {
-        const [first, rest] = yield* Stream.peel(inEqualPieces(content), Sink.take(2))
-        if (first.length < 2) return (yield* putAll("blobs.put", [first[0] ?? new Uint8Array()]))[0]!
-        const pieces = Stream.concat(Stream.fromIterable(first), rest)
-        const ref = yield* Effect.acquireUseRelease(
-          begin("blobs.put"),
-          (blob) => upload("blobs.put", blob, pieces),
-          (blob, exit) => (exit._tag === "Success" ? Effect.void : abandon("blobs.put", blob))
-        )
-        yield* clean
-        return ref
-      })
-    )
+    Effect.flatMap(filesFor("blobs.put"), (files) => upload("blobs.put", content, files))
 
   return {
     put,
@@ -187,4 +223,5 @@ const abandoned = (operation: string): RunStoreError =>
     })
   })
 
-const piecesAtOnce = 4
+/** The length of a content that is in the database also if there are files: a file for each of them would take longer. */
+const mostInTable = 32 * 1024

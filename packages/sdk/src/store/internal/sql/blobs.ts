@@ -29,6 +29,8 @@ interface Use {
 export interface Place {
   readonly blob: number
   readonly bytes: number
+  /** 1 if its bytes are in a file. */
+  readonly filed: number | null
 }
 
 /** The references of a run. */

@@ -19,7 +19,7 @@ import { blobsOf } from "../blobs.ts"
 import { leaseMs, position } from "../bounds.ts"
 import { answererIn, damaged, isTakingUp, sliceBatches, unreadable } from "../journal.ts"
 import { takenBy } from "../messages.ts"
-import { areEnding, closingReason, isGoing, inboxChanges } from "../requests.ts"
+import { areEnding, closingReason, inboxChanges, isDue, isGoing } from "../requests.ts"
 import { type SqlAccess, retryOnConflict } from "./access.ts"
 import { type makeBlobRows, usesOf } from "./blobs.ts"
 import { eventsIn, isWhole, makeChain, startOf, whole } from "./chain.ts"
@@ -158,6 +158,8 @@ export const makeJournal = (
       if (revoked.length > 0) return yield* new ReliesOnRevoked({ revoked })
     }
     const changes = inboxChanges(events)
+    // The workers of other processes sleep until the next due time that they know.
+    if (changes.some(isDue)) yield* access.notify
     const mayEndUnread = !parking && areEnding(events) && (head.has_mail || !access.writesAlone)
     if (mayEndUnread && (yield* requests.leavesUnread(runId, changes))) {
       return yield* new RunConflict({ runId, expected, actual: expected })

@@ -34,7 +34,7 @@ export const makeMessages = (access: SqlAccess, blobs: ReturnType<typeof makeBlo
         ${content === undefined ? "journaled" : "waiting"}, ${to ?? null}, ${ends === true ? "end" : null},
         ${reopens === undefined ? null : JSON.stringify(reopens)},
         ${content === undefined ? null : JSON.stringify(content)},
-        ${content === undefined ? null : digestOf({ content, ...defined({ ends }) })},
+        ${content === undefined ? null : digestOf({ content, ...defined({ ends, reopens }) })},
         (SELECT agent FROM fermata_runs WHERE run_id = ${runId})
       ) ON CONFLICT DO NOTHING RETURNING message_id`
 

@@ -51,6 +51,13 @@ const slots = {
   runId: (reason: string) => `:${reason} run`
 }
 
+/** The names of the agents of all runs, and a null, as a part of `WITH RECURSIVE`: one search in an index for each. */
+export const allAgents = ({ sql }: SqlAccess): Fragment => sql`names (agent) AS (
+    SELECT min(agent) FROM fermata_runs
+    UNION ALL SELECT (SELECT min(agent) FROM fermata_runs AS run WHERE run.agent > names.agent)
+      FROM names WHERE names.agent IS NOT NULL
+  )`
+
 /** Makes the query for ready runs. */
 export const makeReady = (access: SqlAccess): RunStorePort["ready"] => {
   const { byCancellation, byRun, byStatus, inLists, query, run, sql } = access
@@ -223,21 +230,20 @@ export const makeReady = (access: SqlAccess): RunStorePort["ready"] => {
     })
   })
 
-  /** The names of the agents of all runs: one search in an index for each. */
-  const allAgents = Effect.map(
+  const readAgents = Effect.map(
     query(
       "ready",
-      run(sql<{ readonly agent: string }>`WITH RECURSIVE names (agent) AS (
-          SELECT min(agent) FROM fermata_runs
-          UNION ALL SELECT (SELECT min(agent) FROM fermata_runs AS run WHERE run.agent > names.agent)
-            FROM names WHERE names.agent IS NOT NULL
-        ) SELECT agent FROM names WHERE agent IS NOT NULL`)
+      run(
+        sql<{
+          readonly agent: string
+        }>`WITH RECURSIVE ${allAgents(access)} SELECT agent FROM names WHERE agent IS NOT NULL`
+      )
     ),
     (rows) => rows.map(({ agent }) => agent)
   )
 
   return Effect.fnUntraced(function* (filter = {}) {
-    const agents = [...new Set(filter.agents ?? (yield* allAgents))]
+    const agents = [...new Set(filter.agents ?? (yield* readAgents))]
     if (agents.length === 0) return []
     return yield* readReady(filter, (places, limit) => readLists(agents, places, limit))
   })

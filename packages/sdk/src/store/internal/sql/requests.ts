@@ -11,6 +11,7 @@ import {
   type GrantId,
   type RequestId,
   requestOfGrant,
+  lineOf,
   type RunId,
   type SessionId,
   type Timestamp
@@ -21,8 +22,10 @@ import { type Interruption, tokenOf, toolOf, warnAt } from "../../../domain/Inte
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import type { RunStoreError } from "../../RunStoreError.ts"
 import type { PendingFilter, RunStorePort } from "../../RunStorePort.ts"
+import { blobsOfDecisions } from "../blobs.ts"
 import { pageSize } from "../bounds.ts"
 import { grantOf } from "../grants.ts"
+import { kindsOf } from "../inbox.ts"
 import {
   decisionOf,
   decodeInputs,
@@ -36,6 +39,7 @@ import {
   type InboxChange
 } from "../requests.ts"
 import { TransactionConflict, type SqlAccess, retryOnConflict } from "./access.ts"
+import { type makeBlobRows, usesOf } from "./blobs.ts"
 import { readAll } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
 import { equalTo, afterCursor, few, makePages, pageOf } from "./pages.ts"
@@ -54,7 +58,11 @@ export interface Owner {
 }
 
 /** Makes the operations on requests. */
-export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGrants>) => {
+export const makeRequests = (
+  access: SqlAccess,
+  grants: ReturnType<typeof makeGrants>,
+  blobs: ReturnType<typeof makeBlobRows>
+) => {
   const { byExpiry, contains, forUpdate, merged, noHint, notify, query, run, sql, write, writesAlone } =
     access
   const group = sql.literal(groupOf)
@@ -189,6 +197,14 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       (rows) => rows.map(({ name }) => name)
     )
 
+  /** The requests of a run and of the sub-agents in it. The inbox lists all of them under the root. */
+  const ofRun = (runId: RunId): ReadonlyArray<Fragment> => {
+    const { root } = lineOf(runId)
+    const inside = `${runId}.`
+    const own = sql`run_id = ${root}`
+    return root === runId ? [own] : [own, sql`substr(request_id, 1, ${inside.length}) = ${inside}`]
+  }
+
   const waiting = Effect.fnUntraced(function* (
     filter: PendingFilter,
     now: Timestamp,
@@ -196,12 +212,13 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     skip: number
   ) {
     const { agent, askedBefore, expiresBefore, kind, runId, sessionId, tool } = filter
-    const ofGroup = equalTo(access, { kind, tool })
+    const ofGroup = equalTo(access, { tool })
+    if (kind !== undefined) ofGroup.push(sql.in("kind", kindsOf(kind)))
     if (agent !== undefined) ofGroup.push(contains("agent_path", pathText([agent])))
     const conditions = [
       sql`status = 'open'`,
       ...ofGroup,
-      ...equalTo(access, { run_id: runId }),
+      ...(runId === undefined ? [] : ofRun(runId)),
       ...(yield* afterCursor(access, filter.after, byAge)),
       expiresBefore === undefined
         ? sql`(expires_at IS NULL OR expires_at > ${now} OR on_expiry <> 'deny')`
@@ -246,6 +263,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
               if (record === decision) yield* refuseIfEnding(pending.runId, decision.requestId)
               // Another decision came between the read and the write: judge again.
               if (!(yield* decideOpen(record, "decided"))) return yield* new TransactionConflict()
+              yield* blobs.refer("decide", usesOf(pending.runId, blobsOfDecisions([record])))
               yield* notify
             }),
             Effect.map(entryOf("decide", decision.requestId), (row) =>
@@ -290,6 +308,10 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       for (const { decision } of fresh) {
         if (!(yield* decideOpen(decision, "decided"))) return yield* new TransactionConflict()
       }
+      const uses = fresh.flatMap(({ decision, found }) =>
+        usesOf(found.pending.runId, blobsOfDecisions([decision]))
+      )
+      yield* blobs.refer("decideAll", uses)
       if (fresh.length > 0) yield* notify
       return taken.map(({ decision, found }) => outcomeOf(decision, found))
     })

@@ -19,6 +19,7 @@ import type { makeCheckpoints } from "./checkpoints.ts"
 import { readAll } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
 import { isInForce, isDamaged, isFree } from "./lease.ts"
+import { makeNextDue } from "./nextDue.ts"
 import { equalTo, afterCursor, few, makePages, pageOf } from "./pages.ts"
 import { makeReady } from "./ready.ts"
 import { agentAtWork, damagedEntry, headColumns, headKind, makeHeads, sessionKind } from "./rows.ts"
@@ -154,7 +155,7 @@ export const makeCatalogue = (
   checkpoints: ReturnType<typeof makeCheckpoints>,
   grants: ReturnType<typeof makeGrants>,
   blobs: ReturnType<typeof makeBlobRows>
-): Pick<Service, "head" | "latest" | "list" | "sessions" | "ready" | "remove" | "prune"> => {
+): Pick<Service, "head" | "latest" | "list" | "sessions" | "ready" | "nextDue" | "remove" | "prune"> => {
   const { byAgent, byLast, byParent, byStatus, merged, noHint, notify, query, read, run, sql, write } = access
   const columns = headColumns(access)
   const heads = makeHeads(access)
@@ -333,6 +334,8 @@ export const makeCatalogue = (
       }),
 
     ready: makeReady(access),
+
+    nextDue: makeNextDue(access),
 
     remove: (runId) =>
       write(

@@ -367,6 +367,12 @@ const withContents: Step = (sql) => [
   sql`CREATE INDEX fermata_blob_uses_content ON fermata_blob_uses (sha256)`
 ]
 
+/** Adds contents whose bytes are in files, and the one row of a store that has opened a directory for them; see `blobFiles.ts`. */
+const filed: Step = (sql) => [
+  sql`ALTER TABLE fermata_blobs ADD COLUMN filed integer`,
+  sql`CREATE TABLE fermata_blob_directory (store_id text NOT NULL PRIMARY KEY, has_files integer NOT NULL)`
+]
+
 const steps: ReadonlyArray<Step> = [
   first,
   second,
@@ -381,5 +387,6 @@ const steps: ReadonlyArray<Step> = [
   paged,
   reopening,
   tokened,
-  withContents
+  withContents,
+  filed
 ]

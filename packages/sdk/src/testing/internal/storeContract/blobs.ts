@@ -7,13 +7,15 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/testing/TestClock"
 import { type BlobRef, Sha256 } from "../../../domain/Blob.ts"
-import type { RunId } from "../../../domain/Id.ts"
+import type { Supply } from "../../../domain/Decision.ts"
+import { requestId, type RunId } from "../../../domain/Id.ts"
+import { defined } from "../../../domain/internal/defined.ts"
 import type { FilePart, TextPart } from "../../../domain/Message.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { type BlobPort, graceTime } from "../../../store/BlobPort.ts"
 import { a, b, begun, c, d, failed, inChild, resumed, rev, run, said, saying, session } from "./events.ts"
 import { factsOf, type Group, type Store } from "./group.ts"
-import { approval, approve, opened } from "./requests.ts"
+import { approval, approve, decided, external, opened } from "./requests.ts"
 import { claimed, heldOn, started } from "./stored.ts"
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
@@ -51,6 +53,17 @@ const eventsWith = (ref: BlobRef): Arr.NonEmptyReadonlyArray<RunEvent> => {
     inChild(a, inChild(run("run_a.t1.1"), showing(ref)))
   ]
 }
+
+/** A decision that supplies the result of an external call of the run `a`, with the reference of its whole text. */
+const supplying = (index: number, whole?: BlobRef): Supply => ({
+  _tag: "supply",
+  requestId: external(a, index).requestId,
+  by: "ann",
+  at: 5,
+  result: "short",
+  idempotencyKey: `job ${index}`,
+  ...defined({ whole })
+})
 
 /** The whole content, as text. */
 const read = (blobs: BlobPort, { sha256 }: BlobRef, options?: Parameters<BlobPort["read"]>[1]) =>
@@ -338,6 +351,44 @@ export const blobs = ({ assert, fails, test: anyTest }: Group): void => {
     yield* TestClock.adjust(graceTime + 1)
     yield* store.remove(a)
     assert.strictEqual(yield* has(blobs, ref), false)
+  })
+
+  anyTest(
+    "refuses a decision that refers to a content which it does not have, and leaves the request open",
+    function* (store) {
+      yield* heldOn(store, a, [external(a, 1), external(a, 2)])
+      yield* lacks(store.decide(supplying(1, absent)), "decide", absent)
+      yield* lacks(store.decideAll([supplying(2), supplying(1, absent)]), "decideAll", absent)
+      assert.deepStrictEqual(yield* store.decisions(a), [])
+    }
+  )
+
+  test("keeps the whole of a supplied result from its decision until its run is removed, also in a copy", function* (store, blobs) {
+    yield* heldOn(store, a, [external(a, 1), external(a, 2), external(a, 3)])
+    const [one, two] = [yield* put(blobs, "one"), yield* put(blobs, "two")]
+    const { decision } = yield* store.decide(supplying(1, one))
+    assert.deepStrictEqual(decision, supplying(1, one))
+    yield* put(blobs, "one")
+    yield* store.decide(supplying(1, one))
+    yield* store.decideAll([supplying(2, two), supplying(3)])
+    assert.deepStrictEqual((yield* usesOf(blobs, [a])).toSorted(), ["run_a one", "run_a two"])
+    const copy = {
+      runId: b,
+      sessionId: session("b"),
+      agent: "root",
+      status: "held",
+      events: [
+        said("0"),
+        opened(external(b, 1)),
+        decided({ ...supplying(1, one), requestId: requestId(b, 1) })
+      ]
+    } as const
+    yield* store.restore([copy], [], [])
+    assert.deepStrictEqual(yield* usesOf(blobs, [b]), ["run_b one"])
+    yield* store.remove(b)
+    yield* TestClock.adjust(graceTime + 1)
+    yield* store.remove(a)
+    assert.deepStrictEqual(yield* Effect.forEach([one, two], (ref) => has(blobs, ref)), [false, false])
   })
 
   test("writes no reference of a write that it refuses", function* (store, blobs) {

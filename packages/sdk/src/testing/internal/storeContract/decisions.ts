@@ -7,7 +7,7 @@ import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { a, b, rev, said } from "./events.ts"
 import { fields, type Group, type Store } from "./group.ts"
-import { approval, approve, decided, deny, external, opened, question, timer } from "./requests.ts"
+import { approval, approve, decided, deny, external, inDoubt, opened, question, timer } from "./requests.ts"
 import { claimed, heldOn, openIds, openRequests, successesOf } from "./stored.ts"
 
 export const decisions = ({ assert, fails, test }: Group): void => {
@@ -96,6 +96,26 @@ export const decisions = ({ assert, fails, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decisions(a), [])
   })
 
+  test("refuses a grant that has expired, and takes one that expires later", function* (store) {
+    yield* heldOn(store, a, [request])
+    yield* TestClock.adjust("1 minute")
+    for (const expiresAt of [-1, 0, 60_000]) {
+      const error = yield* Effect.flip(
+        store.decide({ ...approve(requestId), grant: { scope: "run", expiresAt } })
+      )
+      assert.deepStrictEqual([error._tag, fields(error)["reason"]], ["GrantRefused", "expired"])
+    }
+    assert.deepStrictEqual(yield* store.decisions(a), [])
+    const given = {
+      ...approve(requestId),
+      grant: { scope: "run", expiresAt: 60_001 },
+      idempotencyKey: "once"
+    } as const
+    const { decision } = yield* store.decide(given)
+    yield* TestClock.adjust("1 minute")
+    assert.deepStrictEqual((yield* store.decide(given)).decision, decision)
+  })
+
   test("keeps requests with fractional milliseconds in their times", function* (store) {
     const asked = approval(a, 1, { at: 0.25, expiresAt: 60_000.75, onExpiry: "deny" })
     yield* heldOn(store, a, [asked])
@@ -174,6 +194,17 @@ export const decisions = ({ assert, fails, test }: Group): void => {
       [again.requestId, "fail"],
       [old.requestId, "supply"]
     ])
+  })
+
+  test("finds a call in doubt by its token, and none by its idempotency key alone", function* (store) {
+    const own = inDoubt(a, 1, { idempotencyKey: "job" })
+    const elsewhere = inDoubt(a, 2, { idempotencyKey: "film", token: "film" })
+    yield* heldOn(store, a, [own, elsewhere])
+    assert.deepStrictEqual(yield* store.withToken("job"), [])
+    assert.deepStrictEqual(
+      (yield* store.withToken("film")).map(({ request }) => request),
+      [elsewhere]
+    )
   })
 
   test("accepts a decision on an expired request whose `onExpiry` is `stay`", function* (store) {

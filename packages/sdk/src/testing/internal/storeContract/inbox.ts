@@ -17,7 +17,10 @@ export const inbox = ({ assert, fails, test }: Group): void => {
     yield* store.release(yield* started(store, a, { events: [open], status: "held" }))
     const pending = { request, runId: a, sessionId: session("s-run_a"), agent: "root" }
     assert.deepStrictEqual(yield* store.pending({ runId: a }), [pending])
-    assert.deepStrictEqual(yield* store.pending({ runId: child }), [])
+    assert.deepStrictEqual(yield* store.pending({ runId: child }), [pending])
+    for (const other of ["run_a.t1.2", "run_a.t1.1.t1.1", "run_b.t1.1", "run_a.t1.10"]) {
+      assert.deepStrictEqual(yield* store.pending({ runId: run(other) }), [])
+    }
     assert.deepStrictEqual(yield* store.request(request.requestId), pending)
     const { decision, runId } = yield* store.decide(approve(request.requestId))
     assert.strictEqual(runId, a)
@@ -48,6 +51,12 @@ export const inbox = ({ assert, fails, test }: Group): void => {
     ["of a run", { runId: a }, ["run_a.r1", "run_a.r2"]],
     ["of a session", { sessionId: session("other") }, ["run_b.r1", "run_b.r2"]],
     ["of a kind", { kind: "question" }, ["run_b.r1"]],
+    [
+      "of several kinds",
+      { kind: ["question", "approval"] },
+      ["run_b.r1", "run_a.r1", "run_b.r2", "run_a.r2"]
+    ],
+    ["of several kinds and a tool", { kind: ["question", "approval"], tool: "drop" }, ["run_a.r2"]],
     ["of a tool", { tool: "drop" }, ["run_a.r2"]],
     ["of an agent, at any place in the agent path", { agent: "dba" }, ["run_a.r2"]],
     ["none for a part of an agent's name", { agent: "db" }, []],

@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
+import * as Id from "../../../domain/Id.ts"
 import { text } from "../../../domain/Message.ts"
 import { a, b, inChild, rev, run, said, saying, session, taking } from "./events.ts"
 import type { Group } from "./group.ts"
@@ -73,6 +74,24 @@ export const messages = ({ assert, fails, test }: Group): void => {
     yield* store.append({ lease, expected: rev(2), events: [said("end")], status: "completed" })
     yield* refused
     assert.deepStrictEqual(yield* store.messages(a), [])
+  })
+
+  test("refuses a message with the id of one that reopens a request, and takes a repetition of that", function* (store) {
+    const lease = yield* started(store, a)
+    const reopens = { requestId: Id.requestId(a, 1), by: "ada", at: 1 }
+    const first = yield* store.send(a, { ...saying("again", "m1"), reopens })
+    const checked = Effect.gen(function* () {
+      const other = { ...reopens, requestId: Id.requestId(a, 2) }
+      for (const sent of [saying("again", "m1"), { ...saying("again", "m1"), reopens: other }])
+        yield* fails(store.send(a, sent), "MessageInvalid")
+      const repeated = { ...saying("again", "m1"), reopens: { ...reopens, at: 9 } }
+      assert.deepStrictEqual(yield* store.send(a, repeated), first)
+    })
+    yield* checked
+    yield* store.append({ lease, expected: rev(1), events: [taking("m1")], status: "running" })
+    yield* checked
+    yield* store.send(a, saying("plain", "m2"))
+    yield* fails(store.send(a, { ...saying("plain", "m2"), reopens }), "MessageInvalid")
   })
 
   test("keeps messages in the order in which they were sent, even at the same time", function* (store) {

@@ -5,6 +5,7 @@ import type { Decision } from "../../../domain/Decision.ts"
 import * as Id from "../../../domain/Id.ts"
 import type {
   ExternalRequest,
+  InDoubtRequest,
   Interruption,
   TimerRequest,
   ToolApprovalItem
@@ -73,6 +74,26 @@ export const external = (
   tool: "render",
   arguments: { index },
   token: `job ${index}`,
+  ...fields
+})
+
+/** A call in doubt, which has no token unless its work ends elsewhere. */
+export const inDoubt = (
+  runId: Id.RunId,
+  index: number,
+  fields: Partial<InDoubtRequest> = {}
+): InDoubtRequest => ({
+  _tag: "inDoubt",
+  requestId: Id.requestId(runId, index),
+  runId,
+  agentPath: ["root"],
+  at: index,
+  callId: Id.toolCallId(runId, 1, index),
+  tool: "charge",
+  arguments: { index },
+  idempotencyKey: `job ${index}`,
+  startedAt: index,
+  attempt: 1,
   ...fields
 })
 
