@@ -16,15 +16,15 @@ import type { Command, ExecOptions, ExecResult, OutputChunk } from "../Sandbox.t
 import { CommandFailed } from "../SandboxError.ts"
 import { OutputKeeper } from "./OutputKeeper.ts"
 
-export const defaultMaxOutputBytes = 65_536
+const defaultMaxOutputBytes = 65_536
 
 /** How long a command that is stopped may take before SIGKILL. */
-export const killAfter = Duration.millis(500)
+const killAfter = Duration.millis(500)
 
 /** How long the output is read after the command's end, if a process that it left behind keeps it open. */
 const drainGrace = Duration.millis(200)
 
-export const toChildProcess = (
+const toChildProcess = (
   command: Command,
   options: Pick<ExecOptions, "cwd" | "env"> = {}
 ): ChildProcess.Command => {
