@@ -216,18 +216,16 @@ describe("SqliteStore, when its files were damaged or deleted", () => {
       })
   )
 
-  it.effect("refuses a database whose schema table is empty", () =>
+  it.effect("refuses a database whose schema table lost its entries", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       yield* withStore(filename, populate)
       const bytes = readFileSync(filename)
-      // The number of entries on the first page, which is the schema table.
+      // The number of entries on the first page, which is the root of the schema table. The entries of the last page beside it stay.
       bytes.writeUInt16BE(0, 103)
       writeFileSync(filename, bytes)
-      assert.deepStrictEqual(
-        (yield* Effect.flip(withStore(filename, (store) => store.list()))).message,
-        damaged
-      )
+      const { message } = yield* Effect.flip(withStore(filename, (store) => store.list()))
+      assert.include([damaged, withoutTables], message)
     })
   )
 
@@ -332,3 +330,5 @@ describe("SqliteStore, when its files were damaged or deleted", () => {
 })
 
 const damaged = "The store cannot be read: the database is damaged. Restore it from a backup."
+const withoutTables =
+  "The store cannot be read: its tables are not what this version expects: check it, or restore it from a backup."

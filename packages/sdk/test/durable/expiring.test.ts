@@ -5,6 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
@@ -24,9 +25,9 @@ import { runPrompt } from "../../src/run/runPrompt.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import type { ApprovalOptions } from "../../src/tool/ToolOptions.ts"
-import { approve, bind, call, expect, only, probe, rebind } from "../helpers/Fixture.ts"
+import { approve, bind, bindCreated, call, expect, only, probe, rebind } from "../helpers/Fixture.ts"
 
-const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
+const test = (title: string, body: Effect.Effect<void, unknown, RunStore | Scope.Scope>) =>
   it.effect(title, () => Effect.provide(body, Layer.fresh(layerMemory)))
 
 const runId = "run" as RunId
@@ -63,7 +64,7 @@ const held = Effect.fnUntraced(function* (approval: ApprovalOptions) {
   const notices: Array<RequestNotice["status"]> = []
   const { agent, write } = writing(approval)
   const hooks = { onRequest: ({ status }: RequestNotice) => void notices.push(status) }
-  const { model, runtime } = yield* bind(agent, script, { hooks })
+  const { model, runtime } = yield* bindCreated(agent, script, { hooks })
   const result = yield* runPromptStored(runtime, { prompt: "go", runId })
   return { model, notices, request: only(result, "approval"), runtime, write }
 })
@@ -195,7 +196,7 @@ describe("a request that will expire soon", () => {
         onRequest: ({ agentPath, status }: RequestNotice) =>
           void notices.push(`${agentPath.join(">")} ${status}`)
       }
-      const { runtime } = yield* bind(
+      const { runtime } = yield* bindCreated(
         Agent.make("lead", { subAgents: [writer] }),
         [{ calls: [{ tool: "a", arguments: { prompt: "do" } }] }, ...script],
         { hooks }

@@ -201,7 +201,8 @@ describe("the updates of a run", () => {
         runPrompt({ ...runtime, model } as typeof runtime, { prompt: "go" }, { onUpdate })
       )
       yield* Deferred.await(isAt)
-      assert.strictEqual(textOf(updates), "It is ")
+      // Of an unmarked text, all but the last word is shown. How soon the mark is noticed depends on the known values of the process.
+      assert.match(textOf(updates), /^It is (the )?$/)
       yield* Fiber.interrupt(fiber)
       assert.strictEqual(textOf(updates), "It is the password: [REDACTED:password]")
     })

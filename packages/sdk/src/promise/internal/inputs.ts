@@ -26,10 +26,10 @@ export const continueOf = (
   options: ResumeOptions,
   by: string | Principal
 ): StoredContinueInput =>
-  withoutUndefined({
+  ({
+    // Kept if it is undefined, so that it is refused as an id.
     runId,
-    message: options.prompt,
-    ...continuing(options, by)
+    ...withoutUndefined({ message: options.prompt, ...continuing(options, by) })
   }) as StoredContinueInput
 
 /** The input that continues a run from its state. */
