@@ -33,6 +33,7 @@ describe("RunEvent", () => {
       | "tool.classified"
       | "tool.started"
       | "tool.notStarted"
+      | "sandbox.opened"
       | "tool.completed"
       | "tool.failed"
       | "tool.denied"

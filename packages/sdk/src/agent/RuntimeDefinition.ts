@@ -9,11 +9,15 @@ import type * as Effect from "effect/Effect"
 import type * as Semaphore from "effect/Semaphore"
 import type { ContextPolicy } from "../context/ContextPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
-import type { SessionId } from "../domain/Id.ts"
+import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { RunContext } from "../domain/RunContext.ts"
+import type { SandboxRef } from "../domain/SandboxRef.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
 import type { Tokenizer } from "../model/Tokenizer.ts"
+import type { Shape as Sandbox } from "../sandbox/Sandbox.ts"
+import type { SandboxLost, SandboxUnavailable } from "../sandbox/SandboxError.ts"
+import type { Shape as SandboxProvider } from "../sandbox/SandboxProvider.ts"
 import type { Scrubber } from "../tool/Scrubber.ts"
 import type { Secrets } from "../tool/Secrets.ts"
 import type { AnyServices, AnyTool, Tool } from "../tool/Tool.ts"
@@ -44,6 +48,17 @@ export interface RuntimeOptions<R, Output> extends RuntimeSettings {
   ) => Awaitable<DecisionInput | undefined, R>
   /** Extensions, which add tools that can use the runtime, and code that runs when the runtime starts and closes. Default: none. */
   readonly extensions?: ReadonlyArray<RuntimeExtension<R>>
+  /**
+   * Makes the sandboxes in which tools with the option `sandbox` act. Default: the `SandboxProvider` in the context in which the runtime is
+   * created, which is none unless the program provides one.
+   */
+  readonly sandbox?: SandboxProvider
+  /**
+   * Providers of the capability profiles of these names, which replace `sandbox` in a runtime that is created with such a profile, such as
+   * `{ daytona: provider }`. A name that `profiles` does not have becomes a profile that changes nothing else. A live runtime does not change
+   * between profiles with different providers. Default: none.
+   */
+  readonly sandboxes?: Readonly<Record<string, SandboxProvider>>
   /** Callbacks that observe the runs. Default: none. */
   readonly hooks?: RuntimeHooks
   /** Cancels all runs of the runtime. Default: the `CancellationToken` in the context in which the runtime is created. */
@@ -115,6 +130,31 @@ export interface RuleTools {
   readonly warned: Set<string>
 }
 
+/** The root run that needs a sandbox. */
+export interface SandboxUser {
+  readonly runId: RunId
+  readonly sessionId: SessionId
+  /** The run's sandbox, if it has one. */
+  readonly sandbox?: SandboxRef | undefined
+}
+
+/** The open sandboxes of a runtime, which opens each once. */
+export interface Sandboxes {
+  readonly provider: SandboxProvider | undefined
+  /** Whether the provider has this sandbox of a run or, without a reference, can make one. */
+  readonly accepts: (ref: SandboxRef | undefined) => boolean
+  /** The sandbox of a run, if it is open. */
+  readonly find: (user: SandboxUser) => Sandbox | undefined
+  /** Why the sandbox of a run could not be opened at the last attempt. */
+  readonly failureOf: (user: SandboxUser) => SandboxLost | SandboxUnavailable | undefined
+  /** Opens the sandbox of a run, or returns the open one. An interrupted caller leaves the opening to the others and to the next attempt. */
+  readonly open: (user: SandboxUser) => Effect.Effect<Sandbox, SandboxLost | SandboxUnavailable>
+  /** Forgets an open sandbox that was found to be lost, so that the next call attaches anew. */
+  readonly drop: (ref: SandboxRef) => Effect.Effect<void>
+  /** Releases all sandboxes. Destroys none. */
+  readonly close: Effect.Effect<void>
+}
+
 /** A run that a runtime drives. */
 export interface LiveRun {
   readonly runId: string
@@ -131,7 +171,7 @@ export interface LiveRun {
  * @since 0.1.0
  */
 export interface Runtime<Output = unknown> {
-  /** Where the tools act: in this program, or in a remote sandbox. */
+  /** Where the tools with the option `sandbox` act: on this machine, or in a remote sandbox. The other tools act in this program. */
   readonly kind: "local" | "remote"
   /** The options that the runtime was created with, with defaults. */
   readonly options: RuntimeOptions<unknown, Output>
@@ -181,6 +221,8 @@ export interface Runtime<Output = unknown> {
   readonly closed: () => CloseStatus | undefined
   /** Suspends the stored runs of this runtime. It is cancelled when the runtime is closed, before `cancellation`. */
   readonly "~closing": CancellationToken
+  /** The open sandboxes, and the provider that made them. */
+  readonly "~sandboxes": Sandboxes
   /** The names that the rules of its policies may have. */
   readonly "~ruleTools": RuleTools
   /** Serializes reconfigurations. */

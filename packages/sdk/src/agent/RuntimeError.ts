@@ -93,11 +93,15 @@ export class RuntimeClosed extends TaggedError<RuntimeClosed>()("RuntimeClosed",
 
 /** The runtime cannot be reconfigured. */
 export class ReconfigureRefused extends TaggedError<ReconfigureRefused>()("ReconfigureRefused", {
-  /** `remote`: the runtime's tools act in a remote sandbox, which was set up for the current profile. */
-  reason: Schema.Literals(["remote"])
+  /** `sandbox`: the profiles have different sandbox providers, and the runs of the runtime act in a sandbox of the current one. */
+  reason: Schema.Literals(["sandbox"]),
+  /** The name of the current capability profile. */
+  from: Schema.String,
+  /** The name of the profile that was asked for. */
+  to: Schema.String
 }) {
   override get message() {
-    return "The tools of this runtime act in a remote sandbox, which cannot be reconfigured: close it, and create a runtime with the other profile."
+    return sentence`The profiles "${this.from}" and "${this.to}" have different sandbox providers, and a live runtime keeps its own: close it, and create a runtime with the profile "${this.to}".`
   }
 }
 

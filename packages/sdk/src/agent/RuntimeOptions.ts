@@ -38,6 +38,11 @@ const takes = {
   leaseTtl: 'a duration of a millisecond or more, such as "15 seconds" (the default) or 15000',
   cancelGrace: 'a duration, such as "2 seconds" (the default) or 2000',
   closeTimeout: 'a duration, such as "5 seconds" (the default) or 5000',
+  workingDirectory: "the path of a directory (default: chosen by the provider of the sandbox)",
+  sandbox:
+    "a sandbox provider: an object with create, attach and destroy (default: that of the context, if any)",
+  sandboxes:
+    'an object of sandbox providers by the names of capability profiles, such as "daytona" (default: none)',
   maxResultLength: "a whole number of characters, 1 or more (default: 1,000,000)",
   approvalCallback: "a function from a request to a decision or undefined (default: none)",
   extensions:
@@ -145,11 +150,22 @@ const hasOnly = (
 ): boolean =>
   Object.entries(object).every(([name, value]) => value === undefined || (names.includes(name) && is(value)))
 
+const isProvider = (value: unknown): boolean =>
+  isObject(value) &&
+  typeof value["backend"] === "string" &&
+  ["create", "attach", "destroy", "accepts"].every((name) => isFunction(value[name]))
+
+const isProfileName = Schema.is(CapabilityProfile.fields.name)
+
 /** The options that are not data, each with a predicate for its values. */
 const values: Readonly<Record<string, (value: unknown) => boolean>> = {
   agent: agentKind.is,
   approvalCallback: isFunction,
   cancellation: (value) => isObject(value) && isFunction(value["onCancel"]),
+  sandbox: isProvider,
+  sandboxes: (value) =>
+    isObject(value) &&
+    Object.entries(value).every(([name, provider]) => isProfileName(name) && isProvider(provider)),
   hooks: (value) => isObject(value) && hasOnly(value, hookNames, isFunction),
   extensions: (value) =>
     Array.isArray(value) &&

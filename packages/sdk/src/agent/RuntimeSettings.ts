@@ -60,6 +60,8 @@ export const RuntimeSettings = Schema.Struct({
    * the release of the extensions' resources. Default: 5 seconds.
    */
   closeTimeout: Schema.optionalKey(anyDuration),
+  /** The directory in which new sandboxes act. Default: chosen by their provider. */
+  workingDirectory: Schema.optionalKey(Schema.NonEmptyString),
   /** The longest result or error of a tool that has no `maxResultLength` of its own, in characters; at least 1. Default: 1,000,000. */
   maxResultLength: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)))
 })

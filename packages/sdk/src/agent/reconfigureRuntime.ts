@@ -71,7 +71,7 @@ export type ReconfigureError =
  *
  * - `RuntimeBusy` — runs are in the middle of a turn; retry between turns.
  * - `RuntimeClosed` — create another one.
- * - `ReconfigureRefused` — the tools of the runtime act in a remote sandbox: create another runtime.
+ * - `ReconfigureRefused` — the profile has another sandbox provider than the current one: create another runtime.
  * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the existing profiles.
  * - `RuntimeOptionsInvalid` — a change is unknown or has an invalid value.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError`, `ExtensionFailed` — correct the tools or the extension.

@@ -270,14 +270,35 @@ export class AgentNotFound extends TaggedError<AgentNotFound>()("AgentNotFound",
 /**
  * A call without a result cannot run with its tool; the call stays as it is. `missing`: the agent no longer has the tool. `contextRefused`:
  * the tool's schema does not accept the context of the run. `withoutSecrets`: the call refers to a secret, and the program has no source of
- * secrets. `schemaChanged`, which only checks such as `checkResume` report: the tool no longer accepts the call's arguments.
+ * secrets. `withoutSandbox`: the tool acts in a sandbox, and the program has no provider for it. `sandboxLost`: the sandbox of the run no
+ * longer exists. `sandboxUnavailable`: it cannot be opened now. `schemaChanged`, which only checks such as `checkResume` report: the tool no
+ * longer accepts the call's arguments.
  */
 export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavailable", {
   runId: RunId,
   tool: Schema.String,
-  reason: Schema.Literals(["missing", "schemaChanged", "contextRefused", "withoutSecrets"]),
+  reason: Schema.Literals([
+    "missing",
+    "schemaChanged",
+    "contextRefused",
+    "withoutSecrets",
+    "withoutSandbox",
+    "sandboxLost",
+    "sandboxUnavailable"
+  ]),
   /** The secret that the program's source does not have. Absent with `withoutSecrets` if the program has no source. */
   secret: Schema.optionalKey(Schema.String),
+  /**
+   * The sandbox of the run: its backend and, once it exists, its id. Set with `sandboxLost` and `sandboxUnavailable`, and with
+   * `withoutSandbox` if the run has a sandbox that the program's provider does not accept.
+   */
+  sandbox: Schema.optionalKey(
+    Schema.Struct({ backend: Schema.String, id: Schema.optionalKey(Schema.String) })
+  ),
+  /** What prevents opening the sandbox, with `sandboxLost` and `sandboxUnavailable`, in a clause that ends without a full stop. */
+  problem: Schema.optionalKey(Schema.String),
+  /** Set with `sandboxUnavailable` if the same attempt may succeed later. */
+  retryable: Schema.optionalKey(Schema.Boolean),
   /** Set if the call was allowed, by a decision or without one: no open request is about it, and it can no longer be denied. */
   isAllowed: Schema.optionalKey(Schema.Boolean)
 }) {
@@ -289,12 +310,28 @@ export class ToolUnavailable extends TaggedError<ToolUnavailable>()("ToolUnavail
       return sentence`${call} with the secret "${this.secret}", which the source of this program does not have: add it, or the call fails without running.`
     if (this.reason === "withoutSecrets")
       return `${call} with a secret, and this program has none: give it a source of secrets. ${this.meanwhile}`
+    if (this.reason === "withoutSandbox")
+      return this.sandbox === undefined
+        ? `${call}, which acts in a sandbox, and this program has none: give it a sandbox provider. ${this.meanwhile}`
+        : sentence`${call} in its sandbox (${this.sandbox.backend}), which the provider of this program does not accept: give it a provider that does. ${this.meanwhile}`
+    if (this.reason === "sandboxLost")
+      return `${call} in its sandbox, which is lost${this.why}. Restore it and resume the run. ${this.meanwhile}`
+    if (this.reason === "sandboxUnavailable")
+      return `${call} in a sandbox that is not available${this.why}. Resume the run when it is. ${this.meanwhile}`
     if (this.reason === "missing")
       return `${call}, which the agent no longer has: define it again, or add its name to another tool's aliases. ${this.meanwhile}`
     const changed = `${call}, which no longer accepts its arguments and will not run with them.`
     return this.isAllowed === true
       ? `${changed} The call was allowed already: when the run is resumed, it is asked about again.`
       : `${changed} Decide its open request without running it, or approve it with other arguments.`
+  }
+
+  private get why(): string {
+    const name =
+      this.sandbox === undefined
+        ? ""
+        : ` (${[this.sandbox.backend, this.sandbox.id].filter(Boolean).join(" ")})`
+    return sentence`${name}${this.problem === undefined ? "" : `: ${this.problem}`}`
   }
 
   private get meanwhile(): string {

@@ -17,6 +17,7 @@ import { FilePart, ReasoningPart, TextPart, UserPart } from "./Message.ts"
 import { Principal } from "./Principal.ts"
 import { RunFailure } from "./RunError.ts"
 import { AgentIdentity, Conducted, MayRepeat, Reopens } from "./RunState.ts"
+import { SandboxRef } from "./SandboxRef.ts"
 import { StartOptions } from "./StartOptions.ts"
 import { CallReport, Target } from "./ToolCall.ts"
 import { ModelUsage } from "./Usage.ts"
@@ -132,6 +133,12 @@ export const ToolStarted = Schema.TaggedStruct("tool.started", {
  * superseded, the call's grant was revoked, or the mail could not be read. The call becomes `ready`, as it was before the start.
  */
 export const ToolNotStarted = Schema.TaggedStruct("tool.notStarted", { ...at, callId: ToolCallId })
+
+/**
+ * A sandbox was made for the run and its sub-agents, or attaching to the run's sandbox gave it another reference. Committed before the first
+ * body that acts in it. An event of the root's run, whichever run of the tree needed the sandbox.
+ */
+export const SandboxOpened = Schema.TaggedStruct("sandbox.opened", { ...at, sandbox: SandboxRef })
 
 const settled = { ...at, callId: ToolCallId, content: Schema.Array(UserPart) }
 
@@ -312,6 +319,7 @@ const flat = [
   ToolClassified,
   ToolStarted,
   ToolNotStarted,
+  SandboxOpened,
   ToolCompleted,
   ToolFailed,
   ToolDenied,

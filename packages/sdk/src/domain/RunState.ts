@@ -22,6 +22,7 @@ import type { AssistantPart, Message, ToolMessage } from "./Message.ts"
 import { textOf, UserPart } from "./Message.ts"
 import { Principal } from "./Principal.ts"
 import { RunFailure } from "./RunError.ts"
+import { SandboxRef } from "./SandboxRef.ts"
 import { StartOptions } from "./StartOptions.ts"
 import * as ToolCall_ from "./ToolCall.ts"
 import { SessionUsage } from "./Usage.ts"
@@ -219,6 +220,11 @@ const stateFields = {
   /** How often in a row the run was taken up after its process died or suspended it, or after its submission, without progress. */
   recoveries: Schema.optionalKey(Schema.Natural),
   mayRepeat: Schema.optionalKey(MayRepeat),
+  /**
+   * The sandbox in which the tools of the run and of its sub-agents act. Set in the state of a root, by the first call that needs one. The
+   * session's next run and forks continue in it. Absent before.
+   */
+  sandbox: Schema.optionalKey(SandboxRef),
   /**
    * Set when a decision stops the run, or supersedes the turn that waits for it. From then on, neither the run nor a sub-agent under it
    * starts anything.

@@ -78,6 +78,7 @@ const isProgress = (event: RunEvent): boolean => {
     case "tool.classified":
     case "tool.started":
     case "tool.notStarted":
+    case "sandbox.opened":
     case "request.expiring":
     case "budget.nearing":
     case "budget.exhausted":
@@ -117,6 +118,8 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       return toolStarted(state, event)
     case "tool.notStarted":
       return updateCall(state, event.callId, notStarted)
+    case "sandbox.opened":
+      return { ...state, sandbox: event.sandbox }
     case "tool.completed":
       return settle(state, event.callId, "completed", event.content, event.at)
     case "tool.failed":
@@ -258,7 +261,15 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     ...(promptAt === 0 ? {} : { promptAt }),
     limits: event.limits,
     policy: event.policy,
-    ...defined({ under, parent, conductor, otherPolicies, startedWith, mayRepeat }),
+    ...defined({
+      under,
+      parent,
+      conductor,
+      otherPolicies,
+      startedWith,
+      mayRepeat,
+      sandbox: previous?.sandbox
+    }),
     ...(event.defaultTurns === true ? { reportTurns: 0 } : {}),
     asks: event.asks,
     structured: event.structured,

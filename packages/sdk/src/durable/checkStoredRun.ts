@@ -15,14 +15,15 @@ import { loadRun } from "./internal/loadRun.ts"
 
 /**
  * Compares a stored run with an agent, as `checkResume` does, and returns what has changed and what prevents resuming the run. Decisions
- * that the journal does not contain yet are included. With a runtime, its source is asked for the secrets of open calls. Fails with `RunNotFound` for the id of a sub-agent's run.
+ * that the journal does not contain yet are included. With a runtime, its source is
+ * asked for the secrets of open calls, and its provider whether it accepts the run's sandbox. Fails with `RunNotFound` for the id of a sub-agent's run.
  */
 export const checkStoredRun = (
   runId: RunId,
-  program: BoundAgent | Pick<Runtime, "bound" | "secrets">
+  program: BoundAgent | (Pick<Runtime, "bound" | "secrets"> & Partial<Pick<Runtime, "~sandboxes">>)
 ): Effect.Effect<ResumeReport, RunNotFound | RunStoreError, RunStore> =>
   Effect.gen(function* () {
     const { decisions, state } = yield* loadRun(yield* RunStore, runId)
-    const { bound, secrets } = "bound" in program ? program : { bound: program, secrets: undefined }
-    return yield* checkBound(withDecisions(state, decisions), bound, secrets)
+    const after = withDecisions(state, decisions)
+    return yield* "bound" in program ? checkBound(after, program.bound, program) : checkBound(after, program)
   })

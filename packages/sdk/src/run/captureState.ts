@@ -111,7 +111,7 @@ export const restoreState: (runtime: Runtime, capture: string) => Effect.Effect<
         ...(tools === undefined ? {} : { tools })
       })
     })
-    return { state, problems: yield* checkBound(state, runtime.bound, runtime.secrets) }
+    return { state, problems: yield* checkBound(state, runtime.bound, runtime) }
   })
 
 const decode = (text: string): Result.Result<typeof Capture.Type, CaptureMalformed | CaptureTooNew> => {

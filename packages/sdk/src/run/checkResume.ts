@@ -12,9 +12,12 @@ import type { BoundAgent } from "../agent/Entry.ts"
 import { decodeArguments } from "../agent/internal/decoding.ts"
 import {
   contextRefused,
+  type Equipment,
   type Found,
+  lacksSandbox,
   lacksSecrets,
   refusesContext,
+  sandboxMissing,
   secretsMissing,
   unavailableTool,
   walk
@@ -41,7 +44,8 @@ export interface ResumeReport {
    * Missing agents and tools, and tools that do not accept the context of the run, whose parts of the run stay held, and tools that no
    * longer accept the arguments of an open call. Such a call does not run with these arguments; if it was decided already, it is asked about
    * again. Also calls that refer to a secret which the program's source does not have, if the program is given with its source: as a
-   * runtime, or by a Fermata. The source is asked for each of them.
+   * runtime, or by a Fermata. The source is asked for each of them. So it is of calls that act in a sandbox for which the program has no
+   * provider; whether the sandbox is still there is not checked.
    */
   readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
@@ -81,9 +85,10 @@ export const checkResume = (
 export const checkBound: (
   state: RunState,
   first: BoundAgent,
-  /** The source of secrets of the program, if it is known. */
-  secrets?: Secrets
-) => Effect.Effect<ResumeReport> = Effect.fnUntraced(function* (state, first, secrets) {
+  /** What the program has besides its agents, as far as it is known. */
+  program?: Partial<Omit<Equipment, "bound">>
+) => Effect.Effect<ResumeReport> = Effect.fnUntraced(function* (state, first, program = {}) {
+  const { secrets, "~sandboxes": sandboxes } = program
   const changes: Array<Change> = []
   const blocking: Array<AgentNotFound | ToolUnavailable> = []
   for (const found of walk(first, state)) {
@@ -99,6 +104,8 @@ export const checkBound: (
         changes.push(...safetyChange(call, entry))
         if (refusesContext(state, entry)) blocking.push(contextRefused(found.state, call))
         if (secrets !== undefined) blocking.push(...(yield* secretsMissingFor(secrets, state, found)))
+        if (sandboxes !== undefined && lacksSandbox({ "~sandboxes": sandboxes }, state, entry))
+          blocking.push(sandboxMissing(state, found.state, call))
         if (call.proposed !== undefined) break
         const json = parse(call.argumentsText) ?? call.arguments ?? {}
         const decoded = yield* Effect.exit(decodeArguments(entry, found.state.limits, json))

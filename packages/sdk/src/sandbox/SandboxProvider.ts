@@ -28,11 +28,19 @@ export interface Shape {
   readonly backend: string
   /** What its sandboxes can do, known before one exists, for approvals. */
   readonly capabilities: ReadonlySet<Capability>
-  /** Where its sandboxes act, in words for a person who approves a command; see `Sandbox.target`. */
+  /**
+   * Where its sandboxes act, in words for a person who approves a command: the `target` of each of them. An approval is for this text, so it
+   * contains nothing that changes by itself.
+   */
   readonly target: string
   /** Whether the provider attaches to the sandboxes of another backend, too. */
   readonly accepts: (ref: SandboxRef) => boolean
-  /** Creates a sandbox. */
+  /** Whether its sandboxes are on another machine. Default: `false`. */
+  readonly isRemote?: boolean
+  /**
+   * Creates a sandbox. If a process dies before it has stored the reference, the next one creates the run's sandbox again: a provider whose
+   * sandboxes cost something names them after the run, and returns the one that is there.
+   */
   readonly create: (spec: SandboxSpec) => Effect.Effect<Sandbox, SandboxUnavailable, Scope.Scope>
   /** Attaches to an existing sandbox. */
   readonly attach: (ref: SandboxRef) => Effect.Effect<Sandbox, SandboxLost | SandboxUnavailable, Scope.Scope>

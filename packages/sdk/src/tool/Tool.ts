@@ -30,6 +30,7 @@ export type {
   ApprovalContext,
   ApprovalOptions,
   Awaitable,
+  MayOpenSandbox,
   Reconciled,
   StreamItem,
   ToolOptions
@@ -162,19 +163,20 @@ export const make = <
   Preview = never,
   Facts = never,
   Context = RunContext,
-  Success = unknown
+  Success = unknown,
+  const Sandboxed extends boolean = false
 >(
   name: string,
   // One type parameter a callback: TypeScript infers the services of each independently.
   options: Omit<
-    ToolOptions<A, Out, never, Context, Success>,
+    ToolOptions<A, Out, never, Context, Success, Sandboxed>,
     "needsApproval" | "reconcile" | "risk" | "preview" | "facts"
   > &
-    Pick<ToolOptions<A, Out, NeedsApproval, Context>, "needsApproval"> &
-    Pick<ToolOptions<A, Out, Reconcile, Context>, "reconcile"> &
-    Pick<ToolOptions<A, Out, Risk, Context>, "risk"> &
-    Pick<ToolOptions<A, Out, Preview, Context>, "preview"> &
-    Pick<ToolOptions<A, Out, Facts, Context>, "facts">
+    Pick<ToolOptions<A, Out, NeedsApproval, Context, any, Sandboxed>, "needsApproval"> &
+    Pick<ToolOptions<A, Out, Reconcile, Context, any, Sandboxed>, "reconcile"> &
+    Pick<ToolOptions<A, Out, Risk, Context, any, Sandboxed>, "risk"> &
+    Pick<ToolOptions<A, Out, Preview, Context, any, Sandboxed>, "preview"> &
+    Pick<ToolOptions<A, Out, Facts, Context, any, Sandboxed>, "facts">
 ): Tool<
   Services<Out> | Unfit<Out, Success> | Inferred<NeedsApproval | Reconcile | Risk | Preview | Facts>
 > => {
@@ -190,7 +192,7 @@ export const make = <
     const problem = misfits.map(({ problem }) => problem).join("; ")
     throw new ToolDefinitionError({ tool: name, problem, misfits })
   }
-  return makeFor("tool", name, options as ToolOptions<unknown, unknown>)
+  return makeFor("tool", name, options as unknown as ToolOptions<unknown, unknown>)
 }
 
 /** Makes a tool. Its decoder is made on first use, when an agent with the tool is bound: most programs import more tools than they use. */

@@ -5,6 +5,7 @@
  */
 import type { RunId, SessionId, ToolCallId } from "../domain/Id.ts"
 import type { RunContext } from "../domain/RunContext.ts"
+import type { Shape as Sandbox } from "../sandbox/Sandbox.ts"
 
 /** What a handler receives about its call. `Context` is the context of the run as the tool's schema `context` decodes it. */
 export interface ToolContext<Context = RunContext> {
@@ -32,3 +33,11 @@ export interface ToolContext<Context = RunContext> {
    */
   readonly output: (chunk: string) => void
 }
+
+/**
+ * The sandbox in the context of a handler whose tool has `sandbox: true`: that of the run, which all of its calls and sub-agents share.
+ * Without the option, the context has no sandbox.
+ */
+export type InSandbox<Sandboxed extends boolean> = [Sandboxed] extends [true]
+  ? { readonly sandbox: Sandbox }
+  : unknown

@@ -10,8 +10,10 @@ import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Safety } from "../domain/Interruption.ts"
 import type { RunContext } from "../domain/RunContext.ts"
+import type { Shape as Sandbox } from "../sandbox/Sandbox.ts"
+import type { SandboxLost, SandboxUnavailable } from "../sandbox/SandboxError.ts"
 import type { DataSchema } from "./DataSchema.ts"
-import type { ToolContext } from "./ToolContext.ts"
+import type { InSandbox, ToolContext } from "./ToolContext.ts"
 
 /** A value, a promise of it, or an effect that returns it. The effect runs in its own scope. */
 export type Awaitable<A, R = never> = A | Promise<A> | Effect.Effect<A, unknown, R | Scope.Scope>
@@ -89,10 +91,25 @@ export interface ApprovalContext<Context = RunContext> {
 }
 
 /**
- * The definition of a tool. `R` are the services that its callbacks require; those of the handler are in `Out`. `Context` is the context of
- * the run as the tool reads it, and `Success` its result if it declares the schema of its results.
+ * The sandbox in the context of the callbacks of a tool with `sandbox: true`. The effect opens the run's sandbox, or attaches to it, when it
+ * first runs; a callback that does not need the sandbox starts none. Without the option, the context has no sandbox.
  */
-export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
+export type MayOpenSandbox<Sandboxed extends boolean> = [Sandboxed] extends [true]
+  ? { readonly sandbox: Effect.Effect<Sandbox, SandboxLost | SandboxUnavailable> }
+  : unknown
+
+/**
+ * The definition of a tool. `R` are the services that its callbacks require; those of the handler are in `Out`. `Context` is the context of
+ * the run as the tool reads it, `Success` its result if it declares the schema of its results, and `Sandboxed` its option `sandbox`.
+ */
+export interface ToolOptions<
+  A,
+  Out,
+  R = never,
+  Context = any,
+  Success = any,
+  Sandboxed extends boolean = boolean
+> {
   /** What the tool does, for the model. */
   readonly description?: string
   /**
@@ -112,7 +129,14 @@ export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
    * JSON. A handler that returns an async generator, another async iterable or a `Stream` of {@link StreamItem} streams output and
    * progress before its result.
    */
-  readonly handler: (args: A, context: ToolContext<Context>) => Out
+  readonly handler: (args: A, context: ToolContext<Context> & InSandbox<Sandboxed>) => Out
+  /**
+   * Whether the tool acts in the run's sandbox: `context.sandbox` of the handler is the sandbox, and that of the callbacks an effect that
+   * opens it. The run has one sandbox, which its calls and its sub-agents share. It is made for the first call, its reference is stored with
+   * the run, and a process that resumes the run attaches to it again. Without a provider in the program, or if the sandbox is lost, the call
+   * waits (`ToolUnavailable`) and never acts elsewhere. An approval request shows where the call would act. Default: `false`.
+   */
+  readonly sandbox?: Sandboxed
   /**
    * The schema of the handler's result, which the model receives as the schema encodes it: with dates as texts, without fields that the
    * schema does not have. A result that it does not encode fails the call, after its body has run. Default: the result as it is.
@@ -130,7 +154,9 @@ export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
    * function that fails or does not return `false` counts as `true`. This callback has the same timeout as the body, and so has each of
    * `facts`, `risk`, `preview` and `reconcile`.
    */
-  readonly needsApproval?: boolean | ((args: A, context: ApprovalContext<Context>) => Awaitable<boolean, R>)
+  readonly needsApproval?:
+    | boolean
+    | ((args: A, context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed>) => Awaitable<boolean, R>)
   /**
    * The names of the secrets that the arguments of a call may refer to, as `secret://name` anywhere in a text, or `secret://{name}` in
    * front of other text; `*` in a name stands for any characters. Only the handler and `reconcile` receive the values, which have to fit
@@ -148,7 +174,7 @@ export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
   readonly reconcile?: (
     idempotencyKey: string,
     args: A,
-    context: ApprovalContext<Context>
+    context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed>
   ) => Awaitable<Reconciled, R>
   /**
    * Whether the work of a call ends elsewhere, and its result is delivered for its idempotency key, the token of a handler that returns
@@ -171,11 +197,19 @@ export interface ToolOptions<A, Out, R = never, Context = any, Success = any> {
    * that the tool, a rule or a policy allows is not asked for it, unless a call of the tool was denied in the run. A call whose facts
    * cannot be read fails without running. Leave out what changes by itself, such as the time. Default: none.
    */
-  readonly facts?: (args: A, context: ApprovalContext<Context>) => Awaitable<Schema.Json, R>
+  readonly facts?: (
+    args: A,
+    context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed>
+  ) => Awaitable<Schema.Json, R>
   /** What could go wrong, for the person who decides. A function that fails or returns no string is ignored. */
-  readonly risk?: string | ((args: A, context: ApprovalContext<Context>) => Awaitable<string, R>)
+  readonly risk?:
+    | string
+    | ((args: A, context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed>) => Awaitable<string, R>)
   /** What would happen, for the person who decides: a diff, an amount. A function that fails or returns no string is ignored. */
-  readonly preview?: (args: A, context: ApprovalContext<Context>) => Awaitable<string, R>
+  readonly preview?: (
+    args: A,
+    context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed>
+  ) => Awaitable<string, R>
   /** Earlier names of the tool, by which held runs find it after a rename. Default: none. */
   readonly aliases?: ReadonlyArray<string>
   /**

@@ -200,16 +200,6 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("is refused for a remote runtime", () =>
-    Effect.gen(function* () {
-      const { runtime } = yield* make()
-      const remote: Runtime<any> = { ...runtime, kind: "remote" }
-      const error = yield* Effect.flip(reconfigureRuntime(remote, { mode: "act" }))
-      assert.deepInclude({ ...error }, { _tag: "ReconfigureRefused", reason: "remote" })
-      assert.include(error.message, "create a runtime with the other profile")
-    })
-  )
-
   it.effect("is refused for a closed runtime", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make()

@@ -8,6 +8,7 @@ import { kindOf, withoutUndefined } from "../../domain/internal/untyped.ts"
 import { clientKind } from "../../model/internal/clientKind.ts"
 import { ModelClient } from "../../model/ModelClient.ts"
 import { Tokenizer } from "../../model/Tokenizer.ts"
+import { SandboxProvider } from "../../sandbox/SandboxProvider.ts"
 import { contained, Scrubber } from "../../tool/Scrubber.ts"
 import { Secrets } from "../../tool/Secrets.ts"
 import * as Cancellation from "../Cancellation.ts"
@@ -19,6 +20,7 @@ import { configure, type ConfigureError } from "./configuration.ts"
 import { makeLifecycle } from "./lifecycle.ts"
 import { LiveRuns } from "./LiveRuns.ts"
 import { ProgramAgents, requireRules, ruleToolsOf } from "./ruleTools.ts"
+import { OpenSandboxes, providerOf } from "./Sandboxes.ts"
 import { warnOfUnasked } from "./unasked.ts"
 import { servicesOf } from "./userCode.ts"
 
@@ -43,11 +45,21 @@ export const assemble = <R, Output>(
     }
     const { agent, closeTimeout, extensions = [], mode, model, profile } = options
     const profiles = new Map(
-      [everything, ...(options.profiles ?? [])].map((profile) => [profile.name, profile])
+      [
+        everything,
+        ...Object.keys(options.sandboxes ?? {}).map((name) => ({ name })),
+        ...(options.profiles ?? [])
+      ].map((profile) => [profile.name, profile])
     )
     const cancellation = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
     const closing = Cancellation.make()
     const runs = new LiveRuns()
+    const fallback = options.sandbox ?? (yield* SandboxProvider)
+    const sandboxes = new OpenSandboxes({
+      provider: providerOf({ ...options, sandbox: fallback }, profile),
+      workdir: options.workingDirectory,
+      runs
+    })
     // One listener for all runs, since there may be many.
     cancellation.onCancel((reason) => {
       for (const run of runs) run.cancel(reason)
@@ -67,8 +79,8 @@ export const assemble = <R, Output>(
     yield* requireRules(agent, profiles.values(), ruleTools)
     yield* warnOfUnasked(configured.bound)
     made = {
-      kind: "local",
-      options,
+      kind: sandboxes.provider?.isRemote === true ? "remote" : "local",
+      options: fallback === undefined ? options : { ...options, sandbox: fallback },
       agent,
       profiles,
       contextPolicy: yield* ContextPolicy,
@@ -79,8 +91,18 @@ export const assemble = <R, Output>(
       owner: options.owner ?? `worker-${globalThis.crypto.randomUUID().slice(0, 8)}`,
       runs,
       cancellation,
-      ...makeLifecycle({ agent: agent.name, extensions, cancellation, closing, runs, closeTimeout, runtime }),
+      ...makeLifecycle({
+        agent: agent.name,
+        extensions,
+        cancellation,
+        closing,
+        runs,
+        sandboxes,
+        closeTimeout,
+        runtime
+      }),
       ...configured,
+      "~sandboxes": sandboxes,
       "~ruleTools": ruleTools,
       "~closing": closing,
       "~changing": Semaphore.makeUnsafe(1)

@@ -10,6 +10,7 @@ import type { Choice, Runtime } from "../RuntimeDefinition.ts"
 import { ReconfigureRefused, RuntimeBusy, type RuntimeClosed } from "../RuntimeError.ts"
 import type { Configuration } from "../RuntimeHooks.ts"
 import { configure, type ConfigureError, type Configured, describeConfiguration } from "./configuration.ts"
+import { providerOf } from "./Sandboxes.ts"
 import { callHook } from "./userCode.ts"
 
 type Client = ModelClient["Service"]
@@ -82,8 +83,11 @@ const build = Effect.fnUntraced(function* (
   runtime: Runtime,
   next: Next
 ): Effect.fn.Return<Built, ChooseError> {
-  if (runtime.kind === "remote") return yield* new ReconfigureRefused({ reason: "remote" })
   const { peers = runtime.options.peers } = next
+  const choice = next.choice?.(runtime.choice) ?? runtime.choice
+  const { provider } = runtime["~sandboxes"]
+  if (runtime.profiles.has(choice.profile) && providerOf(runtime.options, choice.profile) !== provider)
+    return yield* new ReconfigureRefused({ reason: "sandbox", from: runtime.profileName, to: choice.profile })
   const configured = yield* configure(
     {
       agent: runtime.agent,
@@ -93,7 +97,7 @@ const build = Effect.fnUntraced(function* (
       cancellation: runtime.cancellation,
       runtime: () => runtime
     },
-    next.choice?.(runtime.choice) ?? runtime.choice,
+    choice,
     { model: next.model ?? runtime.model, services: next.services ?? runtime.services }
   )
   const options = peers === undefined ? runtime.options : { ...runtime.options, peers }

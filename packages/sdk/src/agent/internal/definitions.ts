@@ -26,6 +26,7 @@ import { none as noSecrets } from "../../tool/Secrets.ts"
 import { calledAgent, holderOf, isOtherAgent, memberOf, subAgentOf } from "../BoundAgent.ts"
 import type { BoundAgent, Entry, SubAgent } from "../Entry.ts"
 import type { Runtime } from "../RuntimeDefinition.ts"
+import type { OpenError } from "./Sandboxes.ts"
 
 /** The agent that started a sub-agent's run. `first` is the agent with which the run above it was started. */
 export const starterOf = (first: BoundAgent, child: RunState): BoundAgent | undefined =>
@@ -126,20 +127,46 @@ export const contextRefused = (state: RunState, call: ToolCall): ToolUnavailable
 
 /** The error of a call that refers to a secret, in a program without a source of secrets, or whose source does not have this one. */
 export const secretsMissing = (state: RunState, call: ToolCall, secret?: string): ToolUnavailable =>
-  unavailableTool(state, call, "withoutSecrets", secret)
+  unavailableTool(state, call, "withoutSecrets", defined({ secret }))
+
+/** The error of a call that acts in a sandbox for which the program has no provider. */
+export const sandboxMissing = (root: RunState, state: RunState, call: ToolCall): ToolUnavailable => {
+  const { sandbox } = root
+  return unavailableTool(
+    state,
+    call,
+    "withoutSandbox",
+    sandbox === undefined ? {} : { sandbox: { backend: sandbox.backend, id: sandbox.id } }
+  )
+}
+
+/** The error of a call whose sandbox cannot be opened. */
+export const sandboxProblem = (
+  root: RunState,
+  state: RunState,
+  call: ToolCall,
+  error: OpenError
+): ToolUnavailable => {
+  const { backend, problem } = error
+  const id = error._tag === "SandboxLost" ? error.id : root.sandbox?.id
+  const sandbox = { backend, ...defined({ id }) }
+  return error._tag === "SandboxLost"
+    ? unavailableTool(state, call, "sandboxLost", { sandbox, problem })
+    : unavailableTool(state, call, "sandboxUnavailable", { sandbox, problem, retryable: error.retryable })
+}
 
 /** The error of a call that cannot run with its tool. */
 export const unavailableTool = (
   { runId }: RunState,
   { name, status }: ToolCall,
   reason: ToolUnavailable["reason"],
-  secret?: string
+  about: Partial<Pick<ToolUnavailable, "secret" | "sandbox" | "problem" | "retryable">> = {}
 ): ToolUnavailable =>
   new ToolUnavailable({
     runId,
     tool: name,
     reason,
-    ...defined({ secret }),
+    ...about,
     ...(status === "ready" ? { isAllowed: true } : {})
   })
 
@@ -267,13 +294,18 @@ function* walkCall(holder: BoundAgent, state: RunState, call: ToolCall): Generat
 }
 
 /** What a program has for its runs. */
-export type Equipment = Pick<Runtime, "bound" | "secrets">
+export type Equipment = Pick<Runtime, "bound" | "secrets" | "~sandboxes">
 
 /**
  * The definitions that a root run and its sub-agents need and this program does not have, the tools of open calls that do not accept the
- * context of the run, and the calls that need a secret in a program without.
+ * context of the run, and the calls that need a secret or a sandbox in a program without.
  */
-export const missingIn = (program: Equipment, root: RunState): ReadonlyArray<Obstacle> =>
+export const missingIn = (
+  program: Equipment,
+  root: RunState,
+  /** Whether a sandbox that could not be opened at the last attempt counts. The next attempt may open it. */
+  attempted: "attempted" | "expected" = "expected"
+): ReadonlyArray<Obstacle> =>
   [...walk(program.bound, root)].flatMap((found) => {
     if (found._tag === "missing") return [found.obstacle]
     if (found._tag !== "call") return []
@@ -282,7 +314,11 @@ export const missingIn = (program: Equipment, root: RunState): ReadonlyArray<Obs
       ? contextRefused(state, call)
       : lacksSecrets(program, entry, call)
         ? secretsMissing(state, call)
-        : undefined
+        : lacksSandbox(program, root, entry)
+          ? sandboxMissing(root, state, call)
+          : attempted === "attempted"
+            ? notOpened(program, root, found)
+            : undefined
     return problem === undefined ? [] : [{ id: call.id, arguments: call.arguments, problem }]
   })
 
@@ -296,6 +332,24 @@ export const lacksSecrets = (
   "tool" in entry &&
   entry.tool.options.secrets !== undefined &&
   (hasReference(call.arguments ?? {}) || hasReference(call.value ?? {}))
+
+/** The error of a call that may run and whose sandbox could not be opened at the last attempt. */
+const notOpened = (
+  { "~sandboxes": sandboxes }: Equipment,
+  root: RunState,
+  { call, entry, state }: Extract<Found, { readonly _tag: "call" }>
+): ToolUnavailable | undefined => {
+  if (!("tool" in entry) || entry.tool.options.sandbox !== true || call.status !== "ready") return undefined
+  const failure = sandboxes.failureOf(root)
+  return failure === undefined ? undefined : sandboxProblem(root, state, call, failure)
+}
+
+/** Whether a tool acts in a sandbox, and the program has no provider for that of a root run. */
+export const lacksSandbox = (
+  { "~sandboxes": sandboxes }: Pick<Equipment, "~sandboxes">,
+  root: RunState,
+  entry: Entry
+): boolean => "tool" in entry && entry.tool.options.sandbox === true && !sandboxes.accepts(root.sandbox)
 
 /** Whether a tool does not accept the context of a root run. */
 export const refusesContext = (root: RunState, entry: Entry): boolean =>

@@ -10,7 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
 import type { CancellationToken } from "../Cancellation.ts"
-import type { AnyExtension, Runtime } from "../RuntimeDefinition.ts"
+import type { AnyExtension, Runtime, Sandboxes } from "../RuntimeDefinition.ts"
 import { type CloseStatus, ExtensionFailed, RuntimeClosed } from "../RuntimeError.ts"
 import { contextOf } from "./configuration.ts"
 import type { LiveRuns } from "./LiveRuns.ts"
@@ -23,6 +23,7 @@ export interface LifecycleOptions {
   readonly cancellation: CancellationToken
   readonly closing: CancellationToken
   readonly runs: LiveRuns
+  readonly sandboxes: Sandboxes
   readonly closeTimeout: Duration.Input
   readonly runtime: () => Runtime
 }
@@ -35,7 +36,7 @@ export interface Lifecycle {
 }
 
 export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
-  const { agent, cancellation, closeTimeout, closing, extensions, runs } = options
+  const { agent, cancellation, closeTimeout, closing, extensions, runs, sandboxes } = options
   const closeMs = Duration.toMillis(Duration.fromInputUnsafe(closeTimeout))
   const opened: Array<AnyExtension> = []
   let closed: CloseStatus | undefined
@@ -73,6 +74,9 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
         // The next extension is closed even if this one fails; `call` has logged the failure.
         yield* Effect.ignoreCause(call(runtime, calledOf("onClose", extension), closing, closeMs))
       }
+      // Released behind the extensions, which may use them. A provider that does not return is left behind.
+      const releasing = yield* Effect.forkDetach(sandboxes.close)
+      yield* Effect.timeoutOption(Fiber.await(releasing), closeTimeout)
       yield* Effect.timeoutOption(Scope.close(resources, Exit.void), closeTimeout)
     })
 

@@ -59,7 +59,7 @@ export const makeCapturing = ({ agents, run }: Captured) => {
       const runtime = agents.find(name)
       return runtime === undefined
         ? { changes: [], blocking: [agents.notFound(name)] }
-        : run(checkBound(state, runtime.bound))
+        : run(checkBound(state, runtime.bound, { "~sandboxes": runtime["~sandboxes"] }))
     }
   }
 }

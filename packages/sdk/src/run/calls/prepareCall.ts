@@ -8,13 +8,17 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
 import {
   contextRefused,
   lacksSecrets,
+  lacksSandbox,
   missingTool,
+  sandboxMissing,
+  sandboxProblem,
   secretsMissing
 } from "../../agent/internal/definitions.ts"
 import { describe } from "../../agent/internal/userCode.ts"
@@ -25,9 +29,10 @@ import { callIdOf } from "../../domain/Interruption.ts"
 import { text } from "../../domain/Message.ts"
 import type { ToolUnavailable } from "../../domain/RunError.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
+import type { Shape as Sandbox } from "../../sandbox/Sandbox.ts"
 import { type DecodedArguments, decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { SecretUnavailable } from "../../tool/ToolError.ts"
-import { isStopped, timeLeftOf, stateOf, type AgentRun } from "../internal/AgentRun.ts"
+import { isCallOpen, isStopped, timeLeftOf, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
 import { contextFor } from "../internal/runContext.ts"
 import { outOfTime } from "../steps/limits.ts"
@@ -36,6 +41,7 @@ import { factsStanding } from "./factsStanding.ts"
 import { guarded, judgeCall } from "./judgeCall.ts"
 import { shownOf, toolEntryOf, openApproval, openInDoubt } from "./openRequest.ts"
 import { classifyTool, deny, describeArguments, emitIfOpen, parse } from "./recordClassification.ts"
+import { openSandboxInTime, openSandboxOf } from "./sandbox.ts"
 import { failWithoutSecret, resolved, unavailableText, withoutSecret } from "./secrets.ts"
 import { type ToolEntry } from "./userCalls.ts"
 
@@ -46,6 +52,8 @@ export interface Prepared {
   readonly value: unknown
   /** The value that the body receives: `value` with the secrets that it refers to. */
   readonly resolved: unknown
+  /** The sandbox in which the body acts, if its tool has one. */
+  readonly sandbox?: Sandbox | undefined
   /** The facts that have to stay the same through the tries of the body, if its tool stated any. */
   readonly facts?: Schema.Json | undefined
 }
@@ -84,7 +92,7 @@ function* judgeAgain(judging: Judging): Effect.fn.Return<Prepared | undefined> {
   const { value } = decoded
   const again = standing._tag === "holds" ? yield* factsStanding(judging, value) : standing
   if (again === undefined) return undefined
-  if (again._tag === "holds") return yield* withItsSecrets(judging, value, again.facts)
+  if (again._tag === "holds") return yield* inItsSandbox(judging, value, again.facts)
   if (again._tag === "restated")
     return yield* askAgain(judging, editOf(run, call) ?? call.arguments ?? {}, again.reason, again.facts)
   if (mayHaveRun) return openInDoubt(run, call, again.reason)
@@ -92,6 +100,37 @@ function* judgeAgain(judging: Judging): Effect.fn.Return<Prepared | undefined> {
   const args = { arguments: call.arguments ?? shown, shown, rendering: call.rendering }
   yield* judgeCall(run, call, entry, { args, value }, again.reason)
   return undefined
+}
+
+/**
+ * Opens the sandbox of a call that may start. Since that takes time, the call is judged again with the open sandbox. A call whose sandbox
+ * cannot be opened has not run, and waits.
+ */
+function* inItsSandbox(
+  judging: Judging,
+  value: unknown,
+  facts: Schema.Json | undefined
+): Effect.fn.Return<Prepared | undefined> {
+  const { call, entry, run } = judging
+  const { drive } = run
+  if (entry.tool.options.sandbox !== true) return yield* withItsSecrets(judging, value, facts)
+  if (lacksSandbox(drive.runtime, drive.state, entry))
+    return unavailable(run, call, sandboxMissing(drive.state, stateOf(run), call))
+  const open = openSandboxOf(run)
+  if (open !== undefined) {
+    const prepared = yield* withItsSecrets(judging, value, facts)
+    return prepared === undefined ? undefined : { ...prepared, sandbox: open }
+  }
+  const exit = yield* run.supervisor.run(openSandboxInTime(run, entry.tool))
+  if (Exit.isFailure(exit)) {
+    if (isStopped(run, exit.cause)) return undefined
+    const found = Cause.findErrorOption(exit.cause)
+    return Option.isNone(found)
+      ? yield* Effect.failCause(exit.cause as Cause.Cause<never>)
+      : unavailable(run, call, sandboxProblem(drive.state, stateOf(run), call, found.value))
+  }
+  const again = isCallOpen(run, call.id) ? findCall(stateOf(run), call.id) : undefined
+  return again === undefined ? undefined : yield* judgeAgain({ ...judging, call: again })
 }
 
 /** Reads the secrets of a call that may start. A call whose secrets cannot be read has not run. */

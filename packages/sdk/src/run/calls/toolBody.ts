@@ -11,6 +11,7 @@ import { Reading, readStream } from "../../agent/internal/streamedResult.ts"
 import { inSpan, isPromise, isTraced, supplied } from "../../agent/internal/userCode.ts"
 import type { RunContext } from "../../domain/RunContext.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
+import type { Shape as Sandbox } from "../../sandbox/Sandbox.ts"
 import { readBlobs, unreadBlobs } from "../../tool/internal/blobs.ts"
 import { type Recall, recalling } from "../../tool/internal/recalling.ts"
 import type { Scrubber, ScrubStream } from "../../tool/Scrubber.ts"
@@ -30,12 +31,13 @@ export const invoke = (
   run: AgentRun,
   call: ToolCall,
   tool: AnyTool,
-  value: unknown
+  value: unknown,
+  sandbox?: Sandbox
 ): Exit.Exit<unknown, unknown> | Running<unknown, unknown> => {
   const { context: runContext, runtime } = run.drive
   const own = contextFor(run, tool)
   if (Result.isFailure(own)) return Exit.fail(contextInvalid(run, tool, own.failure))
-  const context = new CallContext(run, call, own.success as RunContext)
+  const context = new CallContext(run, call, own.success as RunContext, sandbox)
   let isStopped = false
   let reading: Reading | undefined
   const settled = <A>(promise: Promise<A>, outcome: (value: A) => Effect.Effect<unknown, unknown>) =>
@@ -170,13 +172,15 @@ class CallContext implements ToolContext {
   declare readonly signal: AbortSignal
   readonly progress: (message: string) => void
   readonly output: (chunk: string) => void
+  /** Only of a tool with the option `sandbox`. */
+  declare readonly sandbox?: Sandbox
   readonly [recalling]: Recall
   /** A symbol instead of a private name, so that the signal works through a proxy of the context. */
   readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
   readonly #run: AgentRun
   #output: ScrubStream | undefined
 
-  constructor(run: AgentRun, call: ToolCall, context: RunContext) {
+  constructor(run: AgentRun, call: ToolCall, context: RunContext, sandbox: Sandbox | undefined) {
     const { agentPath, runId, sessionId } = stateOf(run)
     this.#run = run
     this.runId = runId
@@ -186,6 +190,7 @@ class CallContext implements ToolContext {
     this.context = context
     this.attempt = call.attempt + 1
     this.idempotencyKey = idempotencyKey(call)
+    if (sandbox !== undefined) this.sandbox = sandbox
     // An own property, so that copies of the context have it. A getter in a literal would be slow in V8.
     Object.defineProperty(this, "signal", CallContext.signalProperty)
     this[recalling] = (digits) => recallIn(run, digits)

@@ -32,6 +32,7 @@ export const cleanEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
     case "tool.classified":
     case "tool.started":
     case "tool.notStarted":
+    case "sandbox.opened":
     case "tool.completed":
     case "request.expiring":
     case "limits.changed":

@@ -13,7 +13,7 @@ import type { RunResult } from "../RunResult.ts"
 
 /** The result of a run that is held or has ended. */
 export const toResult = <Output>(
-  program: Pick<Runtime<Output>, "bound" | "secrets">,
+  program: Pick<Runtime<Output>, keyof Equipment>,
   state: RunState
 ): Effect.Effect<RunResult<Output>> =>
   Effect.suspend(() =>
@@ -22,7 +22,7 @@ export const toResult = <Output>(
 
 /** What the run needs to continue and the program does not have. */
 export const obstaclesOf = (program: Equipment, state: RunState): ReadonlyArray<Obstacle> =>
-  isEnded(state) ? [] : missingIn(program, state)
+  isEnded(state) ? [] : missingIn(program, state, "attempted")
 
 /** The result of a run whose current agent and missing definitions are known. */
 export const resultOf = <Output>(

@@ -12,7 +12,8 @@ import { ContextInvalid } from "../../domain/RunError.ts"
 import type { StartOptions } from "../../domain/StartOptions.ts"
 import type { DataSchema } from "../../tool/DataSchema.ts"
 import { decodeContext } from "../../tool/internal/decodeContext.ts"
-import type { AnyTool, ApprovalContext } from "../../tool/Tool.ts"
+import type { AnyTool, ApprovalContext, MayOpenSandbox } from "../../tool/Tool.ts"
+import { openSandbox } from "../calls/sandbox.ts"
 import { type AgentRun, stateOf } from "./AgentRun.ts"
 import { cleanJson } from "./redact.ts"
 
@@ -86,7 +87,10 @@ export const instructionsContext = (run: AgentRun, turn: number): InstructionsCo
 export const callbackContext = (run: AgentRun, tool: AnyTool): ApprovalContext => {
   const { agentPath, runId, sessionId } = stateOf(run)
   const context = Result.getOrThrowWith(contextFor(run, tool), (issues) => contextInvalid(run, tool, issues))
-  return { runId, sessionId, agentPath, context: context as RunContext }
+  const about = { runId, sessionId, agentPath, context: context as RunContext }
+  return tool.options.sandbox === true
+    ? (Object.assign(about, { sandbox: openSandbox(run) }) satisfies MayOpenSandbox<true>)
+    : about
 }
 
 /** The error of a tool that does not accept the context of the run. */

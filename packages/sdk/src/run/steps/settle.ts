@@ -20,6 +20,7 @@ import { commitHolds } from "../calls/openHold.ts"
 import { toolEntryOf } from "../calls/openRequest.ts"
 import type { Prepared } from "../calls/prepareCall.ts"
 import { prepare, valueOf } from "../calls/prepareCall.ts"
+import { dropIfLost } from "../calls/sandbox.ts"
 import { resolved } from "../calls/secrets.ts"
 import { idempotencyKey, invoke } from "../calls/toolBody.ts"
 import { recordFailure, recordResult } from "../calls/userCalls.ts"
@@ -121,8 +122,8 @@ class Body implements Work<unknown, unknown, ToolFailure> {
   }
 
   begin() {
-    const { call, entry, resolved } = this.ready
-    return invoke(this.run, call, entry.tool, resolved)
+    const { call, entry, resolved, sandbox } = this.ready
+    return invoke(this.run, call, entry.tool, resolved, sandbox)
   }
 
   deadline() {
@@ -160,7 +161,7 @@ const retried = (
   // A try that was abandoned may still take effect, beside one after it.
   let isLeftBehind = false
   const begin = (value: unknown): ReturnType<typeof invoke> => {
-    const body = invoke(run, call, tool, value)
+    const body = invoke(run, call, tool, value, ready.sandbox)
     if (Exit.isExit(body) || call.safety === "readOnly") return body
     const abandon = () => {
       isLeftBehind = true
@@ -234,5 +235,7 @@ const timeoutText = (call: ToolCall, time: string): string =>
 /** Records the outcome of a body. If it was interrupted without a result, the interrupter records it. */
 const record = (run: AgentRun, { call, entry }: Prepared, exit: Exit.Exit<unknown, unknown>): void => {
   if (Exit.isSuccess(exit)) return recordResult(run, call, entry.tool, exit.value)
-  if (!isStopped(run, exit.cause)) recordFailure(run, call, entry.tool, exit.cause)
+  if (isStopped(run, exit.cause)) return
+  if (entry.tool.options.sandbox === true) dropIfLost(run, exit.cause)
+  recordFailure(run, call, entry.tool, exit.cause)
 }

@@ -50,6 +50,7 @@ const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
     is: (value) => Array.isArray(value) && value.every((one) => typeof one === "string" && isPattern(one))
   },
   preview: callable,
+  sandbox: flag,
   aliases: strings,
   identity: string,
   otherNames: strings,
