@@ -17,7 +17,7 @@ import { type RunState, StateRest } from "./RunState.ts"
  * The version of checkpoints. Checkpoints of another version are not used. Raise it with every change to `RunState` or `Message` that an
  * older reader would misread, and with every change to the state that `evolve` computes from stored events.
  */
-export const version = 4
+export const version = 3
 
 /** A state in pieces. */
 export interface Pieces {
