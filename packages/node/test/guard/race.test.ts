@@ -10,7 +10,8 @@ import { hasDescriptors } from "../../src/guard/internal/pinned.ts"
 import { secret, workspace } from "./workspace.ts"
 
 const program = join(import.meta.dirname, "../programs/swapLinks.ts")
-const tries = 2000
+/** Found within a hundred when a check is missing; `FERMATA_TRIES` tries more often. */
+const tries = Number(process.env["FERMATA_TRIES"] ?? 500)
 
 /** Another process that swaps directories and files of a workspace for links, until the scope ends. */
 const swapping = (root: string) =>
