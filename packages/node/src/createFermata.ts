@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import { homedir } from "node:os"
-import { Fermata, type RunStore, type RunStoreError, Scrubber, Storeless } from "@fermata/sdk"
+import { Fermata, type RunStore, type RunStoreError, Scrubber, Storeless, type WebAccess } from "@fermata/sdk"
 import { OptionsInvalid } from "@fermata/sdk/domain"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -37,7 +37,8 @@ export interface CreateStorelessOptions extends Storeless.StorelessOptions {
  *
  * Without the option `scrubber`, the scrubber removes the values of environment variables whose names name a secret, and texts with a known
  * form of credential, from the texts that runs write, and replaces the home directory by `~` in the output of tools. A scrubber in the
- * options replaces it, with all of these tasks.
+ * options replaces it, with all of these tasks. Without the option `web`, tools that use `context.http` have a guarded client with the
+ * defaults of `WebClient`.
  *
  * **Example** (A run that is held)
  *
@@ -72,13 +73,20 @@ export const createFermata: {
       paths: [{ path: homedir(), show: "~" }]
     }),
     store = "fermata.db",
+    web = guardedWeb,
     ...rest
   } = options
-  if (store === false) return Storeless.make({ ...rest, scrubber })
+  if (store === false) return Storeless.make({ ...rest, scrubber, web })
   const problem = OptionsInvalid.problemOf("createFermata", { store }, storeShape)
   if (problem !== undefined) throw problem
-  return Fermata.make({ ...rest, scrubber, store: typeof store === "string" ? layerOf(store) : store })
+  return Fermata.make({ ...rest, scrubber, web, store: typeof store === "string" ? layerOf(store) : store })
 }
+
+/** The guarded client with its defaults, loaded by the first tool that uses it. */
+const guardedWeb: WebAccess.Shape = Effect.flatMap(
+  Effect.promise(() => import("./guard/WebClient.ts")),
+  ({ make }) => Effect.orDie(make())
+)
 
 const storeShape: OptionsInvalid.Shape = {
   keys: {

@@ -47,6 +47,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     tokenizer: true,
     scrubber: true,
     secrets: true,
+    web: true,
     sandbox: true,
     sandboxes: true,
     workingDirectory: true,

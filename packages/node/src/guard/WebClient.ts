@@ -8,7 +8,7 @@
  * @since 0.2.0
  */
 import { Readable } from "node:stream"
-import type { OptionsInvalid } from "@fermata/sdk"
+import type { OptionsInvalid, WebAccess } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientError from "effect/http/HttpClientError"
@@ -87,6 +87,46 @@ export const make = (
  */
 export const layer = (options?: Options): Layer.Layer<HttpClient.HttpClient, OptionsInvalid.OptionsInvalid> =>
   Layer.effect(HttpClient.HttpClient, make(options))
+
+/**
+ * The guarded client of a program's tools, for the option `web` of `createFermata` and for the service `WebAccess`. Each handler that uses
+ * `context.http` has connections of its own, which close with its call.
+ *
+ * **Example** (Refusing a domain in all tools)
+ *
+ * ```ts run
+ * import { agent, createFermata, tool } from "@fermata/node"
+ * import * as WebClient from "@fermata/node/guard/WebClient"
+ * import { ScriptedModel } from "@fermata/node/testing"
+ * import { Effect } from "effect"
+ *
+ * const ping = tool("ping", {
+ *   handler: (_, { http }) =>
+ *     Effect.gen(function* () {
+ *       const response = yield* (yield* http).get("https://example.com/")
+ *       return response.status
+ *     })
+ * })
+ * await using fermata = await createFermata({
+ *   agents: [agent("ops", { tools: [ping] })],
+ *   model: ScriptedModel.make(["done"]).client,
+ *   store: false,
+ *   web: WebClient.access({ deny: ["example.org"] })
+ * })
+ * ```
+ *
+ * **Errors**
+ *
+ * Throws `OptionsInvalid` for an unknown option or an invalid value.
+ *
+ * @category constructors
+ * @since 0.2.0
+ */
+export const access = (options: Options = {}): WebAccess.Shape => {
+  const problem = problemOf("WebClient.access", options)
+  if (problem !== undefined) throw problem
+  return Effect.orDie(make(options))
+}
 
 /** The body of a request as it is sent, with the headers that describe it. */
 const bodyOf = (

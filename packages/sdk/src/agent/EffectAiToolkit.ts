@@ -28,10 +28,12 @@ import { decodeContext } from "../tool/internal/decodeContext.ts"
 import { encodeFailure } from "../tool/internal/encodeFailure.ts"
 import { encodeSuccess } from "../tool/internal/encodeSuccess.ts"
 import { modelOutputOf, partsOf } from "../tool/internal/modelOutput.ts"
+import { targetIn, virtualPath } from "../tool/internal/toolTarget.ts"
 import { type AnyTool, content, isContent, make, toContent, type Tool } from "../tool/Tool.ts"
 import type { ToolContext } from "../tool/ToolContext.ts"
 import { ToolDefinitionError, ToolFailure } from "../tool/ToolError.ts"
 import type { ToolOptions } from "../tool/ToolOptions.ts"
+import { WebAccess } from "../tool/WebAccess.ts"
 import { requireOptions } from "./internal/soundOptions.ts"
 import { Reading, readStream } from "./internal/streamedResult.ts"
 import { isPromise } from "./internal/userCode.ts"
@@ -257,6 +259,8 @@ const toTool = Effect.fnUntraced(function* (
       const callId = (call.toolCallId ?? globalThis.crypto.randomUUID()) as ToolCallId
       const abort = new AbortController()
       const publish = Effect.runForkWith(services)
+      const target = targetIn(undefined)
+      const web = yield* WebAccess
       const own: ToolContext<any> = {
         ...whose,
         callId,
@@ -264,7 +268,21 @@ const toTool = Effect.fnUntraced(function* (
         idempotencyKey: callId,
         signal: abort.signal,
         progress: (message) => void publish(call.preliminary({ progress: message })),
-        output: (chunk) => void publish(call.preliminary({ output: chunk }))
+        output: (given) =>
+          void publish(
+            call.preliminary(
+              typeof given === "string" ? { output: given } : { output: given.chunk, stream: given.stream }
+            )
+          ),
+        media: ({ mediaType, path: given }) => {
+          const path = virtualPath(target, given)
+          void publish(call.preliminary({ media: path, mediaType }))
+          return path
+        },
+        target,
+        http: web,
+        // The policies are those of a run, and there is none.
+        policy: { judge: () => Effect.succeed({ _tag: "unknownTool" }) }
       }
       const out = yield* outcomeOf(() => options.handler(value, own), own).pipe(
         Effect.onInterrupt(() => Effect.sync(() => abort.abort())),

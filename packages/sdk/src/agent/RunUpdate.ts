@@ -40,8 +40,20 @@ export type RunUpdate =
   | (Transient & { readonly _tag: "delta"; readonly turn: number; readonly part: ModelPart })
   /** A progress message of a tool. */
   | (Transient & { readonly _tag: "progress"; readonly callId: ToolCallId; readonly message: string })
-  /** A part of a tool's streamed output. */
-  | (Transient & { readonly _tag: "output"; readonly callId: ToolCallId; readonly chunk: string })
+  /** A part of a tool's streamed output, with the name of its stream if the tool gave one. */
+  | (Transient & {
+      readonly _tag: "output"
+      readonly callId: ToolCallId
+      readonly chunk: string
+      readonly stream?: "stdout" | "stderr"
+    })
+  /** A tool made or read a file, such as an image. `path` is a virtual path, `/workspace/…` or `/outside/…`; the result has the bytes. */
+  | (Transient & {
+      readonly _tag: "media"
+      readonly callId: ToolCallId
+      readonly path: string
+      readonly mediaType: string
+    })
   /** A model call failed and is retried after `waitMs` milliseconds. */
   | (Whose & {
       readonly _tag: "retry"

@@ -22,6 +22,7 @@ import type { Scrubber } from "../tool/Scrubber.ts"
 import type { Secrets } from "../tool/Secrets.ts"
 import type { AnyServices, AnyTool, Tool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
+import type { Shape as WebAccess } from "../tool/WebAccess.ts"
 import type { Agent, Any } from "./AgentDefinition.ts"
 import type { CancellationToken } from "./Cancellation.ts"
 import type { CapabilityProfile } from "./CapabilityProfile.ts"
@@ -198,6 +199,8 @@ export interface Runtime<Output = unknown> {
   readonly tokenizer: Tokenizer
   readonly scrubber: Required<Scrubber>
   readonly secrets: Secrets
+  /** The guarded client of the tools; see `WebAccess`. */
+  readonly web: WebAccess
   readonly ids: RunIds
   /** The name under which the runtime claims stored runs. */
   readonly owner: string

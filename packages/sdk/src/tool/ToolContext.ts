@@ -3,9 +3,49 @@
  *
  * @since 0.1.0
  */
+import type * as Effect from "effect/Effect"
+import type * as HttpClient from "effect/http/HttpClient"
+import type * as Scope from "effect/Scope"
 import type { RunId, SessionId, ToolCallId } from "../domain/Id.ts"
 import type { RunContext } from "../domain/RunContext.ts"
-import type { Shape as Sandbox } from "../sandbox/Sandbox.ts"
+import type { OutputChunk, Shape as Sandbox } from "../sandbox/Sandbox.ts"
+import type { WebUnavailable } from "./WebAccess.ts"
+
+export type { OutputChunk } from "../sandbox/Sandbox.ts"
+
+/** Where a call acts: in the run's sandbox if its tool has `sandbox: true`, otherwise in this process. */
+export interface ToolTarget {
+  /** `process`, or the backend of the sandbox, such as `local` or `bubblewrap`. */
+  readonly kind: string
+  /** Where that is, in words for a person, such as `this machine, not confined`. */
+  readonly description: string
+  /** The directory at which relative paths start. Absent in a program without one, such as a web page. */
+  readonly cwd?: string
+  /** Whether what runs there cannot change anything outside of `cwd`. */
+  readonly isolated: boolean
+}
+
+/** What would happen to a call: it runs, a person is asked, it is denied, or it is not a call that the agent can make. */
+export type CallJudgement =
+  /** `by` is what permits the call: the tool, a rule, a policy or a grant, in words. */
+  | { readonly _tag: "run"; readonly by: string }
+  /** `reason` is why, in unusual cases: for example, that the call needs a decision under each policy. */
+  | { readonly _tag: "ask"; readonly reason?: string }
+  /** `message` is what the model would read. */
+  | { readonly _tag: "deny"; readonly message: string }
+  /** The agent has no tool of this name, or the name is that of a sub-agent, a handoff or a question. */
+  | { readonly _tag: "unknownTool" }
+  /** The tool does not take the arguments. */
+  | { readonly _tag: "invalid"; readonly problem: string }
+
+/** What the policies, grants and tools of a run say about calls. */
+export interface CallPolicy {
+  /**
+   * Judges a call of a tool of the same agent as if the model made it now, without making it. Arguments are JSON, as a model writes them.
+   * The answer holds for this moment: a call is judged again before it starts.
+   */
+  readonly judge: (tool: string, args?: unknown) => Effect.Effect<CallJudgement>
+}
 
 /** What a handler receives about its call. `Context` is the context of the run as the tool's schema `context` decodes it. */
 export interface ToolContext<Context = RunContext> {
@@ -28,10 +68,25 @@ export interface ToolContext<Context = RunContext> {
   /** Publishes a progress message to the run's subscribers. It is not stored, and is dropped after the end of the call. */
   readonly progress: (message: string) => void
   /**
-   * Publishes a piece of output to the run's subscribers. It is not stored, and is dropped after the end of the call; the handler's return
-   * value is the result.
+   * Publishes a piece of output to the run's subscribers: a text, or a text of one of two named streams. It is not stored, and is dropped
+   * after the end of the call; the handler's return value is the result.
    */
-  readonly output: (chunk: string) => void
+  readonly output: (chunk: string | OutputChunk) => void
+  /**
+   * Publishes that the call made or read a file, such as an image, by a virtual path: `/workspace/…` for a file in `target.cwd`, and
+   * `/outside/` with its name otherwise. No directory of the machine is published. Returns the virtual path, as the `name` of a file part
+   * of the result, which has the bytes. Like progress, it is not stored.
+   */
+  readonly media: (file: { readonly path: string; readonly mediaType: string }) => string
+  /** Where the call acts. */
+  readonly target: ToolTarget
+  /**
+   * The guarded HTTP client of the program; see `WebAccess`. Its connections close with the scope, which is that of the handler's effect.
+   * A program without one fails with `WebUnavailable`: no request is sent in another way.
+   */
+  readonly http: Effect.Effect<HttpClient.HttpClient, WebUnavailable, Scope.Scope>
+  /** What would be asked about other calls. */
+  readonly policy: CallPolicy
 }
 
 /**

@@ -10,7 +10,7 @@ import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Safety } from "../domain/Interruption.ts"
 import type { RunContext } from "../domain/RunContext.ts"
-import type { Shape as Sandbox } from "../sandbox/Sandbox.ts"
+import type { OutputChunk, Shape as Sandbox } from "../sandbox/Sandbox.ts"
 import type { SandboxLost, SandboxUnavailable } from "../sandbox/SandboxError.ts"
 import type { DataSchema } from "./DataSchema.ts"
 import type { InSandbox, ToolContext } from "./ToolContext.ts"
@@ -35,7 +35,7 @@ export type Reconciled =
  * call. A stream without a `result`, or with an item of another shape, fails the call.
  */
 export type StreamItem<Result = unknown> =
-  | { readonly output: string; readonly progress?: undefined; readonly result?: undefined }
+  | { readonly output: string | OutputChunk; readonly progress?: undefined; readonly result?: undefined }
   | { readonly progress: string; readonly output?: undefined; readonly result?: undefined }
   | { readonly result: Result; readonly output?: undefined; readonly progress?: undefined }
 

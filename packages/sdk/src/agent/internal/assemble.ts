@@ -11,6 +11,7 @@ import { Tokenizer } from "../../model/Tokenizer.ts"
 import { SandboxProvider } from "../../sandbox/SandboxProvider.ts"
 import { contained, Scrubber } from "../../tool/Scrubber.ts"
 import { Secrets } from "../../tool/Secrets.ts"
+import { WebAccess } from "../../tool/WebAccess.ts"
 import * as Cancellation from "../Cancellation.ts"
 import { everything } from "../CapabilityProfile.ts"
 import { RunIds } from "../RunIds.ts"
@@ -87,6 +88,7 @@ export const assemble = <R, Output>(
       tokenizer: yield* Tokenizer,
       scrubber: contained(yield* Scrubber),
       secrets: yield* Secrets,
+      web: yield* WebAccess,
       ids: yield* RunIds,
       owner: options.owner ?? `worker-${globalThis.crypto.randomUUID().slice(0, 8)}`,
       runs,

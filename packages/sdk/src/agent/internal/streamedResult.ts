@@ -5,7 +5,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 import { hintFor } from "../../domain/internal/misfits.ts"
-import type { ToolContext } from "../../tool/ToolContext.ts"
+import { isOutputChunk } from "../../tool/internal/outputChunk.ts"
+import type { OutputChunk, ToolContext } from "../../tool/ToolContext.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import { isTurnDue, turn } from "./eventLoop.ts"
 
@@ -26,7 +27,7 @@ class Items {
     const problem = problemOf(item)
     if (problem !== undefined) return failure(`it streamed ${problem}`)
     const { output, progress, result } = item as Partial<Record<Key, unknown>>
-    if (typeof output === "string") this.publisher.output(output)
+    if (isOutput(output)) this.publisher.output(output)
     else if (typeof progress === "string") this.publisher.progress(progress)
     else this.last = { result }
     return undefined
@@ -49,6 +50,9 @@ const failure = (problem: string): Exit.Exit<never, ToolFailure> =>
     })
   )
 
+const isOutput = (output: unknown): output is string | OutputChunk =>
+  typeof output === "string" || isOutputChunk(output)
+
 /** What is wrong with an item, in words; `undefined` if nothing is. */
 const problemOf = (item: unknown): string | undefined => {
   if (typeof item !== "object" || item === null)
@@ -58,7 +62,7 @@ const problemOf = (item: unknown): string | undefined => {
   if (unknown !== undefined) return `an item with "${unknown.slice(0, 100)}"${hintFor(unknown, keys)}`
   if (given.length > 1) return `an item with both ${given.join(" and ")}`
   const { output, progress } = item as Partial<Record<Key, unknown>>
-  if (output !== undefined && typeof output !== "string") return `an output that is not text`
+  if (output !== undefined && !isOutput(output)) return `an output that is not text`
   if (progress !== undefined && typeof progress !== "string") return "a progress that is not text"
   return given.length === 1 || "result" in item ? undefined : "an item without fields"
 }

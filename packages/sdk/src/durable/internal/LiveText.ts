@@ -11,13 +11,14 @@ import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import type { RunPublisher } from "../../store/RunStorePort.ts"
+import { isStreamName } from "../../tool/internal/outputChunk.ts"
 
 type Delta = Extract<RunUpdate, { readonly _tag: "delta" }>
 
 /** An update with a text that grows. */
 type Live =
   | (Omit<Delta, "part"> & { readonly part: Extract<Delta["part"], { readonly delta: string }> })
-  | Extract<RunUpdate, { readonly _tag: "progress" | "output" }>
+  | Extract<RunUpdate, { readonly _tag: "progress" | "output" | "media" }>
 
 /** The least time between two texts. */
 const everyMs = 50
@@ -27,6 +28,9 @@ const mostTexts = 4
 
 /** The most characters that wait to be sent. */
 const mostCharacters = 64 * 1024
+
+/** The most texts that wait to be sent before the parts of a call's streams lose their order. */
+const mostEntries = 100
 
 /** The most characters of one update, so that it fits into a text in any encoding. */
 const mostOfUpdate = 1000
@@ -74,6 +78,8 @@ class LiveText {
   private readonly options: Options
   private readonly growing = new Map<string, Growing>()
   private size = 0
+  /** The number of texts that another stream of their call has ended. */
+  private closed = 0
   /** The number of events that were published. */
   private revision = 0
   /** The characters that were not sent, and not reported yet. */
@@ -105,9 +111,9 @@ class LiveText {
   }
 
   private grow(update: Live, text: string): void {
-    const key = keyOf(update)
+    const key = this.keyFor(update)
     const found = this.growing.get(key)
-    const before = found === undefined || update._tag === "progress" ? "" : found.text
+    const before = found === undefined || isWhole(update) ? "" : found.text
     this.size += before.length + text.length - (found?.text.length ?? 0)
     this.growing.set(key, { update, text: before + text })
     for (const [key, { text }] of this.growing) {
@@ -116,6 +122,18 @@ class LiveText {
       this.size -= text.length
       this.omitted += text.length
     }
+  }
+
+  /** The key of the text that an update continues. Output that changes its stream begins another text, so that both keep their order. */
+  private keyFor(update: Live): string {
+    const key = keyOf(update)
+    if (update._tag !== "output") return key
+    const last = this.growing.get(key)
+    if (last === undefined || streamOf(last.update) === streamOf(update)) return key
+    if (this.growing.size >= mostEntries) return `${key} ${streamOf(update)}`
+    this.growing.delete(key)
+    this.growing.set(`${key} ${this.growing.size} ${(this.closed += 1)}`, last)
+    return key
   }
 
   private clear(): void {
@@ -169,9 +187,14 @@ const packed = (updates: ReadonlyArray<Live>, maxBytes: number) => {
 
 const encoder = new TextEncoder()
 
-/** The update with each part of a text. A progress message stays whole. */
+/** Whether an update is not a part of a text. */
+const isWhole = ({ _tag }: Live): boolean => _tag === "progress" || _tag === "media"
+
+const streamOf = (update: Live): string | undefined => (update._tag === "output" ? update.stream : undefined)
+
+/** The update with each part of a text. A progress message and a path stay whole. */
 const slices = (update: Live, text: string): ReadonlyArray<Live> => {
-  if (update._tag === "progress") return [withText(update, text)]
+  if (isWhole(update)) return [withText(update, text)]
   const found: Array<Live> = []
   for (let from = 0; from < text.length;) {
     const isSplit = /[\uD800-\uDBFF]/.test(text[from + mostOfUpdate - 1] ?? "")
@@ -184,10 +207,12 @@ const slices = (update: Live, text: string): ReadonlyArray<Live> => {
 
 const isLive = (update: RunUpdate): update is Live =>
   update._tag === "progress" ||
-  update._tag === "output" ||
+  (update._tag === "media" && typeof update.mediaType === "string") ||
+  (update._tag === "output" && (update.stream === undefined || isStreamName(update.stream))) ||
   (update._tag === "delta" && "delta" in update.part)
 
 const keyOf = (update: Live): string => {
+  if (update._tag === "media") return `media ${update.callId} ${update.path}`
   if (update._tag !== "delta") return `${update._tag} ${update.callId}`
   const { part } = update
   const place = part._tag === "tool-call-delta" ? `${part.index} ${part.name}` : ""
@@ -202,6 +227,8 @@ const textOf = (update: Live): string => {
       return update.chunk
     case "progress":
       return update.message
+    case "media":
+      return update.path
   }
 }
 
@@ -213,6 +240,8 @@ const withText = (update: Live, text: string): Live => {
       return { ...update, chunk: text }
     case "progress":
       return { ...update, message: text }
+    case "media":
+      return update
   }
 }
 

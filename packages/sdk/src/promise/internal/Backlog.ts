@@ -169,6 +169,7 @@ class Entry {
   isContinuedBy(update: Transient): boolean {
     const { _tag } = this.update
     if ("omitted" in update) return false
+    if (this.update._tag === "output" && update._tag === "output") return this.update.stream === update.stream
     if (_tag !== "delta" || update._tag !== "delta") return _tag === update._tag
     return partKey(this.update) === partKey(update)
   }

@@ -24,6 +24,7 @@ import type { Scrubber } from "../../tool/Scrubber.ts"
 import type { Secrets } from "../../tool/Secrets.ts"
 import type { Tool } from "../../tool/Tool.ts"
 import type { Awaitable } from "../../tool/ToolOptions.ts"
+import type { Shape as WebAccess } from "../../tool/WebAccess.ts"
 import type { DecisionBody } from "../decisions.ts"
 
 /** Decides requests inside the program; see `FermataOptions`. */
@@ -87,6 +88,11 @@ export interface FermataOptions extends Pick<
    * a call with such a reference waits for a program that has them.
    */
   readonly secrets?: Secrets
+  /**
+   * Makes the guarded HTTP client that tools receive as `context.http`, such as `WebClient.access()` of `@fermata/node`; see `WebAccess`.
+   * Default: none, and a tool that uses it fails.
+   */
+  readonly web?: WebAccess
   /**
    * How long running operations may take to finish, before they are interrupted, when the Fermata is closed or a worker is stopped.
    * Default: 2 seconds.

@@ -11,6 +11,7 @@ import { ModelClient } from "../../model/ModelClient.ts"
 import { Tokenizer } from "../../model/Tokenizer.ts"
 import { Scrubber } from "../../tool/Scrubber.ts"
 import { Secrets } from "../../tool/Secrets.ts"
+import { WebAccess } from "../../tool/WebAccess.ts"
 import type { SharedOptions } from "./bindAgents.ts"
 import type { ApprovalCallback, FermataOptions } from "./options.ts"
 
@@ -40,7 +41,7 @@ export const settingsOf = (
   options: Omit<FermataOptions, "agents" | "by" | "drainTimeout" | "store">,
   by: string | Principal
 ) => {
-  const { approvalCallback, contextPolicy, model, modelProfile, scrubber, secrets, tokenizer, ...rest } =
+  const { approvalCallback, contextPolicy, model, modelProfile, scrubber, secrets, tokenizer, web, ...rest } =
     options
   const policy = typeof contextPolicy === "function" ? makeContextPolicy(contextPolicy) : contextPolicy
   const services: Layer.Layer<ModelClient> = Layer.mergeAll(
@@ -48,6 +49,7 @@ export const settingsOf = (
     ...(policy === undefined ? [] : [Layer.succeed(ContextPolicy, policy)]),
     ...(scrubber === undefined ? [] : [Layer.succeed(Scrubber, scrubber)]),
     ...(secrets === undefined ? [] : [Layer.succeed(Secrets, secrets)]),
+    ...(web === undefined ? [] : [Layer.succeed(WebAccess, web)]),
     ...(tokenizer === undefined ? [] : [Layer.succeed(Tokenizer, tokenizer)])
   )
   const runtimeOptions: SharedOptions = {

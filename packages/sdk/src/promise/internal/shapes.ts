@@ -2,6 +2,7 @@
  * The options of a Fermata's methods as shapes, with which unknown keys and values of a wrong kind are refused. Each shape names every key
  * of its type; `"anything"` marks values that are checked elsewhere.
  */
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Struct from "effect/Struct"
 import { agentKind } from "../../agent/internal/definitionOptions.ts"
@@ -83,6 +84,10 @@ export const fermataShape = shapeOf<FermataOptions>({
     takes:
       "a source of secrets, as Secrets.environment or Secrets.make returns it: an object with the function get",
     is: (value) => has(value, "get") && !(value instanceof Map)
+  },
+  web: {
+    takes: "an Effect that makes a guarded HTTP client, such as WebClient.access()",
+    is: (value) => Effect.isEffect(value)
   },
   by: "anything",
   drainTimeout: "anything",

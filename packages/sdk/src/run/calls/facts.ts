@@ -32,7 +32,7 @@ export const noFacts: Facts = Exit.succeed(undefined)
 /** Reads the facts of a call with these decoded arguments. */
 export const statedFacts = (
   run: AgentRun,
-  call: ToolCall,
+  call: Pick<ToolCall, "id">,
   tool: AnyTool,
   value: unknown
 ): Effect.Effect<Schema.Json | undefined, unknown> => {

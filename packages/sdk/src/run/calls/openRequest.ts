@@ -17,7 +17,7 @@ import { callbackContext } from "../internal/runContext.ts"
 import { deniedBefore, denyAgain } from "./deniedBefore.ts"
 import { approvalDigest } from "./digest.ts"
 import { type Facts, failUnread, noFacts, readFacts } from "./facts.ts"
-import { idempotencyKey } from "./toolBody.ts"
+import { idempotencyKey } from "./idempotencyKey.ts"
 import { askTool, type ToolEntry } from "./userCalls.ts"
 
 /** The expiry of a request that is opened at `at`; `undefined` if there is none or it exceeds the range of `Date`. */

@@ -10,21 +10,16 @@ import * as Stream from "effect/Stream"
 import { Reading, readStream } from "../../agent/internal/streamedResult.ts"
 import { inSpan, isPromise, isTraced, supplied } from "../../agent/internal/userCode.ts"
 import type { RunContext } from "../../domain/RunContext.ts"
-import { findCall, type ToolCall } from "../../domain/RunState.ts"
+import type { ToolCall } from "../../domain/RunState.ts"
 import type { Shape as Sandbox } from "../../sandbox/Sandbox.ts"
 import { readBlobs, unreadBlobs } from "../../tool/internal/blobs.ts"
-import { type Recall, recalling } from "../../tool/internal/recalling.ts"
-import type { Scrubber, ScrubStream } from "../../tool/Scrubber.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
-import type { ToolContext } from "../../tool/ToolContext.ts"
-import { isThere, stateOf, type AgentRun } from "../internal/AgentRun.ts"
+import type { AgentRun } from "../internal/AgentRun.ts"
 import { contextFor, contextInvalid } from "../internal/runContext.ts"
 import type { Running } from "../internal/Supervisor.ts"
-import { recallIn, requireStored, storedIn } from "./sessionContents.ts"
+import { CallContext } from "./CallContext.ts"
+import { requireStored, storedIn } from "./sessionContents.ts"
 import { calledOf } from "./userCalls.ts"
-
-/** The key that every attempt of a call shares. */
-export const idempotencyKey = (call: ToolCall): string => call.id
 
 /** Calls the handler. Returns its exit if the outcome is known synchronously, without a fiber; otherwise the running body. */
 export const invoke = (
@@ -147,108 +142,3 @@ const kindOf = (out: unknown): "effect" | "promise" | "stream" | "items" | "valu
 /** Whether a value can be shown without waiting. */
 const isReadable = (out: unknown): boolean =>
   kindOf(out) === "value" && unreadBlobs(out).length === 0 && storedIn(out).length === 0
-
-const stopping = Symbol("stopping")
-
-/** The signal of a call, made on first use, and the reason of its stop. */
-interface Stopping {
-  controller: AbortController | undefined
-  reason: Error | undefined
-}
-
-type Said =
-  | { readonly _tag: "progress"; readonly message: string }
-  | { readonly _tag: "output"; readonly chunk: string }
-
-/** The context that a handler receives, with the signal that stops it. */
-class CallContext implements ToolContext {
-  readonly runId: ToolContext["runId"]
-  readonly sessionId: ToolContext["sessionId"]
-  readonly callId: ToolContext["callId"]
-  readonly agentPath: ToolContext["agentPath"]
-  readonly context: RunContext
-  readonly attempt: number
-  readonly idempotencyKey: string
-  declare readonly signal: AbortSignal
-  readonly progress: (message: string) => void
-  readonly output: (chunk: string) => void
-  /** Only of a tool with the option `sandbox`. */
-  declare readonly sandbox?: Sandbox
-  readonly [recalling]: Recall
-  /** A symbol instead of a private name, so that the signal works through a proxy of the context. */
-  readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
-  readonly #run: AgentRun
-  #output: ScrubStream | undefined
-
-  constructor(run: AgentRun, call: ToolCall, context: RunContext, sandbox: Sandbox | undefined) {
-    const { agentPath, runId, sessionId } = stateOf(run)
-    this.#run = run
-    this.runId = runId
-    this.sessionId = sessionId
-    this.callId = call.id
-    this.agentPath = agentPath
-    this.context = context
-    this.attempt = call.attempt + 1
-    this.idempotencyKey = idempotencyKey(call)
-    if (sandbox !== undefined) this.sandbox = sandbox
-    // An own property, so that copies of the context have it. A getter in a literal would be slow in V8.
-    Object.defineProperty(this, "signal", CallContext.signalProperty)
-    this[recalling] = (digits) => recallIn(run, digits)
-    this.progress = (given) => {
-      if (run.drive.onUpdate !== undefined)
-        this.publish({ _tag: "progress", message: this.scrubber.scrub(given) })
-    }
-    this.output = (given) => {
-      if (run.drive.onUpdate === undefined) return
-      this.#output ??= this.scrubber.stream()
-      this.write(this.#output.push(given))
-    }
-  }
-
-  private get scrubber(): Required<Scrubber> {
-    return this.#run.drive.runtime.scrubber
-  }
-
-  private publish(said: Said): void {
-    const { drive } = this.#run
-    if (drive.onUpdate === undefined || !this.isUnderWay()) return
-    const { agentPath, callId, runId: agentRunId } = this
-    drive.onUpdate({ runId: drive.state.runId, agentRunId, agentPath, callId, ...said })
-  }
-
-  private write(chunk: string): void {
-    if (chunk !== "") this.publish({ _tag: "output", chunk })
-  }
-
-  /** Publishes the output that was held back. Called when the body has ended, before its call is settled. */
-  flush(): void {
-    const output = this.#output
-    this.#output = undefined
-    if (output !== undefined) this.write(output.end())
-  }
-
-  /** Whether the call is started and not settled. What an abandoned body publishes later is dropped. */
-  private isUnderWay(): boolean {
-    const run = this.#run
-    return isThere(run) && findCall(stateOf(run), this.callId)?.status === "started"
-  }
-
-  abort(): void {
-    const stop = this[stopping]
-    stop.reason = new Error(this.#run.token.reason() ?? "The call was stopped.")
-    stop.controller?.abort(stop.reason)
-  }
-
-  /** Makes the signal on first use. */
-  private static readonly signalProperty = {
-    configurable: true,
-    enumerable: true,
-    get(this: CallContext): AbortSignal {
-      const stop = this[stopping]
-      stop.controller ??= new AbortController()
-      // A signal that is first read after the stop is aborted too.
-      if (stop.reason !== undefined) stop.controller.abort(stop.reason)
-      return stop.controller.signal
-    }
-  }
-}
