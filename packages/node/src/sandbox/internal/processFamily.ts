@@ -92,7 +92,8 @@ export class ProcessFamily {
    */
   leaderEnded(): void {
     if (!this.isLeaderAlive) return
-    if (hasProc) this.members()
+    // Behind a wall that has ended, no process goes on.
+    if (hasProc && !this.isWalled) this.members()
     this.isLeaderAlive = false
     if (hasProc && this.members().length === 0) this.isGone = true
   }
