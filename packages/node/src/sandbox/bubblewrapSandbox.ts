@@ -6,9 +6,8 @@
  *
  * @since 0.2.0
  */
-import { type SandboxProvider, SandboxError } from "@fermata/sdk"
+import type { SandboxProvider } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
-import { findBubblewrap, missingBubblewrap, problemOfView } from "./internal/findBubblewrap.ts"
 import type { Kind } from "./internal/openMachine.ts"
 import { type BubblewrapSandboxOptions, checkOptions } from "./internal/options.ts"
 
@@ -45,31 +44,12 @@ export type { BubblewrapSandboxOptions } from "./internal/options.ts"
  */
 export const bubblewrapSandbox = (options: BubblewrapSandboxOptions = {}): SandboxProvider.Shape => {
   checkOptions("bubblewrapSandbox", options)
-  const { hide, network = false, protect } = options
+  const { network = false } = options
   const kind: Kind = {
     backend: "bubblewrap",
     target: `this machine, confined to the working directory, ${network ? "with network" : "without network"}`,
     confinement: network ? ["isolated"] : ["isolated", "noNetwork"],
-    starting: ({ rules, workdir }) =>
-      Effect.gen(function* () {
-        const { behindWall, ConfinedView, isConfinable } = yield* bubblewrap
-        if (!isConfinable(workdir))
-          return yield* unavailable("its working directory is one of the system: name another one")
-        const program = findBubblewrap([process.cwd(), ...(rules.write ?? [])])
-        if (program === undefined) return yield* unavailable(missingBubblewrap)
-        const view = yield* Effect.promise(() =>
-          ConfinedView.make({
-            workdir,
-            rules,
-            ...(hide === undefined ? {} : { hide }),
-            ...(protect === undefined ? {} : { protect })
-          })
-        )
-        const problem = yield* Effect.promise(async () =>
-          problemOfView(program, network, await view.arguments())
-        )
-        return problem === undefined ? behindWall({ program, view, network }) : yield* unavailable(problem)
-      })
+    starting: (place) => Effect.flatMap(wall, ({ startBehindWall }) => startBehindWall(options, place))
   }
   return {
     backend: kind.backend,
@@ -83,15 +63,6 @@ export const bubblewrapSandbox = (options: BubblewrapSandboxOptions = {}): Sandb
   }
 }
 
-const unavailable = (problem: string) =>
-  Effect.fail(SandboxError.SandboxUnavailable.make({ backend: "bubblewrap", problem, retryable: false }))
-
 /** Loaded when the first sandbox is opened. */
 const machine = Effect.promise(() => import("./internal/openMachine.ts"))
-const bubblewrap = Effect.promise(async () => {
-  const [wall, view] = await Promise.all([
-    import("./internal/bubblewrap.ts"),
-    import("./internal/confinedView.ts")
-  ])
-  return { ...wall, ...view }
-})
+const wall = Effect.promise(() => import("./internal/bubblewrap.ts"))

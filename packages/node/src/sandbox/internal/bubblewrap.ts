@@ -4,26 +4,47 @@
  * The arguments reach bubblewrap through a pipe: those of a process are visible to every user, and a variable such as `LD_PRELOAD` in its
  * environment would be obeyed outside of the wall.
  */
+import { relative, resolve } from "node:path"
+import { SandboxError } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
 import * as ChildProcess from "effect/process/ChildProcess"
 import * as Stream from "effect/Stream"
 import { type Placed, spawnError } from "./commands.ts"
-import { type ConfinedView, ViewChanged } from "./confinedView.ts"
-import { wallArguments } from "./findBubblewrap.ts"
-import type { Starting } from "./openMachine.ts"
+import { ConfinedView, ViewChanged } from "./confinedView.ts"
+import { findBubblewrap, missingBubblewrap, problemOfView, wallArguments } from "./findBubblewrap.ts"
+import { protectedNames } from "./hiddenPlaces.ts"
+import type { Opened, Starting } from "./openMachine.ts"
+import type { BubblewrapSandboxOptions } from "./options.ts"
 
-/** The wall of a sandbox. */
-export interface Wall {
+interface Wall {
   readonly program: string
   readonly view: ConfinedView
   readonly network: boolean
 }
 
-/** Starts commands behind the wall. */
-export const behindWall = (wall: Wall): Starting => ({
-  isWalled: true,
-  prepare: (placed) => prepare(wall, placed)
+/** Finds out whether commands in a place can be confined, and returns how they are started. */
+export const startBehindWall = Effect.fnUntraced(function* (
+  { hide = [], network = false, protect = protectedNames }: BubblewrapSandboxOptions,
+  { rules, workdir }: Opened
+): Effect.fn.Return<Starting, SandboxError.SandboxUnavailable> {
+  const roots = rules.write ?? []
+  if (!roots.every(isConfinable))
+    return yield* unavailable("it cannot make a directory of the system writable: name another one")
+  const program = findBubblewrap([process.cwd(), ...roots])
+  if (program === undefined) return yield* unavailable(missingBubblewrap)
+  const view = yield* Effect.promise(() => ConfinedView.make({ workdir, rules, hide, protect }))
+  const problem = yield* Effect.promise(async () => problemOfView(program, network, await view.arguments()))
+  if (problem !== undefined) return yield* unavailable(problem)
+  return { isWalled: true, prepare: (placed) => prepare({ program, view, network }, placed) }
 })
+
+const unavailable = (problem: string) =>
+  Effect.fail(SandboxError.SandboxUnavailable.make({ backend: "bubblewrap", problem, retryable: false }))
+
+/** Whether a directory can be writable in a confined sandbox: not the root, nor one of the kernel. */
+const isConfinable = (path: string): boolean =>
+  resolve(path) !== "/" &&
+  ["/proc", "/sys", "/dev"].every((kernel) => relative(kernel, resolve(path)).startsWith(".."))
 
 const prepare = Effect.fnUntraced(function* (
   { network, program, view }: Wall,

@@ -7,7 +7,7 @@
  */
 import { lstatSync, realpathSync } from "node:fs"
 import { readdir, realpath } from "node:fs/promises"
-import { join, relative, sep } from "node:path"
+import { join, sep } from "node:path"
 import { judge, type Place } from "../../guard/internal/located.ts"
 import {
   findOwn,
@@ -18,14 +18,14 @@ import {
   rootOf
 } from "../../guard/internal/pathRules.ts"
 import type { Rules } from "../../guard/PathGuard.ts"
-import { placesOfMachine, protectedNames, type Shown } from "./hiddenPlaces.ts"
+import { placesOfMachine, type Shown } from "./hiddenPlaces.ts"
 
 /** What a view is made of. */
 export interface ViewOptions {
   readonly workdir: string
   readonly rules: Rules
-  readonly hide?: ReadonlyArray<string>
-  readonly protect?: ReadonlyArray<string>
+  readonly hide: ReadonlyArray<string>
+  readonly protect: ReadonlyArray<string>
 }
 
 /** A view cannot be made: a directory that it needs is not as it was. */
@@ -63,12 +63,7 @@ export class ConfinedView {
     this.guarded = parts.guarded
   }
 
-  static async make({
-    hide = [],
-    protect = protectedNames,
-    rules,
-    workdir
-  }: ViewOptions): Promise<ConfinedView> {
+  static async make({ hide, protect, rules, workdir }: ViewOptions): Promise<ConfinedView> {
     const parsed = parseRules(rules)
     const roots = await realRoots(parsed)
     const guarded: Array<string> = []
@@ -183,7 +178,3 @@ const credentialsBelow = async (
   }
   return found
 }
-
-/** Whether a directory can be the working directory of a confined sandbox: not the root, nor one of the kernel. */
-export const isConfinable = (workdir: string): boolean =>
-  workdir !== "/" && ["/proc", "/sys", "/dev"].every((kernel) => relative(kernel, workdir).startsWith(".."))
