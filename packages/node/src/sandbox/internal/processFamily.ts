@@ -56,7 +56,7 @@ const readText = (path: string): string | undefined => {
     for (;;) {
       const length = readSync(file, shared)
       if (length === 0) return text
-      text += shared.latin1Slice(0, length)
+      text += shared.toString("latin1", 0, length)
     }
   } catch {
     return undefined
