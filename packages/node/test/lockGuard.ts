@@ -10,8 +10,12 @@ import { noLocks, ownLocks } from "./locks.ts"
 
 const { statSync } = Fs
 
+/** What the system says of a process. It holds no locks, and is read for each process of the machine. */
+const ofProcess = /^\/proc\/\d+\/(stat|environ|cmdline)$/
+
 const isLocked = (path: unknown): boolean => {
   if (typeof path !== "string" && !(path instanceof URL) && !Buffer.isBuffer(path)) return false
+  if (typeof path === "string" && ofProcess.test(path)) return false
   const found = statSync(path, { throwIfNoEntry: false })
   if (found?.isFile() !== true) return false
   return ownLocks().some(({ inode }) => inode === String(found.ino))

@@ -1,6 +1,7 @@
 /**
  * What every sandbox does, as a suite over a provider. A provider that cannot do something names the test and the reason.
  */
+import { randomUUID } from "node:crypto"
 import { assert, describe, it } from "@effect/vitest"
 import { Id, type Sandbox, type SandboxProvider } from "@fermata/sdk"
 import * as Deferred from "effect/Deferred"
@@ -8,8 +9,10 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as PlatformError from "effect/PlatformError"
 import * as Result from "effect/Result"
-import type * as Scope from "effect/Scope"
+import * as Schedule from "effect/Schedule"
+import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { openDescriptors, processesWith, zombies } from "./processes.ts"
 
 /** A provider under test, with a new working directory for each test. */
 export interface Subject {
@@ -45,10 +48,7 @@ export const sandboxContract = (
   const { except = {}, skip, timeoutMs = 20_000 } = options
   const why = skip === undefined ? "" : `: ${skip}`
   describe.skipIf(skip !== undefined)(`the contract of sandboxes (${name})${why}`, () => {
-    const test = (
-      title: string,
-      body: (sandbox: Sandbox.Shape, subject: Subject) => Effect.Effect<void, unknown, Scope.Scope>
-    ) => {
+    const test: Test = (title, body, factor = 1) => {
       const reason = except[title]
       it.live.skipIf(reason !== undefined)(
         reason === undefined ? title : `${title}: ${reason}`,
@@ -57,12 +57,13 @@ export const sandboxContract = (
             const subject = yield* make
             yield* body(yield* createIn(subject), subject)
           }).pipe(Effect.scoped),
-        timeoutMs
+        timeoutMs * factor
       )
     }
 
     commandTests(test)
     stopTests(test)
+    leftoverTests(test)
     fileTests(test)
     identityTests(test)
   })
@@ -70,7 +71,9 @@ export const sandboxContract = (
 
 type Test = (
   title: string,
-  body: (sandbox: Sandbox.Shape, subject: Subject) => Effect.Effect<void, unknown, Scope.Scope>
+  body: (sandbox: Sandbox.Shape, subject: Subject) => Effect.Effect<void, unknown, Scope.Scope>,
+  /** How many times the usual timeout the test may take. */
+  factor?: number
 ) => void
 
 const commandTests = (test: Test): void => {
@@ -232,6 +235,83 @@ const stopTests = (test: Test): void => {
       assert.strictEqual(yield* sandbox.files.readFileString("stopped"), "stopped\n")
     }))
 }
+
+/** A line whose processes have a text in their arguments that no other process has. It is ready when it has written. */
+const marked = (text: string) => `echo ready; sleep 600; : ${text}`
+
+const leftoverTests = (test: Test): void => {
+  const newText = () => `contract-${randomUUID()}`
+
+  test(
+    "stops a process that has left the session of its command and ignores SIGTERM",
+    (sandbox) =>
+      Effect.gen(function* () {
+        const text = newText()
+        const away = `trap "" TERM HUP; : ${text}; while :; do sleep 0.05; done`
+        const line = `setsid sh -c '${away}' & sleep 0.1; echo ready; sleep 600`
+        const running = yield* startUntilReady(sandbox, line)
+        assert.isAbove(processesWith(text).length, 0)
+        const startedAt = performance.now()
+        yield* Fiber.interrupt(running)
+        assert.deepStrictEqual(processesWith(text), [])
+        assert.isBelow(performance.now() - startedAt, 5000)
+      }),
+    2
+  )
+
+  test(
+    "leaves no process, no zombie and no file handle after 100 commands in a row that are interrupted",
+    (sandbox) =>
+      Effect.gen(function* () {
+        const text = newText()
+        const cancelled = Effect.flatMap(startUntilReady(sandbox, marked(text)), (running) =>
+          Fiber.interrupt(running)
+        ).pipe(Effect.scoped)
+        // What is loaded and opened once is not counted.
+        yield* cancelled
+        const before = openDescriptors()
+        for (let at = 0; at < 100; at += 1) yield* cancelled
+        assert.deepStrictEqual(processesWith(text), [])
+        yield* eventually(() => {
+          assert.deepStrictEqual(zombies(), [])
+          assert.isAtMost(openDescriptors(), before)
+        })
+      }),
+    6
+  )
+
+  test("leaves no process when it is released", (_, subject) =>
+    Effect.gen(function* () {
+      const text = newText()
+      yield* Effect.gen(function* () {
+        const sandbox = yield* createIn(subject)
+        // Commands in the background belong to the sandbox.
+        for (let at = 0; at < 3; at += 1)
+          yield* Effect.provideService(startUntilReady(sandbox, marked(text)), Scope.Scope, sandbox.scope)
+        assert.isAbove(processesWith(text).length, 2)
+      }).pipe(Effect.scoped)
+      assert.deepStrictEqual(processesWith(text), [])
+      yield* eventually(() => assert.deepStrictEqual(zombies(), []))
+    }))
+}
+
+/** Starts a line, and waits for its first output. */
+const startUntilReady = (sandbox: Sandbox.Shape, line: string) =>
+  Effect.gen(function* () {
+    const ready = yield* Deferred.make<void>()
+    const running = yield* Effect.forkScoped(
+      sandbox.exec(line, { onOutput: () => Deferred.doneUnsafe(ready, Effect.void) })
+    )
+    yield* Deferred.await(ready)
+    return running
+  })
+
+/** Repeats a check until it holds, for what the operating system does a moment later. */
+const eventually = (check: () => void) =>
+  Effect.sync(check).pipe(
+    Effect.catchDefect((cause) => Effect.fail(cause)),
+    Effect.retry({ times: 100, schedule: Schedule.spaced("20 millis") })
+  )
 
 const fileTests = (test: Test): void => {
   test("keeps every byte of a file", (sandbox) =>

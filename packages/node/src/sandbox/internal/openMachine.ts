@@ -22,10 +22,23 @@ export interface Kind {
   readonly backend: string
   readonly target: string
   readonly confinement: ReadonlyArray<"isolated" | "noNetwork">
-  /** How its commands are started in a directory. */
-  readonly starting: (
-    workdir: string
-  ) => Effect.Effect<Pick<SpawnerOptions, "prepare" | "isWalled">, SandboxError.SandboxUnavailable>
+  /** How its commands are started. */
+  readonly starting: (place: Opened) => Effect.Effect<Starting, SandboxError.SandboxUnavailable>
+}
+
+/** The place of a sandbox that is being opened. */
+export interface Opened {
+  readonly workdir: string
+  /** The rules of its files. The first directory is the working directory. */
+  readonly rules: PathGuard.Rules
+  /** The variables of its commands. */
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** How the commands of a sandbox are started. */
+export interface Starting extends Pick<SpawnerOptions, "prepare" | "isWalled"> {
+  /** Variables of all commands that the sandbox replaces. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** Creates a sandbox. Its id is that of the run, so that the same run gets the same one again. */
@@ -69,13 +82,11 @@ const open = Effect.fnUntraced(function* (
   ref: Ref
 ): Effect.fn.Return<Shape, SandboxError.SandboxUnavailable, Scope.Scope> {
   const { workdir } = ref
-  const starting = yield* kind.starting(workdir)
-  const guard = PathGuard.make(rulesOf(options, workdir))
-  const spawner = yield* makeSpawner({
-    env: environment(options),
-    directoryOf: directoryIn(guard, workdir),
-    ...starting
-  })
+  const rules = rulesOf(options, workdir)
+  const env = environment(options)
+  const starting = yield* kind.starting({ workdir, rules, env })
+  const guard = PathGuard.make(rules)
+  const spawner = yield* makeSpawner({ env, directoryOf: directoryIn(guard, workdir), ...starting })
   return makeSandbox({
     ref,
     target: kind.target,
@@ -123,7 +134,7 @@ const directoryIn =
     })
 
 /** Starts a command as it is. */
-export const direct: Pick<SpawnerOptions, "prepare" | "isWalled"> = {
+export const direct: Starting = {
   isWalled: false,
   prepare: ({ command, cwd, env }) =>
     Effect.succeed(

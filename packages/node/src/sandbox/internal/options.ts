@@ -23,8 +23,17 @@ export interface LocalSandboxOptions {
 
 /** The options of a sandbox that bubblewrap confines. */
 export interface BubblewrapSandboxOptions extends LocalSandboxOptions {
-  /** Whether commands reach the network. Default: `false`. */
+  /**
+   * Whether commands reach the network, with the services of this machine and its abstract sockets. Default: `false`.
+   */
   readonly network?: boolean
+  /**
+   * Names in the working directory that commands may read and not change, if they exist when the sandbox is opened. Default:
+   * those of version control, editors and agents, such as `.git` and `.vscode`.
+   */
+  readonly protect?: ReadonlyArray<string>
+  /** Further places of this machine that commands do not see, such as the data of other programs. */
+  readonly hide?: ReadonlyArray<string>
 }
 
 const text = (value: unknown) => typeof value === "string" && value !== "" && !value.includes("\0")
@@ -33,6 +42,9 @@ const texts = {
   is: (value: unknown) => Array.isArray(value) && value.every(text)
 }
 const isName = (name: string) => name !== "" && !/[=\0]/.test(name)
+
+const oneName = (value: unknown) =>
+  typeof value === "string" && !/[/\0]/.test(value) && !["", ".", ".."].includes(value)
 
 const localKeys = {
   workdir: { takes: "the path of a directory", is: text },
@@ -56,7 +68,12 @@ const shapes = {
   bubblewrapSandbox: {
     keys: {
       ...localKeys,
-      network: { takes: "true or false", is: (value: unknown) => typeof value === "boolean" }
+      network: { takes: "true or false", is: (value: unknown) => typeof value === "boolean" },
+      protect: {
+        takes: "a list of names without /",
+        is: (value: unknown) => Array.isArray(value) && value.every(oneName)
+      },
+      hide: texts
     }
   }
 }
@@ -71,6 +88,10 @@ export const checkOptions = (
   if (problem !== undefined) throw problem
   if (options.rules !== undefined) PathGuard.make(options.rules)
 }
+
+/** The options that a sandbox without isolation has, too. */
+export const localOptionsOf = (options: BubblewrapSandboxOptions): LocalSandboxOptions =>
+  Object.fromEntries(Object.entries(options).filter(([name]) => name in localKeys))
 
 /** The rules of a sandbox's files. */
 export const rulesOf = (

@@ -5,7 +5,7 @@
  * session of each process. A process that both clears its environment and leaves its session after its parents have ended is not found; in a
  * PID namespace, it ends with the others. On systems without `/proc`, only the process group is stopped.
  */
-import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { closeSync, existsSync, openSync, readdirSync, readSync } from "node:fs"
 
 /** The variable that names the command of a process. */
 export const markerName = "FERMATA_SANDBOX"
@@ -43,12 +43,25 @@ const readEntry = (pid: number): Entry | undefined => {
   }
 }
 
-/** A process may end, or belong to another user. */
+/** Shared by all reads: `readFileSync` allocates as much for each file of `/proc`, and the collection of that takes longer than the reads. */
+let shared: Buffer | undefined
+
+/** The content of a file of `/proc`; `undefined` if its process has ended, or belongs to another user. */
 const readText = (path: string): string | undefined => {
+  let file: number | undefined
   try {
-    return readFileSync(path, "latin1")
+    file = openSync(path, "r")
+    shared ??= Buffer.allocUnsafe(65_536)
+    let text = ""
+    for (;;) {
+      const length = readSync(file, shared)
+      if (length === 0) return text
+      text += shared.toString("latin1", 0, length)
+    }
   } catch {
     return undefined
+  } finally {
+    if (file !== undefined) closeSync(file)
   }
 }
 
@@ -92,7 +105,8 @@ export class ProcessFamily {
    */
   leaderEnded(): void {
     if (!this.isLeaderAlive) return
-    if (hasProc) this.members()
+    // Behind a wall that has ended, no process goes on.
+    if (hasProc && !this.isWalled) this.members()
     this.isLeaderAlive = false
     if (hasProc && this.members().length === 0) this.isGone = true
   }

@@ -21,8 +21,12 @@ const defaultMaxOutputBytes = 65_536
 /** How long a command that is stopped may take before SIGKILL. */
 const killAfter = Duration.millis(500)
 
-/** How long the output is read after the command's end, if a process that it left behind keeps it open. */
-const drainGrace = Duration.millis(200)
+/**
+ * How long the output is read after the command's end, if a process that it left behind keeps it open. In steps, between which a busy event
+ * loop delivers what was written: one timer could be over before the first read.
+ */
+const drainStep = Duration.millis(20)
+const drainSteps = 10
 
 const toChildProcess = (
   command: Command,
@@ -52,9 +56,9 @@ export const execBy =
           Effect.forkScoped(readInto(handle, stream, kept[stream], options.onOutput))
         const reading = [yield* read("stdout"), yield* read("stderr")]
         const exitCode = yield* exitCodeOf(handle, backend)
-        yield* Effect.timeoutOption(
-          Effect.forEach(reading, (fiber) => Fiber.await(fiber)),
-          drainGrace
+        yield* Effect.raceFirst(
+          Effect.forEach(reading, (fiber) => Fiber.await(fiber), { discard: true }),
+          Effect.asVoid(Effect.repeat(Effect.sleep(drainStep), { times: drainSteps - 1 }))
         )
         return exitCode
       }).pipe(Effect.scoped)

@@ -1,0 +1,122 @@
+/**
+ * Finds bubblewrap, and finds out by a start whether it works on this machine.
+ *
+ * Imports nothing but Node, because programs without a sandbox load it, too.
+ */
+import { execFile, spawnSync } from "node:child_process"
+import { accessSync, constants, realpathSync, statSync } from "node:fs"
+import { delimiter, isAbsolute, join, sep } from "node:path"
+
+/**
+ * The first `bwrap` on `PATH` that is in none of the given directories: what an agent may write does not decide how it is confined. A relative
+ * entry of `PATH` is left out.
+ */
+export const findBubblewrap = (
+  outside: ReadonlyArray<string>,
+  path: string = process.env["PATH"] ?? ""
+): string | undefined => {
+  if (process.platform !== "linux") return undefined
+  const directories = outside.map((each) => realOf(each) ?? each)
+  for (const directory of path.split(delimiter)) {
+    if (!isAbsolute(directory)) continue
+    const real = realOf(join(directory, "bwrap"))
+    if (real === undefined || directories.some((each) => isIn(each, real) || isIn(each, directory))) continue
+    try {
+      accessSync(real, constants.X_OK)
+      if (statSync(real).isFile()) return real
+    } catch {
+      continue
+    }
+  }
+  return undefined
+}
+
+const realOf = (path: string): string | undefined => {
+  try {
+    return realpathSync(path)
+  } catch {
+    return undefined
+  }
+}
+
+const isIn = (directory: string, path: string) =>
+  path === directory || path.startsWith(directory.endsWith(sep) ? directory : directory + sep)
+
+/** The capabilities that the administrator's commands keep, to work on the files of the working directory whoever owns them. */
+const keptCapabilities = ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER"]
+
+/** bubblewrap leaves the administrator every capability, and other users none. */
+const capabilityArguments = (): ReadonlyArray<string> =>
+  process.getuid?.() === 0
+    ? ["--cap-drop", "ALL", ...keptCapabilities.flatMap((name) => ["--cap-add", name])]
+    : []
+
+/** The command gets a session of its own, so it has no terminal into which it could type. */
+const namespaces = [
+  "--unshare-pid",
+  "--unshare-ipc",
+  "--unshare-uts",
+  "--unshare-cgroup-try",
+  "--die-with-parent",
+  "--new-session"
+]
+const kernelDirectories = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+
+/** The wall without its view: namespaces, capabilities, and the directories of the kernel. */
+export const wallArguments = (network: boolean): ReadonlyArray<string> => [
+  ...namespaces,
+  ...(network ? [] : ["--unshare-net"]),
+  ...capabilityArguments(),
+  ...kernelDirectories
+]
+
+/** What is wrong with bubblewrap on this machine, in a clause; `undefined` if it works. */
+export type Problem = string | undefined
+
+/** Exits with this code, so that a program that only pretends to be bubblewrap is recognized. */
+const probe = ["--", "/bin/sh", "-c", "exit 42"]
+const isProbed = (code: unknown) => code === 42
+const probeMs = 5000
+
+const known = new Map<string, Problem>()
+
+/** Whether bubblewrap works on this machine, found out by one start for each program. Takes about 10 ms, and nothing the second time. */
+export const problemOfMachine = (outside: ReadonlyArray<string>): Problem => {
+  const program = findBubblewrap(outside)
+  if (program === undefined) return missingBubblewrap
+  if (!known.has(program)) {
+    const { status, stderr } = spawnSync(program, [...wallArguments(false), "--tmpfs", "/tmp", ...probe], {
+      env: {},
+      cwd: "/",
+      timeout: probeMs,
+      encoding: "utf8",
+      stdio: ["ignore", "ignore", "pipe"]
+    })
+    known.set(program, isProbed(status) ? undefined : refused(stderr))
+  }
+  return known.get(program)
+}
+
+/** What to do without bubblewrap. */
+export const missingBubblewrap =
+  "bubblewrap is not installed: install the package bubblewrap, or use localSandbox, which confines nothing"
+
+/** The first line of what bubblewrap says, unless it names a place of this machine. */
+const refused = (stderr: string): string => {
+  const line = /^bwrap: ([^/\n]{1,200})$/m.exec(stderr)?.[1]
+  const why = line === undefined ? "" : ` (${line})`
+  return `bubblewrap does not work here${why}: allow user namespaces, or use localSandbox, which confines nothing`
+}
+
+/** Starts one command behind the wall with a view. Returns what prevents it. */
+export const problemOfView = (
+  program: string,
+  network: boolean,
+  view: ReadonlyArray<string>
+): Promise<Problem> =>
+  new Promise((resolve) => {
+    const args = [...wallArguments(network), ...view, ...probe]
+    execFile(program, args, { env: {}, cwd: "/", timeout: probeMs }, (error, _, stderr) =>
+      resolve(isProbed(error?.code) ? undefined : refused(stderr))
+    )
+  })

@@ -1,0 +1,148 @@
+/**
+ * The places of a machine that commands in a confined sandbox do not see, beside the working directory's own credentials, and the names in a
+ * working directory that they may not change.
+ */
+import { realpathSync } from "node:fs"
+import { homedir, tmpdir } from "node:os"
+import { isAbsolute } from "node:path"
+
+/**
+ * Directories that are empty and writable for each command: what others keep there stays hidden, and what a command writes there ends with it.
+ * They hold homes, temporary files, and the sockets of services, which a read-only mount does not guard.
+ */
+const emptied = ["/tmp", "/var/tmp", "/run", "/var/run", "/home", "/root", "/mnt", "/media"]
+
+/** Files and directories with credentials, or with the data of services. */
+const hidden = [
+  "/etc/shadow",
+  "/etc/shadow-",
+  "/etc/gshadow",
+  "/etc/gshadow-",
+  "/etc/sudoers",
+  "/etc/sudoers.d",
+  "/etc/master.passwd",
+  "/etc/krb5.keytab",
+  "/etc/ssl/private",
+  "/etc/pki/tls/private",
+  "/etc/letsencrypt",
+  "/etc/wireguard",
+  "/etc/kubernetes",
+  "/etc/rancher",
+  "/etc/NetworkManager/system-connections",
+  "/etc/ssh/ssh_host_rsa_key",
+  "/etc/ssh/ssh_host_ecdsa_key",
+  "/etc/ssh/ssh_host_ed25519_key",
+  "/var/backups",
+  "/var/log",
+  "/var/mail",
+  "/var/spool",
+  "/var/snap",
+  "/var/lib/cloud",
+  "/var/lib/containerd",
+  "/var/lib/containers",
+  "/var/lib/docker",
+  "/var/lib/kubelet",
+  "/var/lib/lxd",
+  "/var/lib/mysql",
+  "/var/lib/NetworkManager",
+  "/var/lib/postgresql",
+  "/var/lib/private",
+  "/var/lib/rancher",
+  "/var/lib/redis",
+  "/proc/kcore",
+  "/proc/keys",
+  "/proc/kmsg"
+]
+
+/** What the administrator may change in the directory of the kernel's processes: a new mount of it is writable. */
+const readOnlyInProc = [
+  "/proc/sys",
+  "/proc/sysrq-trigger",
+  "/proc/irq",
+  "/proc/bus",
+  "/proc/fs",
+  "/proc/acpi"
+]
+
+/** Variables that name a file or a directory with credentials. */
+const namingCredentials = [
+  "AWS_CONFIG_FILE",
+  "AWS_SHARED_CREDENTIALS_FILE",
+  "CLOUDSDK_CONFIG",
+  "DOCKER_CONFIG",
+  "GH_CONFIG_DIR",
+  "GNUPGHOME",
+  "GOOGLE_APPLICATION_CREDENTIALS",
+  "KUBECONFIG",
+  "NETRC",
+  "NPM_CONFIG_USERCONFIG",
+  "PGPASSFILE",
+  "SSH_AUTH_SOCK",
+  "XDG_CONFIG_HOME",
+  "XDG_DATA_HOME",
+  "XDG_RUNTIME_DIR",
+  "XDG_STATE_HOME"
+]
+
+/** What commands need of a directory that is emptied: the programs of NixOS, and the resolver's configuration. */
+const keptInEmptied = ["/run/current-system", "/run/systemd/resolve", "/run/resolvconf"]
+
+/** How a place of the machine is shown to commands. */
+export type Shown = "empty" | "hidden" | "readOnly" | "writable"
+
+/** The places that exist on this machine, without symbolic links. Later ones take precedence over the same earlier place. */
+export const placesOfMachine = (
+  further: ReadonlyArray<string>,
+  env: NodeJS.ProcessEnv = process.env
+): ReadonlyArray<readonly [path: string, shown: Shown]> => {
+  const places = new Map<string, Shown>()
+  const add = (path: string, shown: Shown) => {
+    const real = isAbsolute(path) ? realOf(path) : undefined
+    if (real !== undefined && real !== "/") places.set(real, shown)
+  }
+  for (const name of namingCredentials)
+    for (const path of env[name]?.split(":") ?? []) if (path !== "") add(path, "hidden")
+  for (const path of hidden) add(path, "hidden")
+  for (const path of [...emptied, tmpdir(), homedir()]) add(path, "empty")
+  for (const path of keptInEmptied) add(path, "readOnly")
+  for (const path of readOnlyInProc) add(path, "readOnly")
+  for (const path of further) add(path, "hidden")
+  return [...places]
+}
+
+const realOf = (path: string): string | undefined => {
+  try {
+    return realpathSync(path)
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Names in a working directory from which other programs take commands without a person's decision: on a look at the directory, at its
+ * repository, or at its folder in an editor.
+ */
+export const protectedNames: ReadonlyArray<string> = [
+  ".git",
+  ".hg",
+  ".svn",
+  ".jj",
+  ".husky",
+  ".githooks",
+  ".github",
+  ".gitlab",
+  ".circleci",
+  ".vscode",
+  ".idea",
+  ".zed",
+  ".devcontainer",
+  ".direnv",
+  ".envrc",
+  ".fermata",
+  ".agents",
+  ".claude",
+  ".codex",
+  ".cursor",
+  ".gemini",
+  ".mcp.json"
+]
