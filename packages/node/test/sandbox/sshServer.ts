@@ -61,6 +61,8 @@ export const sshServer: Effect.Effect<SshServer, never, Scope.Scope> = Effect.ac
         "PasswordAuthentication no",
         "KbdInteractiveAuthentication no",
         "PermitRootLogin yes",
+        // What Fermata stores on the host is removed with the test.
+        `SetEnv XDG_STATE_HOME=${join(directory, "state")}`,
         ""
       ].join("\n")
     )

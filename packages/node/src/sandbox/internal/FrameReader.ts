@@ -17,6 +17,8 @@ export type End =
 export class FrameReader {
   /** Set when the last frame was read. */
   end: End | undefined
+  /** Called when the command was started. */
+  onBegun: () => void = () => undefined
   private readonly output: Output
   private line = ""
   private stream: "stdout" | "stderr" | undefined
@@ -54,6 +56,7 @@ export class FrameReader {
       this.rest = first
     } else if (kind === "x")
       this.end = { kind: "ended", exitCode: first, missing: { stdout: second, stderr: third } }
+    else if (kind === "b") this.onBegun()
     else if (kind === "g") this.end = { kind: "gone" }
     else if (kind === "r") this.end = { kind: "running" }
     else if (kind === "u") this.end = { kind: "unknown" }

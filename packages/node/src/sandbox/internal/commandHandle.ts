@@ -29,8 +29,8 @@ export interface Running {
   readonly follow: (output: Output) => Effect.Effect<number, Failure>
   /** Stops the processes: SIGTERM, and SIGKILL after the grace period. */
   readonly stop: (graceMs: number) => Effect.Effect<void>
-  /** Forgets the command after its end. */
-  readonly forget: Effect.Effect<void>
+  /** Forgets the command, with which the handle is done. `hasEnded` says whether it ended by itself. */
+  readonly forget: (hasEnded: boolean) => Effect.Effect<void>
 }
 
 const defaultGraceMs = 500
@@ -44,6 +44,7 @@ export const commandHandle = Effect.fnUntraced(function* (
   const stderr = yield* Queue.unbounded<Uint8Array, Failure | Cause.Done>()
   const ended = yield* Deferred.make<number, Failure>()
   let isRunning = true
+  let hasEnded = false
   const following = running
     .follow({
       stdout: (bytes) => void Queue.offerUnsafe(stdout, bytes),
@@ -53,6 +54,7 @@ export const commandHandle = Effect.fnUntraced(function* (
       Effect.onExit((exit) =>
         Effect.gen(function* () {
           isRunning = false
+          hasEnded = exit._tag === "Success"
           yield* Deferred.done(ended, exit)
           yield* Queue.end(stdout)
           yield* Queue.end(stderr)
@@ -71,7 +73,10 @@ export const commandHandle = Effect.fnUntraced(function* (
       return (stopping ??= running.stop(grace))
     })
   yield* Effect.addFinalizer(() =>
-    stop().pipe(Effect.andThen(Fiber.interrupt(fiber)), Effect.andThen(running.forget))
+    stop().pipe(
+      Effect.andThen(Fiber.interrupt(fiber)),
+      Effect.andThen(Effect.suspend(() => running.forget(hasEnded)))
+    )
   )
   return ChildProcessSpawner.makeHandle({
     pid: ChildProcessSpawner.ProcessId(0),

@@ -4,6 +4,7 @@
  */
 import { createHash, randomUUID } from "node:crypto"
 import { makeSandbox, type Sandbox, SandboxError } from "@fermata/sdk"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as PlatformError from "effect/PlatformError"
 import type * as ChildProcess from "effect/process/ChildProcess"
@@ -67,7 +68,7 @@ export class CommandSessions {
         const { host } = this.options
         const args = [this.directoryOf(idOf(session)), "0", "0", "once"]
         yield* Effect.mapError(
-          host.follow(Scripts.follow, args, (bytes) => frames.add(bytes)),
+          host.follow(Scripts.follow, { args, onOutput: (bytes) => frames.add(bytes) }),
           (error) => this.failed(error)
         )
         const end = frames.end
@@ -83,7 +84,7 @@ export class CommandSessions {
                 return end.exitCode
               }),
             stop: () => Effect.void,
-            forget: Effect.void
+            forget: () => Effect.void
           })
         )
         const result = yield* makeSandbox({ ...parts, spawner }).exec("")
@@ -102,34 +103,61 @@ export class CommandSessions {
       const id = session === undefined ? `c-${randomUUID()}` : idOf(session)
       const directory = this.directoryOf(id)
       const env = { ...surroundings.env, [markerName]: id }
-      const text = yield* textOf(command, { ...surroundings, env })
-      const args = start === undefined ? [directory, "start"] : [directory]
-      const begun = yield* Effect.mapError(
-        host.run(Scripts.begin, { args, input: Buffer.from(text) }),
-        (error) => this.refused(error, start !== undefined || error.notStarted)
-      )
-      if (begun.exitCode !== 0)
-        return yield* Effect.fail(this.refused(new HostFailed("its directory cannot be written", true), true))
+      const text = Buffer.from(yield* textOf(command, { ...surroundings, env }))
+      const isForgotten = session === undefined
       if (start !== undefined)
-        yield* Effect.mapError(start({ id, title: titleOf(command) }), (error) =>
-          this.refused(error, error.notStarted)
+        yield* Effect.andThen(this.make(directory, text), start({ id, title: titleOf(command) })).pipe(
+          Effect.mapError((error) => this.refused(error, error.notStarted))
         )
-      return yield* commandHandle(command, {
-        follow: (output) => this.follow(directory, output),
+      const begun = yield* Deferred.make<void, PlatformError.PlatformError>()
+      if (start !== undefined) yield* Deferred.succeed(begun, undefined)
+      const onBegun = () => Deferred.doneUnsafe(begun, Effect.void)
+      const input = start === undefined ? text : undefined
+      const handle = yield* commandHandle(command, {
+        follow: (output) =>
+          this.follow({ directory, output, input, onBegun, isForgotten }).pipe(
+            // A command whose start is unknown has to be stopped as one that was started.
+            Effect.onExit((exit) =>
+              exit._tag === "Failure" ? Deferred.failCause(begun, exit.cause) : Effect.sync(onBegun)
+            )
+          ),
         stop: (graceMs) =>
           Effect.ignore(host.run(Scripts.stop, { args: [directory, id, String(Math.ceil(graceMs / 50))] })),
-        forget:
-          session === undefined ? Effect.ignore(host.run(Scripts.forget, { args: [directory] })) : Effect.void
+        forget: (hasEnded) =>
+          isForgotten && !hasEnded
+            ? Effect.ignore(host.run(Scripts.forget, { args: [directory] }))
+            : Effect.void
       })
+      yield* Deferred.await(begun)
+      return handle
     },
     Effect.uninterruptible
   )
 
-  private follow(directory: string, output: Output): Effect.Effect<number, PlatformError.PlatformError> {
+  private make(directory: string, input: Uint8Array): Effect.Effect<void, HostFailed> {
+    return Effect.flatMap(
+      this.options.host.run(Scripts.begin, { args: [directory, String(input.length)], input }),
+      ({ exitCode }) =>
+        exitCode === 0
+          ? Effect.void
+          : Effect.fail(new HostFailed("the directory of its session cannot be written", true))
+    )
+  }
+
+  /** Passes the output of a session on until its command has ended, over as many connections as it takes. Starts it with `input`. */
+  private follow(session: {
+    readonly directory: string
+    readonly output: Output
+    readonly input: Uint8Array | undefined
+    readonly onBegun: () => void
+    readonly isForgotten: boolean
+  }): Effect.Effect<number, PlatformError.PlatformError> {
+    const { directory, input, isForgotten, onBegun, output } = session
     return Effect.gen({ self: this }, function* () {
       const { host } = this.options
       let [stdout, stderr] = [0, 0]
-      let failure = new HostFailed("the output could not be read", false)
+      let failure = new HostFailed("its output could not be read", false)
+      let hasBegun = input === undefined
       for (let attempt = 0; attempt < retryDelays.length; attempt += 1) {
         yield* pause(retryDelays[attempt]!)
         const frames = new FrameReader({
@@ -142,11 +170,25 @@ export class CommandSessions {
             output.stderr(bytes)
           }
         })
-        const args = [directory, String(stdout), String(stderr)]
+        frames.onBegun = () => {
+          hasBegun = true
+          onBegun()
+        }
         const exit = yield* Effect.result(
-          host.follow(Scripts.follow, args, (bytes) => {
-            attempt = 0
-            frames.add(bytes)
+          host.follow(hasBegun ? Scripts.follow : Scripts.launch, {
+            args: [
+              directory,
+              String(stdout),
+              String(stderr),
+              "",
+              isForgotten ? "forget" : "",
+              String(input?.length)
+            ],
+            ...(hasBegun || input === undefined ? {} : { input }),
+            onOutput: (bytes) => {
+              attempt = 0
+              frames.add(bytes)
+            }
           })
         )
         const { end } = frames
@@ -156,10 +198,13 @@ export class CommandSessions {
               output[stream](Buffer.from(`\n[${end.missing[stream]} more bytes were not stored]\n`))
           return end.exitCode
         }
-        if (end?.kind === "gone") return yield* Effect.fail(this.refused(keeperGone, false))
+        if (end !== undefined) return yield* Effect.fail(this.refused(keeperGone, false))
         if (exit._tag === "Failure") failure = exit.failure
+        else if (!hasBegun) failure = new HostFailed("the directory of its session cannot be written", true)
+        // A login that was refused is refused again.
+        if (!failure.retryable) break
       }
-      return yield* Effect.fail(this.refused(failure, false))
+      return yield* Effect.fail(this.refused(failure, !hasBegun && failure.notStarted))
     })
   }
 

@@ -83,7 +83,7 @@ mkdir -p "$parent" 2>/dev/null || {
 real "$parent" 0 && [ "$R" = "$parent" ] || exit 75
 `.replaceAll("\\${", "${")
 
-/** `PATH REAL NEW NAME`: writes the standard input, by way of a new file of this name. With NEW, a file that exists is refused. */
+/** `PATH REAL NEW NAME LENGTH`: writes the standard input of this length, by way of a new file of this name. With NEW, a file that exists is refused. */
 export const write = String.raw`
 ${real}
 same "$1" "$2" 0
@@ -95,6 +95,8 @@ T=$parent/$4
 trap 'rm -f "$T"' EXIT
 (set -C; umask 077; : > "$T") 2>/dev/null || exit 69
 cat > "$T" || exit 70
+# A connection that is lost ends the content early.
+[ "$(($(wc -c < "$T")))" = "$5" ] || exit 70
 mode=666
 [ -e "$2" ] && { mode=$(details "$2"); mode=\${mode##* }; chmod "$mode" "$T"; } || chmod "$(printf '%o' $((0666 & ~$(umask))))" "$T"
 real "$1" 0; [ "$R" = "$2" ] || exit 75

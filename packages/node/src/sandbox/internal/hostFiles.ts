@@ -103,8 +103,10 @@ class HostGuard implements PathGuard {
       const file = yield* this.locate(requestOf(path, "write", options))
       yield* this.requireFile(file, options)
       const name = `.fermata-${randomBytes(8).toString("hex")}.tmp`
-      const args = [file.path, file.real, options?.mustBeNew === true ? "1" : "0", name]
-      yield* this.perform(file, Scripts.write, args, Buffer.from(content))
+      const bytes = Buffer.from(content)
+      const isNew = options?.mustBeNew === true ? "1" : "0"
+      const args = [file.path, file.real, isNew, name, String(bytes.length)]
+      yield* this.perform(file, Scripts.write, args, bytes)
     })
 
   readonly makeDirectory: PathGuard["makeDirectory"] = (path, options) =>

@@ -46,7 +46,7 @@ export interface SshSandboxOptions extends RemoteOptions {
 export interface TmuxSandboxOptions extends LocalSandboxOptions {
   /**
    * The path of the socket of the tmux server, with which a person attaches: at most 100 bytes. A server that is there is used. Default: one
-   * in a private directory for temporary files; `terminalOf` says which.
+   * in a private directory for temporary files; `tmuxCommand` names it.
    */
   readonly socket?: string
   /** The size of the terminal in characters while no person is attached. Default: 200 columns, 50 rows. */

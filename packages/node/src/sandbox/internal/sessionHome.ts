@@ -15,6 +15,14 @@ state_directory() {
 }
 `.replaceAll("\\${", "${")
 
+const stopEach = String.raw`
+${stopFunctions}
+for each in "$S"/*; do
+  [ -d "$each/started" ] && [ ! -f "$each/code" ] || continue
+  stop_all "$(basename "$each")" "$(cat "$each/pid" 2>/dev/null)" 10
+done
+`
+
 export const homeScripts = {
   /** The exit code of `open` without the working directory. */
   noDirectory: 64,
@@ -33,12 +41,10 @@ exit 0
   /** `NAME`: stops the commands of all sessions, and removes them. */
   remove: String.raw`
 ${home}
-${stopFunctions}
 state_directory "$1" || exit 0
-for each in "$S"/*; do
-  [ -d "$each/started" ] && [ ! -f "$each/code" ] || continue
-  stop_all "$(basename "$each")" "$(cat "$each/pid" 2>/dev/null)" 10
-done
+${stopEach}
 rm -rf "$S"
-`
+`,
+  /** `DIRECTORY`: stops the commands of all sessions in it. */
+  stopAll: `S=$1\n${stopEach}`
 }

@@ -10,8 +10,8 @@ import { stopFunctions } from "./stopScript.ts"
 const maxBlocks = 131_072
 
 /**
- * Runs the command of a session to its end: `keep DIRECTORY TERMINAL`. The output is copied to the terminal, if there is one. Several calls at
- * once start the command once.
+ * Runs the command of a session to its end: `keep DIRECTORY TERMINAL`. With a terminal, the output is copied to it, and
+ * the command has no variable of the terminal. Several calls at once start the command once.
  */
 export const keeper = String.raw`
 keep() {
@@ -27,9 +27,13 @@ keep() {
   store err e &
   (
     trap - HUP
-    if command -v setsid >/dev/null 2>&1; then exec setsid sh "$J/command"
-    elif command -v perl >/dev/null 2>&1; then exec perl -e 'use POSIX; POSIX::setsid(); exec @ARGV' sh "$J/command"
-    else exec sh "$J/command"; fi
+    set -- sh "$J/command"
+    # A shell without job control lets its background ignore SIGINT and SIGQUIT.
+    if env --default-signal=INT,QUIT true 2>/dev/null; then set -- env --default-signal=INT,QUIT "$@"; fi
+    if command -v setsid >/dev/null 2>&1; then set -- setsid "$@"
+    elif command -v perl >/dev/null 2>&1; then set -- perl -e 'use POSIX; POSIX::setsid(); exec @ARGV' "$@"; fi
+    if [ -n "$T" ]; then set -- env -i "PATH=$PATH" "$@"; fi
+    exec "$@"
   ) > "$J/o" 2> "$J/e" < /dev/null &
   P=$!; echo $P > "$J/pid"
   wait $P; C=$?
@@ -40,35 +44,32 @@ keep() {
 }
 `
 
-/**
- * Makes a session with the command on the standard input, unless it exists: `DIRECTORY`. With `start` as the second argument, it starts the
- * command, too.
- */
-export const begin = String.raw`
+const make = String.raw`
 umask 077
 J=$1
 mkdir -p "$J" || exit 70
 if [ -e "$J/command" ]; then cat > /dev/null
 else
-  cat > "$J/command.$$" || exit 70
+  # A connection that is lost ends the text early.
+  cat > "$J/command.$$" && [ "$(($(wc -c < "$J/command.$$")))" = "$LENGTH" ] || { rm -f "$J/command.$$"; exit 70; }
   ln "$J/command.$$" "$J/command" 2>/dev/null
   rm -f "$J/command.$$"
   [ -e "$J/command" ] || exit 70
 fi
-[ "$2" = start ] || exit 0
-${keeper}
-if [ ! -d "$J/started" ]; then ( keep "$J" "" ) < /dev/null > /dev/null 2>&1 & fi
-exit 0
 `
+
+/** Makes a session with the command on the standard input, unless it exists: `DIRECTORY LENGTH`. */
+export const begin = `LENGTH=$2
+${make}exit 0`
 
 /**
  * Prints the output of a session from two offsets on, and its end, in frames: `DIRECTORY OUT ERR`. A frame is a line, and the bytes that it
  * announces: `o N` and `e N` of output, `.` for nothing new, `x CODE OUT ERR` at the end with the bytes that were not stored, `g` if the
  * process that waits for the command is gone. With `once` as the fourth argument, it does not wait, and prints `r` for a running command and
- * `u` for one that did not start.
+ * `u` for one that did not start. With `forget` as the fifth, it removes the session at the end.
  */
 export const follow = String.raw`
-J=$1; O=$2; E=$3; once=$4
+J=$1; O=$2; E=$3; once=$4; forget=$5
 nap() { sleep "$1" 2>/dev/null || sleep 1; }
 size() { n=$(wc -c < "$1" 2>/dev/null) || n=0; n=$((\${n:-0} + 0)); }
 emit() {
@@ -83,7 +84,12 @@ gone() {
   kill -0 "$(cat "$J/keeper")" 2>/dev/null || return 0
   [ -s "$J/boot" ] && [ "$(cat "$J/boot")" != "$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)" ]
 }
-if [ -n "$once" ] && [ ! -d "$J/started" ]; then echo u; exit 0; fi
+n=0
+while [ ! -d "$J/started" ]; do
+  n=$((n + 1))
+  if [ -n "$once" ] || [ $n -gt 200 ]; then echo u; exit 0; fi
+  nap 0.05
+done
 idle=0; drained=0
 while :; do
   ended=; [ -f "$J/code" ] && ended=1
@@ -96,6 +102,7 @@ while :; do
     if { [ -s "$J/out.bytes" ] && [ -s "$J/err.bytes" ]; } || [ $drained -ge 4 ]; then
       missing out; a=$m; missing err
       printf 'x %d %d %d\n' "$(cat "$J/code")" $a $m
+      [ -n "$forget" ] && rm -rf "$J"
       exit 0
     fi
     drained=$((drained + 1)); nap 0.05; continue
@@ -107,6 +114,19 @@ while :; do
   if [ $idle -lt 50 ]; then nap 0.02; else nap 0.05; fi
 done
 `.replaceAll("\\${", "${")
+
+/**
+ * Makes a session, starts its command, and goes on as {@link follow}, of which it has the arguments,
+ * with the length of the command in bytes as the sixth. The frame `b` says that the command was
+ * started.
+ */
+export const launch = `LENGTH=$6
+${make}
+${keeper}
+if [ ! -d "$J/started" ]; then ( keep "$J" "" ) < /dev/null > /dev/null 2>&1 & fi
+echo b
+${follow}
+`
 
 /** Stops the command of a session: `DIRECTORY ID TICKS`. */
 export const stop = String.raw`

@@ -42,8 +42,7 @@ export interface ShellHost {
   /** Runs a script and passes its output on while it runs. */
   readonly follow: (
     script: string,
-    args: ReadonlyArray<string>,
-    onOutput: (bytes: Buffer) => void
+    options: ScriptOptions & { readonly onOutput: (bytes: Buffer) => void }
   ) => Effect.Effect<number, HostFailed>
 }
 
@@ -115,8 +114,8 @@ export const localHost = (env: Readonly<Record<string, string>>): ShellHost => {
           ? Effect.fail(new HostFailed("the shell of this machine was ended", false))
           : Effect.succeed({ exitCode, stdout })
       ),
-    follow: (script, args, onOutput) =>
-      Effect.flatMap(runProgram(shell(script, args), { onOutput }), ({ exitCode }) =>
+    follow: (script, { args, input, onOutput }) =>
+      Effect.flatMap(runProgram(shell(script, args), { input, onOutput }), ({ exitCode }) =>
         exitCode === undefined
           ? Effect.fail(new HostFailed("the shell of this machine was ended", false))
           : Effect.succeed(exitCode)

@@ -47,9 +47,9 @@ export const sshHost = Effect.fnUntraced(function* (
             : Effect.succeed({ exitCode, stdout })
         )
       ),
-    follow: (script, args, onOutput) =>
+    follow: (script, { args = [], input, onOutput }) =>
       connection.withProgram(remote(script, args), (program) =>
-        Effect.flatMap(runProgram(program, { onOutput }), ({ exitCode, stderr }) =>
+        Effect.flatMap(runProgram(program, { input, onOutput }), ({ exitCode, stderr }) =>
           exitCode === undefined || exitCode === sshFailed
             ? Effect.fail(failureOf(stderr))
             : Effect.succeed(exitCode)
