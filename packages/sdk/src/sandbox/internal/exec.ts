@@ -13,7 +13,7 @@ import * as ChildProcess from "effect/process/ChildProcess"
 import type { ChildProcessHandle, ChildProcessSpawner } from "effect/process/ChildProcessSpawner"
 import * as Stream from "effect/Stream"
 import type { Command, ExecOptions, ExecResult, OutputChunk } from "../Sandbox.ts"
-import { CommandFailed } from "../SandboxError.ts"
+import { CommandFailed, type SandboxError } from "../SandboxError.ts"
 import { OutputKeeper } from "./OutputKeeper.ts"
 
 const defaultMaxOutputBytes = 65_536
@@ -43,14 +43,16 @@ const toChildProcess = (
 
 export const execBy =
   (spawner: ChildProcessSpawner["Service"], backend: string) =>
-  (command: Command, options: ExecOptions = {}): Effect.Effect<ExecResult, CommandFailed> =>
+  (command: Command, options: ExecOptions = {}): Effect.Effect<ExecResult, SandboxError> =>
     Effect.gen(function* () {
       const startedAt = yield* Clock.currentTimeMillis
       const limit = options.maxOutputBytes ?? defaultMaxOutputBytes
       const kept = { stdout: new OutputKeeper(limit), stderr: new OutputKeeper(limit) }
       const body = Effect.gen(function* () {
-        const handle = yield* Effect.mapError(spawner.spawn(toChildProcess(command, options)), (error) =>
-          CommandFailed.make({ backend, problem: problemOf(error), notStarted: true })
+        const handle = yield* Effect.mapError(
+          spawner.spawn(toChildProcess(command, options)),
+          (error) =>
+            ownErrorOf(error) ?? CommandFailed.make({ backend, problem: problemOf(error), notStarted: true })
         )
         const read = (stream: OutputChunk["stream"]) =>
           Effect.forkScoped(readInto(handle, stream, kept[stream], options.onOutput))
@@ -99,13 +101,28 @@ const readInto = (
   ).pipe(Effect.ensuring(Effect.sync(() => publish(decoder.decode()))), Effect.ignore)
 }
 
-const exitCodeOf = (handle: ChildProcessHandle, backend: string): Effect.Effect<number, CommandFailed> =>
+const exitCodeOf = (handle: ChildProcessHandle, backend: string): Effect.Effect<number, SandboxError> =>
   Effect.catch(handle.exitCode, (error) => {
     const signal = signalOf(error)
     return signal === undefined
-      ? Effect.fail(CommandFailed.make({ backend, problem: problemOf(error) }))
+      ? Effect.fail(ownErrorOf(error) ?? CommandFailed.make({ backend, problem: problemOf(error) }))
       : Effect.succeed(128 + signal)
   })
+
+/** The error with which a sandbox of a backend's own spawner fails is the cause of the spawner's error. */
+const ownErrorOf = (error: PlatformError.PlatformError): SandboxError | undefined => {
+  const { cause } = error.reason
+  const isOwn = cause instanceof Error && "_tag" in cause && ownTags.has(String(cause._tag))
+  return isOwn ? (cause as SandboxError) : undefined
+}
+
+/** By the tag, because a backend may come from another copy of the package. */
+const ownTags: ReadonlySet<string> = new Set([
+  "SandboxUnavailable",
+  "SandboxLost",
+  "CapabilityMissing",
+  "CommandFailed"
+])
 
 /** Effect reports a process that a signal ended as an error whose cause names the signal. */
 const signalOf = (error: PlatformError.PlatformError): number | undefined => {
