@@ -93,7 +93,13 @@ export const ensure = Effect.fnUntraced(function* (
     "-d",
     "-s",
     terminal.session,
-    ...["-x", String(columns), "-y", String(rows), "-c", workdir, line]
+    "-x",
+    String(columns),
+    "-y",
+    String(rows),
+    "-c",
+    workdir,
+    line
   ])
   // Another process may have started it at the same time.
   for (let attempt = 0; attempt < 200; attempt += 1) {
