@@ -76,7 +76,7 @@ export type Problem = string | undefined
 /** Exits with this code, so that a program that only pretends to be bubblewrap is recognized. */
 const probe = ["--", "/bin/sh", "-c", "exit 42"]
 const isProbed = (code: unknown) => code === 42
-const probeMs = 5000
+const probeMs = 20_000
 
 const known = new Map<string, Problem>()
 
