@@ -98,6 +98,12 @@ export type MayOpenSandbox<Sandboxed extends boolean> = [Sandboxed] extends [tru
   ? { readonly sandbox: Effect.Effect<Sandbox, SandboxLost | SandboxUnavailable> }
   : unknown
 
+/** When the body of a call in doubt started. */
+export interface WhenStarted {
+  /** In milliseconds, by the clock of the process that started it. `undefined` if the start was lost with its store. */
+  readonly startedAt: number | undefined
+}
+
 /**
  * The definition of a tool. `R` are the services that its callbacks require; those of the handler are in `Out`. `Context` is the context of
  * the run as the tool reads it, `Success` its result if it declares the schema of its results, and `Sandboxed` its option `sandbox`.
@@ -174,7 +180,7 @@ export interface ToolOptions<
   readonly reconcile?: (
     idempotencyKey: string,
     args: A,
-    context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed>
+    context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed> & WhenStarted
   ) => Awaitable<Reconciled, R>
   /**
    * Whether the work of a call ends elsewhere, and its result is delivered for its idempotency key, the token of a handler that returns
