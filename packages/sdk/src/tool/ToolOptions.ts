@@ -201,7 +201,8 @@ export interface ToolOptions<
    * approval request shows it. It is read again right before the body starts, and before each repetition of a failed body (`retry`), which
    * ends if it has changed. If it has changed before the start, the approval is not used: a new request opens with the new facts. A call
    * that the tool, a rule or a policy allows is not asked for it, unless a call of the tool was denied in the run. A call whose facts
-   * cannot be read fails without running. Leave out what changes by itself, such as the time. Default: none.
+   * cannot be read fails without running; a `ToolFailure` is then its result, so that a tool can refuse a call that no one could approve. Leave out
+   * what changes by itself, such as the time. Default: none.
    */
   readonly facts?: (
     args: A,

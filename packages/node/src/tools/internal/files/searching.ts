@@ -78,7 +78,7 @@ export const search = (
       for (const each of paths) if (!report.addName(naming(each))) break
       return report.end()
     }
-    const skipped = { asking: 0, large: 0 }
+    const skipped = { asking: 0, large: 0, binary: 0 }
     for (let start = 0; start < paths.length && !report.isFull; start += batch) {
       if (isOver()) {
         report.note("The time of the search was over: search in a directory below, or with a glob.")
@@ -92,6 +92,10 @@ export const search = (
       for (const [index, text] of texts.entries())
         if (text !== undefined) report.addMatches(naming(paths[start + index]!), text.split("\n"), test)
     }
+    if (!isDirectory && skipped.large + skipped.binary > 0)
+      return yield* fail(
+        Display.sentence`The file "${path}" cannot be searched: it is ${skipped.large > 0 ? `larger than ${count(limits.maxFileSize, "byte")}` : "no text"}.`
+      )
     if (skipped.asking > 0)
       report.note(`${count(skipped.asking, "file")} that cannot be read without approval were not searched.`)
     if (skipped.large > 0)
@@ -165,7 +169,7 @@ const readText = (
   files: FileSystem.FileSystem,
   path: string,
   { maxFileSize }: SearchLimits,
-  skipped: { asking: number; large: number }
+  skipped: { asking: number; large: number; binary: number }
 ): Effect.Effect<string | undefined> =>
   Effect.gen(function* () {
     const { size } = yield* files.stat(path)
@@ -173,7 +177,9 @@ const readText = (
       skipped.large += 1
       return undefined
     }
-    return decodeFile(yield* files.readFile(path))?.text
+    const text = decodeFile(yield* files.readFile(path))?.text
+    if (text === undefined) skipped.binary += 1
+    return text
   }).pipe(
     Effect.catch(({ reason }) => {
       if (reason._tag === "PermissionDenied") skipped.asking += 1
