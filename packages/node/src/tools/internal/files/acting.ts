@@ -31,14 +31,30 @@ export const actingOf = (of: string, options: FileToolOptions): Acting => {
   const problem = OptionsInvalid.problemOf(of, options, { keys: optionKeys })
   if (problem !== undefined) throw problem
   const { root, rules } = options
-  if (root === undefined) return { sandbox: true, placeOf: sandboxPlace }
+  if (root === undefined) {
+    if (rules !== undefined) throw rulesWithoutRoot(of)
+    return { sandbox: true, placeOf: sandboxPlace }
+  }
+  // Refuses rules that are none before a call is made.
+  if (rules !== undefined) PathGuard.make(rules)
   const { write = [], ...rest } = rules ?? {}
   const all = { ...rest, write: [root, ...write] }
-  // Refuses rules that are none before a call is made.
-  PathGuard.make(all)
   let place: Effect.Effect<Place> | undefined
   return { sandbox: false, placeOf: () => (place ??= machinePlace(all, root)) }
 }
+
+/** The rules of a sandbox are those of its provider: rules that would have no effect are refused. */
+const rulesWithoutRoot = (of: string): OptionsInvalid.OptionsInvalid =>
+  new OptionsInvalid.OptionsInvalid({
+    of,
+    misfits: [
+      {
+        place: `the options of ${of}`,
+        key: "rules",
+        problem: `"rules" needs "root": the rules of a sandbox are an option of its provider`
+      }
+    ]
+  })
 
 const natural = {
   takes: "a whole number from 1",

@@ -132,12 +132,12 @@ const unspaced = (line: string): string =>
 /** The most lines of a file that are compared. */
 const mostCompared = 20_000
 
-/** Where the lines begin that have most words in common with the wanted ones, if that is more than half. */
+/** Where the lines begin that have most words in common with the wanted ones, if that is about half or more. */
 const closest = (lines: ReadonlyArray<string>, wanted: ReadonlyArray<string>): number | undefined => {
   const compared = lines.slice(0, mostCompared).map(wordsOf)
   const searched = wanted.slice(0, 20).map(wordsOf)
   let best: number | undefined
-  let score = 0.5
+  let score = 0.45
   for (const start of windows(compared.length, Math.min(searched.length, compared.length))) {
     let common = 0
     for (const [index, words] of searched.entries())
@@ -160,7 +160,7 @@ const similarity = (one: ReadonlySet<string>, other: ReadonlySet<string>): numbe
   if (one.size === 0 && other.size === 0) return 1
   let common = 0
   for (const word of one) if (other.has(word)) common += 1
-  return common / Math.max(one.size, other.size, 1)
+  return (2 * common) / (one.size + other.size)
 }
 
 const excerpt = (lines: ReadonlyArray<string>, start: number, count: number): string => {

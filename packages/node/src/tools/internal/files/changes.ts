@@ -168,7 +168,7 @@ export const riskOf = (place: Place, path: string): Effect.Effect<string> =>
           ? []
           : [`What is written here runs later, without another question: ${later}.`]),
         ...(reads.decision === "ask" ? ["The file can hold credentials."] : []),
-        "The file is changed at once, and its old content is not kept."
+        "The file is written at once, and what it had before is not kept."
       ].join(" ")
     }
   )

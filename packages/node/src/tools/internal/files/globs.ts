@@ -161,5 +161,5 @@ export const alternatives = (pattern: string): ReadonlyArray<string> | undefined
     else open.push(...inside.split(",").map((one) => before + one + after))
     if (open.length + done.length > 100) return undefined
   }
-  return done.reverse()
+  return [...new Set(done.reverse())]
 }

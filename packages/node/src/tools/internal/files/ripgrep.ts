@@ -48,6 +48,7 @@ const argumentsOf = (search: RipgrepSearch): ReadonlyArray<string> => [
   "--null",
   "--color=never",
   "--no-messages",
+  "--crlf",
   "--no-require-git",
   "--no-ignore-global",
   "--no-ignore-exclude",

@@ -97,10 +97,10 @@ export const search = (
         Display.sentence`The file "${path}" cannot be searched: it is ${skipped.large > 0 ? `larger than ${count(limits.maxFileSize, "byte")}` : "no text"}.`
       )
     if (skipped.asking > 0)
-      report.note(`${count(skipped.asking, "file")} that cannot be read without approval were not searched.`)
+      report.note(`Not searched: ${count(skipped.asking, "file")} that cannot be read without approval.`)
     if (skipped.large > 0)
       report.note(
-        `${count(skipped.large, "file")} of more than ${count(limits.maxFileSize, "byte")} were not searched.`
+        `Not searched: ${count(skipped.large, "file")} of more than ${count(limits.maxFileSize, "byte")}.`
       )
     return report.end()
   })
