@@ -7,7 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { FileTools, localSandbox, OptionsInvalid, readOnlyTools, workspaceTools } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import { temporaryDirectory } from "../sandbox/temporaryDirectory.ts"
-import { caller } from "./calling.ts"
+import { caller, type Outcome } from "./calling.ts"
 
 /** A directory with these files, and the calls of tools in it. */
 const project = (
@@ -64,9 +64,10 @@ describe("read_file", () => {
       const { call } = yield* project({ a: lines.join("\n") })
       const read: Array<string> = []
       for (let startLine: number | undefined = 1; startLine !== undefined;) {
-        const { result } = yield* call("read_file", { path: "a", startLine })
+        const part: Outcome = yield* call("read_file", { path: "a", startLine })
+        const { result } = part
         read.push(...[...result.matchAll(/^ *\d+\t(.*)$/gm)].map(([, line = ""]) => line))
-        const [, next] = /startLine (\d+)\./.exec(result) ?? []
+        const next: string | undefined = /startLine (\d+)\./.exec(result)?.[1]
         startLine = next === undefined ? undefined : Number(next)
       }
       assert.deepStrictEqual(read, lines)

@@ -42,7 +42,8 @@ export const isReleased = (state: RunState, call: ToolCall): boolean => {
  * Whether the last approval request about a call was approved. A later retry of the call keeps the approval; a request that is superseded has
  * none.
  */
-export const isApproved = ({ requests }: RunState, { id }: ToolCall): boolean => {
+export const isApproved = ({ requests }: RunState, { id, requestId }: ToolCall): boolean => {
+  if (requestId === undefined) return false
   const last = requests.findLast(({ request }) => request._tag === "approval" && request.callId === id)
   return last?.decision?._tag === "approve"
 }

@@ -6,18 +6,18 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { actingOf, type Acting, type FileToolOptions } from "./acting.ts"
 import { isApproved, startedAtOf } from "./approved.ts"
-import type { ChangeArguments } from "./changes.ts"
+import type * as Changes from "./changes.ts"
 import type { Place } from "./places.ts"
-
-type Changes = typeof import("./changes.ts")
 
 const changes = Effect.promise(() => import("./changes.ts"))
 
 /** The callbacks that both tools share: they compute the change, and the body makes it. */
 const changing = ({ placeOf, sandbox }: Acting) => {
   const using =
-    <A, E>(use: (changes: Changes, place: Place, args: ChangeArguments) => Effect.Effect<A, E>) =>
-    (args: ChangeArguments, context: object) =>
+    <A, E>(
+      use: (changes: typeof Changes, place: Place, args: Changes.ChangeArguments) => Effect.Effect<A, E>
+    ) =>
+    (args: Changes.ChangeArguments, context: object) =>
       Effect.flatMap(Effect.all([changes, placeOf(context)]), ([loaded, place]) => use(loaded, place, args))
   return {
     safety: "sideEffecting",
@@ -26,9 +26,9 @@ const changing = ({ placeOf, sandbox }: Acting) => {
     facts: using(({ factsOf }, place, args) => factsOf(place, args)),
     preview: using(({ previewOf }, place, args) => previewOf(place, args)),
     risk: using(({ riskOf }, place, { path }) => riskOf(place, path)),
-    reconcile: (_key: string, args: ChangeArguments, context: object) =>
+    reconcile: (_key: string, args: Changes.ChangeArguments, context: object) =>
       using(({ reconciled }, place) => reconciled(place, args, startedAtOf(context)))(args, context),
-    handler: (args: ChangeArguments, context: object) =>
+    handler: (args: Changes.ChangeArguments, context: object) =>
       using(({ makeChange }, place) => makeChange(place, args, isApproved(context)))(args, context)
   } as const
 }
