@@ -7,7 +7,7 @@ import type { ApprovalPolicy, Interruption, Message, SandboxProvider } from "@fe
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 
-export type Approval = Extract<Interruption.Interruption, { readonly _tag: "approval" }>
+type Approval = Extract<Interruption.Interruption, { readonly _tag: "approval" }>
 
 /** Ends with the result of the last call, or with the request that holds the run. */
 export interface Outcome {

@@ -1,7 +1,7 @@
 /**
  * Reads the facts that a tool states about a call: what an approval depends on besides the arguments, such as a price.
  *
- * Without its facts, nobody can approve a call: a call whose facts cannot be read fails without a request, and without a start. A tool refuses a
+ * Without its facts, no person can approve a call: a call whose facts cannot be read fails without a request, and without a start. A tool refuses a
  * call so, too: its `ToolFailure` is the result, and is no failure of the program.
  */
 import * as Cause from "effect/Cause"

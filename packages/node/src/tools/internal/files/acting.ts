@@ -61,8 +61,7 @@ const natural = {
   is: (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 1
 }
 
-/** The options, for the checks of the toolsets. */
-export const optionKeys = {
+const optionKeys = {
   root: {
     takes: "the path of a directory",
     is: (value: unknown) => typeof value === "string" && value !== "" && !value.includes("\0")

@@ -132,35 +132,40 @@ const unspaced = (line: string): string =>
 /** The most lines of a file that are compared. */
 const mostCompared = 20_000
 
-/** Where the lines begin that have most words in common with the wanted ones, if that is about half or more. */
+/**
+ * Where the lines begin that have most of the wanted words, if they have more than half of them. A word counts by its length, and of equal places
+ * the one with fewer other words is taken.
+ */
 const closest = (lines: ReadonlyArray<string>, wanted: ReadonlyArray<string>): number | undefined => {
   const compared = lines.slice(0, mostCompared).map(wordsOf)
   const searched = wanted.slice(0, 20).map(wordsOf)
+  const whole = searched.reduce((sum, words) => sum + lengthOf(words), 0)
   let best: number | undefined
-  let score = 0.45
-  for (const start of windows(compared.length, Math.min(searched.length, compared.length))) {
+  let score = 0.55
+  for (const start of windows(compared.length, searched.length)) {
     let common = 0
-    for (const [index, words] of searched.entries())
-      common += similarity(words, compared[start + index] ?? none)
-    if (common / searched.length > score) {
-      score = common / searched.length
+    let all = 0
+    for (const [index, words] of searched.entries()) {
+      const line = compared[start + index]!
+      common += lengthOf([...words].filter((word) => line.has(word)))
+      all += lengthOf(line)
+    }
+    const found = common / whole - all / (whole + all) / 100
+    if (found > score) {
+      score = found
       best = start
     }
   }
   return best
 }
 
-const none: ReadonlySet<string> = new Set()
-
 const wordsOf = (line: string): ReadonlySet<string> =>
   new Set(line.match(/[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu))
 
-/** The share of words that two lines have in common, from 0 to 1. */
-const similarity = (one: ReadonlySet<string>, other: ReadonlySet<string>): number => {
-  if (one.size === 0 && other.size === 0) return 1
-  let common = 0
-  for (const word of one) if (other.has(word)) common += 1
-  return (2 * common) / (one.size + other.size)
+const lengthOf = (words: Iterable<string>): number => {
+  let length = 0
+  for (const word of words) length += word.length
+  return length
 }
 
 const excerpt = (lines: ReadonlyArray<string>, start: number, count: number): string => {
