@@ -266,6 +266,8 @@ const toTool = Effect.fnUntraced(function* (
         callId,
         attempt: 1,
         idempotencyKey: callId,
+        // A tool of a `LanguageModel` does not learn whether the call was approved.
+        isApproved: false,
         signal: abort.signal,
         progress: (message) => void publish(call.preliminary({ progress: message })),
         output: (given) =>

@@ -33,7 +33,8 @@ export type {
   MayOpenSandbox,
   Reconciled,
   StreamItem,
-  ToolOptions
+  ToolOptions,
+  WhenStarted
 } from "./ToolOptions.ts"
 
 /** The services that the return value of a handler requires, except `Scope`: each call has its own. */

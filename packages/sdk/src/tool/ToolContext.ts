@@ -63,6 +63,11 @@ export interface ToolContext<Context = RunContext> {
   readonly attempt: number
   /** A key that all attempts of this call share and no other call has. Pass it to the external service. */
   readonly idempotencyKey: string
+  /**
+   * Whether a person, or a program in the place of one, has approved this call by a decision. False for a call that a policy, a grant or the tool
+   * itself lets through. A tool that does more for an approved call reads it.
+   */
+  readonly isApproved: boolean
   /** Aborted when the call is cancelled or times out, or the process suspends the run, before the handler's effect is interrupted. */
   readonly signal: AbortSignal
   /** Publishes a progress message to the run's subscribers. It is not stored, and is dropped after the end of the call. */

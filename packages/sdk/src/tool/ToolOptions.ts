@@ -98,6 +98,12 @@ export type MayOpenSandbox<Sandboxed extends boolean> = [Sandboxed] extends [tru
   ? { readonly sandbox: Effect.Effect<Sandbox, SandboxLost | SandboxUnavailable> }
   : unknown
 
+/** When the body of a call in doubt started. */
+export interface WhenStarted {
+  /** In milliseconds, by the clock of the process that started it. `undefined` if the start was lost with its store. */
+  readonly startedAt: number | undefined
+}
+
 /**
  * The definition of a tool. `R` are the services that its callbacks require; those of the handler are in `Out`. `Context` is the context of
  * the run as the tool reads it, `Success` its result if it declares the schema of its results, and `Sandboxed` its option `sandbox`.
@@ -174,7 +180,7 @@ export interface ToolOptions<
   readonly reconcile?: (
     idempotencyKey: string,
     args: A,
-    context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed>
+    context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed> & WhenStarted
   ) => Awaitable<Reconciled, R>
   /**
    * Whether the work of a call ends elsewhere, and its result is delivered for its idempotency key, the token of a handler that returns
@@ -195,7 +201,8 @@ export interface ToolOptions<
    * approval request shows it. It is read again right before the body starts, and before each repetition of a failed body (`retry`), which
    * ends if it has changed. If it has changed before the start, the approval is not used: a new request opens with the new facts. A call
    * that the tool, a rule or a policy allows is not asked for it, unless a call of the tool was denied in the run. A call whose facts
-   * cannot be read fails without running. Leave out what changes by itself, such as the time. Default: none.
+   * cannot be read fails without running; a `ToolFailure` is then its result, so that a tool can refuse a call that no one could approve. Leave out
+   * what changes by itself, such as the time. Default: none.
    */
   readonly facts?: (
     args: A,

@@ -66,6 +66,22 @@ describe("a call started by a process that has died", () => {
     })
   )
 
+  it.effect("gives its tool's `reconcile` the time of its start", () =>
+    Effect.gen(function* () {
+      yield* TestClock.adjust("5 seconds")
+      let startedAt: number | undefined
+      const { runtime, state } = yield* killed({
+        reconcile: (_key, _args, context) => {
+          startedAt = context.startedAt
+          return { _tag: "happened", result: "paid" }
+        }
+      })
+      yield* TestClock.adjust("1 hour")
+      expect(yield* runPrompt(runtime, { state }), "completed")
+      assert.strictEqual(startedAt, 5000)
+    })
+  )
+
   it.effect("opens an inDoubt request otherwise", () =>
     Effect.gen(function* () {
       const { runtime, state, pay } = yield* killed({})

@@ -38,6 +38,16 @@ export const isReleased = (state: RunState, call: ToolCall): boolean => {
   return tag === "approve" || tag === "retry"
 }
 
+/**
+ * Whether the last approval request about a call was approved. A later retry of the call keeps the approval; a request that is superseded has
+ * none.
+ */
+export const isApproved = ({ requests }: RunState, { id, requestId }: ToolCall): boolean => {
+  if (requestId === undefined) return false
+  const last = requests.findLast(({ request }) => request._tag === "approval" && request.callId === id)
+  return last?.decision?._tag === "approve"
+}
+
 type Predicate = (call: ToolCall) => boolean
 
 const isInTurn = (state: RunState, isMatch: Predicate): boolean =>

@@ -3,6 +3,7 @@
  *
  * What it publishes is scrubbed, is not stored, and is dropped once the call is settled.
  */
+import { isApproved } from "../../domain/internal/released.ts"
 import type { RunContext } from "../../domain/RunContext.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import type { Shape as Sandbox } from "../../sandbox/Sandbox.ts"
@@ -38,6 +39,7 @@ export class CallContext implements ToolContext {
   readonly context: RunContext
   readonly attempt: number
   readonly idempotencyKey: string
+  readonly isApproved: boolean
   declare readonly signal: AbortSignal
   readonly progress: (message: string) => void
   readonly output: ToolContext["output"]
@@ -64,6 +66,7 @@ export class CallContext implements ToolContext {
     this.context = context
     this.attempt = call.attempt + 1
     this.idempotencyKey = idempotencyKey(call)
+    this.isApproved = isApproved(stateOf(run), call)
     if (sandbox !== undefined) this.sandbox = sandbox
     // An own property, so that copies of the context have it. A getter in a literal would be slow in V8.
     Object.defineProperty(this, "signal", CallContext.signalProperty)

@@ -1,7 +1,8 @@
 /**
  * Reads the facts that a tool states about a call: what an approval depends on besides the arguments, such as a price.
  *
- * Without its facts, nobody can approve a call: a call whose facts cannot be read fails without a request, and without a start.
+ * Without its facts, no person can approve a call: a call whose facts cannot be read fails without a request, and without a start. A tool refuses a
+ * call so, too: its `ToolFailure` is the result, and is no failure of the program.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -14,6 +15,7 @@ import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
+import { ToolFailure } from "../../tool/ToolError.ts"
 import { type AgentRun, isCallOpen, isStopped, judgingMs } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { holdsWithheld, redactJson } from "../internal/redact.ts"
@@ -51,7 +53,11 @@ export const statedFacts = (
       return Effect.fail(`they are longer than ${longestFacts.toLocaleString("en-US")} characters of JSON`)
     const redacted = redactJson(runtime.scrubber, json)
     return holdsWithheld(redacted) ? Effect.fail("the scrubber failed on them") : Effect.succeed(redacted)
-  }).pipe(Effect.tapCause((cause) => logFailure(runtime, called, cause)))
+  }).pipe(
+    Effect.tapCause((cause) =>
+      Cause.squash(cause) instanceof ToolFailure ? Effect.void : logFailure(runtime, called, cause)
+    )
+  )
 }
 
 /** Reads the facts of a call, supervised. Returns `undefined` if the run was stopped meanwhile. */
@@ -78,6 +84,9 @@ export const failUnread = (
   cause: Cause.Cause<unknown>
 ): undefined => {
   if (!isCallOpen(run, call.id)) return
-  const content = [text(`${unreadText(run, tool, cause)} ${call.name} has not run.`)]
+  const error = Cause.squash(cause)
+  const why = error instanceof ToolFailure ? lines(describe(run.drive.runtime, error)) : undefined
+  const said = why === undefined ? unreadText(run, tool, cause) : sentence`${why}`
+  const content = [text(`${said} ${call.name} has not run.`)]
   emit(run, { _tag: "tool.failed", at: now(run.drive), callId: call.id, content }, cause)
 }

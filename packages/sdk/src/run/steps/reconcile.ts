@@ -45,7 +45,7 @@ export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: Re
       continue
     }
     const call = found.status === "started" ? found : presumeStarted(run, found)
-    const answer = yield* ask(run, call)
+    const answer = yield* ask(run, call, found.status === "started" ? found.startedAt : undefined)
     if (answer === undefined) return
     switch (answer._tag) {
       case "happened":
@@ -94,7 +94,11 @@ const presumeStarted = (run: AgentRun, call: ToolCall): ToolCall => {
 }
 
 /** Calls the tool's `reconcile`. Returns `unknown` if it is missing or fails, and `undefined` if the run was stopped meanwhile. */
-function* ask(run: AgentRun, call: ToolCall): Effect.fn.Return<Reconciled | undefined> {
+function* ask(
+  run: AgentRun,
+  call: ToolCall,
+  startedAt: number | undefined
+): Effect.fn.Return<Reconciled | undefined> {
   try {
     const entry = toolEntryOf(run.bound, call)
     if (entry === undefined) return unknown
@@ -111,7 +115,7 @@ function* ask(run: AgentRun, call: ToolCall): Effect.fn.Return<Reconciled | unde
     )
     if (Exit.isFailure(decoded)) return isStopped(run, decoded.cause) ? undefined : unknown
     const found = yield* askTool<unknown>(run, call, tool, "reconcile", () =>
-      reconcile(idempotencyKey(call), decoded.value, callbackContext(run, tool))
+      reconcile(idempotencyKey(call), decoded.value, Object.assign(callbackContext(run, tool), { startedAt }))
     )
     if (found === undefined) return undefined
     return Exit.isSuccess(found) && isReconciled(found.value) ? found.value : unknown
