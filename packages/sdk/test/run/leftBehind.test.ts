@@ -158,6 +158,74 @@ describe("an uninterruptible effect of a tool", () => {
     })
   )
 
+  const regions: Readonly<Record<string, (work: Effect.Effect<string>) => unknown>> = {
+    "the whole effect": Effect.uninterruptible,
+    "the last step of an effect": (work) =>
+      Effect.gen(function* () {
+        yield* Effect.void
+        return yield* Effect.uninterruptible(work)
+      }),
+    "an acquisition": (work) => Effect.scoped(Effect.acquireRelease(work, () => Effect.void)),
+    "an effect of a promise": (work) => Promise.resolve(Effect.uninterruptible(work))
+  }
+  for (const [what, region] of Object.entries(regions)) {
+    it.effect(
+      `keeps its result when it finishes after the cancellation and within the grace period: ${what}`,
+      () =>
+        Effect.gen(function* () {
+          const begun = yield* Deferred.make<void>()
+          const over = yield* Deferred.make<string>()
+          const work = Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(over))
+          const { tool } = probe("work", { needsApproval: false, handler: () => region(work) as never })
+          const { runtime } = yield* bind(
+            Agent.make("a", { tools: [tool] }),
+            [{ calls: [call("work", "1")] }],
+            {
+              cancelGrace: "1 minute"
+            }
+          )
+          const cancellation = Cancellation.make()
+          const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { cancellation }))
+          yield* Deferred.await(begun)
+          cancellation.cancel("enough")
+          yield* TestClock.adjust("1 second")
+          yield* Deferred.succeed(over, "charged")
+          const result = expect(yield* Fiber.join(running), "cancelled")
+          assert.deepStrictEqual(states(result.calls), ["work finished"])
+          assert.deepStrictEqual(results(result.state), ["work completed: charged"])
+        })
+    )
+  }
+
+  it.effect("is interrupted after its region when it goes on", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const over = yield* Deferred.make<void>()
+      const interrupted = yield* Deferred.make<void>()
+      const { tool } = probe("work", {
+        needsApproval: false,
+        handler: () =>
+          Deferred.succeed(begun, undefined).pipe(
+            Effect.andThen(Deferred.await(over)),
+            Effect.uninterruptible,
+            Effect.andThen(Effect.onInterrupt(Effect.never, () => Deferred.succeed(interrupted, undefined)))
+          )
+      })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("work", "1")] }], {
+        cancelGrace: "1 minute"
+      })
+      const cancellation = Cancellation.make()
+      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { cancellation }))
+      yield* Deferred.await(begun)
+      cancellation.cancel("enough")
+      yield* Deferred.succeed(over, undefined)
+      yield* TestClock.adjust("1 second")
+      yield* Deferred.await(interrupted)
+      const result = expect(yield* Fiber.join(running), "cancelled")
+      assert.deepStrictEqual(states(result.calls), ["work inDoubt"])
+    })
+  )
+
   it.effect("is abandoned after its timeout, and the run continues", () =>
     Effect.gen(function* () {
       for (const retry of [undefined, Schedule.recurs(0)]) {

@@ -5,6 +5,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import { Reading, readStream } from "../../agent/internal/streamedResult.ts"
@@ -34,6 +35,9 @@ export const invoke = (
   if (Result.isFailure(own)) return Exit.fail(contextInvalid(run, tool, own.failure))
   const context = new CallContext(run, call, own.success as RunContext, sandbox)
   let isStopped = false
+  /** Whether the handler's own effect runs, and not a promise or a stream. */
+  let isInEffect = false
+  let waiting: Fiber.Fiber<void> | undefined
   let reading: Reading | undefined
   const settled = <A>(promise: Promise<A>, outcome: (value: A) => Effect.Effect<unknown, unknown>) =>
     Effect.callback<unknown, unknown>((resume) => {
@@ -66,7 +70,18 @@ export const invoke = (
       switch (kindOf(out)) {
         case "effect":
           if (Exit.isExit(out) && (Exit.isFailure(out) || isReadable(out.value))) return out
-          return supplied(runtime, Effect.interruptible(Effect.flatMap(out as AnyEffect, outcomeOf)))
+          // An effect that an effect returns does not start after a stop.
+          if (isStopped) return Exit.interrupt()
+          isInEffect = true
+          return supplied(
+            runtime,
+            Effect.interruptible(
+              Effect.flatMap(out as AnyEffect, (inner) => {
+                isInEffect = false
+                return outcomeOf(inner)
+              })
+            )
+          )
         case "promise":
           return settled(out as Promise<unknown>, outcomeOf)
         case "stream":
@@ -118,11 +133,34 @@ export const invoke = (
       isStopped = true
       context.abort()
       void reading?.close()
-      fiber.interruptUnsafe()
+      if (isInEffect && !isInterruptible(fiber))
+        waiting = Effect.runForkWith(runContext)(interruptWhenPossible(fiber))
+      else fiber.interruptUnsafe()
     },
-    abandon: () => context.flush()
+    abandon: () => {
+      waiting?.interruptUnsafe()
+      if (waiting !== undefined) fiber.interruptUnsafe()
+      context.flush()
+    }
   }
 }
+
+/**
+ * Whether an interruption takes effect at once. Effect drops the value of an uninterruptible region that ends after an interruption, so the
+ * interruption of such a region waits for its end. Without Effect's own field, every fiber counts as interruptible.
+ */
+const isInterruptible = (fiber: Fiber.Fiber<unknown, unknown>): boolean =>
+  (fiber as { readonly interruptible?: boolean }).interruptible !== false
+
+const interruptWhenPossible = (fiber: Fiber.Fiber<unknown, unknown>): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    if (fiber.pollUnsafe() !== undefined) return Effect.void
+    if (isInterruptible(fiber)) return Effect.sync(() => fiber.interruptUnsafe())
+    return Effect.flatMap(Effect.sleep(lookAgain), () => interruptWhenPossible(fiber))
+  })
+
+/** How soon a stopped effect is interrupted after the end of its uninterruptible region. */
+const lookAgain = "5 millis"
 
 type AnyEffect = Effect.Effect<unknown, unknown>
 

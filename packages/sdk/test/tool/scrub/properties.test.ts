@@ -246,6 +246,70 @@ describe("a known secret", () => {
   })
 })
 
+describe("a known secret with something between its characters", () => {
+  const letters = fc.string({
+    unit: fc.constantFrom(..."abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNP23456789+/-_"),
+    minLength: 8,
+    maxLength: 60
+  })
+  const gaps: Readonly<Record<string, string>> = {
+    "line break": "\n",
+    "line break of Windows": "\r\n",
+    "line break with an indentation": "\n        ",
+    "continued line of a shell": "\\\n",
+    "color of a terminal": "\u001b[1;32m",
+    "character without a width": "\u200b"
+  }
+  const places = fc.array(fc.integer({ min: 1, max: 59 }), { minLength: 1, maxLength: 4 })
+  const sizes = fc.integer({ min: 1, max: 9 })
+  const withGap = (value: string, at: ReadonlyArray<number>, gap: string) =>
+    [...value]
+      .map(
+        (letter, index) => (at.some((one) => one % value.length === index) && index > 0 ? gap : "") + letter
+      )
+      .join("")
+  const inPieces = (scrubber: Scrubber.Scrubber, given: string, size: number) => {
+    const stream = scrubber.stream!()
+    let out = ""
+    for (let at = 0; at < given.length; at += size) out += stream.push(given.slice(at, at + size))
+    return out + stream.end()
+  }
+
+  it.each(Object.entries(gaps))("is removed: a %s", (_, gap) => {
+    fc.assert(
+      fc.property(letters, places, sizes, (value, at, size) => {
+        const scrubber = Scrubber.make({ secrets: [value], recognize: false })
+        for (const text of [
+          value,
+          JSON.stringify(withGap(value, at, gap)).slice(1, -1),
+          withGap(value, at, gap)
+        ]) {
+          assert.strictEqual(scrubber.scrub(`<${text}>`), "<[REDACTED:secret]>")
+          assert.strictEqual(inPieces(scrubber, `<${text}>`, size), "<[REDACTED:secret]>")
+        }
+      }),
+      { numRuns: 200 }
+    )
+  })
+
+  it("is removed in base64 of several lines", () => {
+    const value = "kN8xPq2vRt5wYz7bkN8xPq2vRt5wYz7b"
+    const { scrub } = Scrubber.make({ secrets: [value], recognize: false })
+    const base64 = Buffer.from(`user:${value}:end`).toString("base64").replace(/.{20}/g, "$&\n")
+    assert.strictEqual(scrub(base64), `${base64.slice(0, 7)}[REDACTED:secret]jplbmQ=`)
+  })
+
+  it("is removed where a line breaks between its words", () => {
+    const { scrub } = Scrubber.make({ secrets: ["correct horse battery"], recognize: false })
+    assert.strictEqual(scrub("It is correct\n   horse battery."), "It is [REDACTED:secret].")
+  })
+
+  it("is not removed with fewer than 8 characters, which may be the ends of two words", () => {
+    const { scrub } = Scrubber.make({ secrets: ["abcdef1"], recognize: false })
+    assert.strictEqual(scrub("abc\ndef1"), "abc\ndef1")
+  })
+})
+
 describe("64 KB of any repeated text", () => {
   const pieces = [
     "a",
@@ -312,7 +376,18 @@ describe("64 KB of any repeated text", () => {
     '["token","a1b2c3d4","',
     '{"token":"\\',
     '{"name":"token","value":"a8Kf03jQmZ19"},',
-    "[\n"
+    "[\n",
+    "\u001b[0m",
+    "h\u001b[0m",
+    "hunter2\n",
+    "abcdefgh\n",
+    "h\\",
+    "apiVersion: v1\n",
+    "apiVersion: v1\ndata:\n a: YWRtaW4=\n",
+    "echo a | ",
+    "openssl ",
+    "Authorization: a b=",
+    "os.getenv('TOKEN', '"
   ]
 
   it.each(pieces)("needs less than a second of CPU: %j", (piece) => {

@@ -1,7 +1,8 @@
 /**
  * Finds the secrets of JSON that the structure around them shows: the items of a list under a name, the value of a pair
- * `{ "name": …, "value": … }`, the item of a list after its name. A text that is no JSON passes unchanged.
+ * `{ "name": …, "value": … }`, the item of a list after its name, the data of a Kubernetes Secret. A text that is no JSON passes unchanged.
  */
+import { isEncodedSecret } from "./encoded.ts"
 import { type KeyKind, kindOf, secretWordsAndVendors } from "./keys.ts"
 import { addValue } from "./keyValues.ts"
 import { Line } from "./Line.ts"
@@ -12,6 +13,8 @@ import { isSecret } from "./values.ts"
 interface Name {
   readonly text: string
   readonly kind: KeyKind
+  /** Whether it stands for the fields of a Kubernetes Secret's data. */
+  readonly isEncoded?: boolean
 }
 
 /** A string. Positions are in all of the text. */
@@ -33,6 +36,8 @@ interface Frame {
   key: string
   /** The name in the field `name` of a pair. */
   pair: Name | undefined
+  /** Whether a manifest of Kubernetes' core group was recognized. */
+  isManifest: boolean
   /** The number of items before the one that is read, and the text of the one before it. */
   count: number
   previous: string | undefined
@@ -210,6 +215,7 @@ export class JsonFields {
     if (raw.length <= longest) {
       if (name !== undefined) this.#redact(name, { start, end, raw })
       else if (mayWait) this.#waiting = { start, end, raw, of: frame }
+      else if (isManifestField(frame.key, raw)) frame.isManifest = true
       else if (!frame.isList && nameFields.test(frame.key)) {
         frame.pair = nameOf(raw)
         const waiting = this.#waiting
@@ -229,7 +235,9 @@ export class JsonFields {
   }
 
   /** The name that the next value of an object or a list has. */
-  #nameOfNext({ count, isList, key, name, pair, previous }: Frame): Name | undefined {
+  #nameOfNext({ count, isList, isManifest, key, name, pair, previous }: Frame): Name | undefined {
+    if (name?.isEncoded === true) return name
+    if (!isList && isManifest && key === "data") return encodedData
     if (!isList) return nameOf(key) ?? (valueFields.test(key) ? (pair ?? name) : undefined)
     if (name !== undefined || previous === undefined) return name
     // Lists of names and values in turn, and lists of arguments.
@@ -251,6 +259,7 @@ export class JsonFields {
       next: "key",
       key: "",
       pair: undefined,
+      isManifest: false,
       count: 0,
       previous: undefined
     })
@@ -308,6 +317,11 @@ const spaces = /\s*/y
 const word = /[\w.+-]+/y
 const inString = /[^"\\\n]*/y
 
+const encodedData: Name = { text: "data", kind: "token", isEncoded: true }
+
+const isManifestField = (key: string, value: string): boolean =>
+  (key === "apiVersion" && value === "v1") || (key === "kind" && value === "Secret")
+
 const nameOf = (text: string): Name | undefined => {
   if (text.length > longestName || text.includes("[REDACTED:")) return undefined
   const kind = kindOf(text)
@@ -316,14 +330,16 @@ const nameOf = (text: string): Name | undefined => {
 
 /** The content of a JSON string without the secret that its name says it is, or undefined if it is none. */
 const cleaned = (
-  { kind, text: name }: Name,
+  { isEncoded, kind, text: name }: Name,
   raw: string,
   found: ((type: string) => void) | undefined
 ): string | undefined => {
   const text = unescaped(raw)
   if (text === undefined) return undefined
   const spans: Array<Span> = []
-  if (kind === "authorization" || kind === "cookie")
+  if (isEncoded === true) {
+    if (isEncodedSecret(text)) spans.push({ start: 0, end: text.length, type: "secret" })
+  } else if (kind === "authorization" || kind === "cookie")
     addValue(new Line(text), name, kind, { at: 0, literal: false }, spans)
   else if (isSecret(kind, name, { text, quoted: true, literal: false, assigned: false }))
     spans.push({ start: 0, end: text.length, type: kind === "password" ? "password" : "secret" })

@@ -3,7 +3,11 @@
  */
 
 const plain = new RegExp(String.raw`[^\s"'\x60,;&<>()[\]{}|\\\x1b]+`, "y")
-const literally = new RegExp(String.raw`[^\s"'\x60;&<>|\\\x1b]+`, "y")
+/** A bar before a name of letters is rather the pipe of a shell. */
+const literally = new RegExp(
+  String.raw`[^\s"'\x60;&<>|\\\x1b]+(?:\|(?![a-z]{1,20}(?:\s|$))[^\s"'\x60;&<>|\\\x1b]+)*`,
+  "y"
+)
 
 interface Run {
   from: number
@@ -92,4 +96,9 @@ export class Line {
 }
 
 const isApostrophe = (text: string, at: number): boolean =>
-  text[at] === "'" && /\w/.test(text.charAt(at - 1)) && /\w/.test(text.charAt(at + 1))
+  text[at] === "'" &&
+  /\w/.test(text.charAt(at - 1)) &&
+  /\w/.test(text.charAt(at + 1)) &&
+  !(text[at - 1] === "m" && endsWithColor.test(text.slice(Math.max(0, at - 16), at)))
+
+const endsWithColor = new RegExp(String.raw`\x1b\[[0-9;]{0,12}m$`)

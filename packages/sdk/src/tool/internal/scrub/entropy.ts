@@ -1,7 +1,7 @@
 /**
  * Finds random texts that no key and no prefix identifies. The last and narrowest layer: an id or a hash that is removed breaks an agent's work.
  */
-import { entropyOf, isPlaceholder, isWordy, transitionsOf } from "./looks.ts"
+import { entropyOf, isPlaceholder, isWordy, partInWords, transitionsOf } from "./looks.ts"
 import type { Span } from "./span.ts"
 
 /** A text that stands alone: what is before and after it ends a word, and it is no part of a path, an address or an assignment. */
@@ -20,7 +20,7 @@ const addresses = /^(?:Qm[1-9A-HJ-NP-Za-km-z]{44}|[13][1-9A-HJ-NP-Za-km-z]{25,33
 
 /** What a text before a candidate says about it: the name of an id, a hash or a signature. */
 const named =
-  /(?:\b(?:sha\d*|md5|hash|digest|integrity|checksum|etag|version[-_]?id|commit|revision|rev|fingerprint|signature|sig|nonce|mappings|encrypted[-_]?content|thought[-_]?signature|data|content|body|uuid|guid|kid|jti|public[-_ ]?(?:key|token)|\w{0,30}cursor|parents|(?:next|page|continuation|sync|delta|resume)\w{0,20}token|[a-z_-]*-bin|(?:[a-z]+[-_])?ids?|ref|node|class|chunk|alphabet|chars?|h1)["']?\s{0,3}[:=]\s{0,3}\[?\s{0,3}["'`]?|["'][xyn]["']\s{0,3}:\s{0,3}["']|(?:ssh-\w+|ecdsa-\S{1,40}|sha\d+[-:]|base64,?) {0,2}|\|)$/i
+  /(?:\b(?:sha\d*|md5|hash|digest|integrity|checksum|etag|version[-_]?id|commit|revision|rev|fingerprint|signature|sig|nonce|mappings|encrypted[-_]?content|thought[-_]?signature|data|content|body|uuid|guid|kid|jti|public[-_ ]?(?:key|token)|\w{0,30}cursor|parents|(?:next|page|continuation|sync|delta|resume)\w{0,20}token|code[-_]?challenge|(?:csrf|xsrf|authenticity|antiforgery)[\w-]{0,20}(?:["']\s{1,3}(?:value|content))?|[a-z_-]*-bin|(?:[a-z]+[-_])?ids?|ref|node|class|chunk|alphabet|chars?|h1)["']?\s{0,3}[:=]\s{0,3}\[?\s{0,3}["'`]?|["'][xyn]["']\s{0,3}:\s{0,3}["']|(?:ssh-\w+|ecdsa-\S{1,40}|sha\d+[-:]|base64,?) {0,2}|\|)$/i
 
 /** The same for names such as `fileId`, where the case tells them from words. */
 const namedId = /\b\w{1,40}I[dD]s?["']?\s{0,3}[:=]\s{0,3}\[?\s{0,3}["'`]?$/
@@ -45,7 +45,7 @@ const isWrapped = (text: string, found: string, index: number): boolean =>
   text.slice(index + found.length).trim() === ""
 
 const looksRandom = (given: string): boolean => {
-  if (/^(?:sha\d+|md5)-|^0x[0-9a-f]+$/i.test(given) || addresses.test(given)) return false
+  if (/^(?:sha\d+|md5)-|^(?:0x)?[0-9a-f]+$/i.test(given) || addresses.test(given)) return false
   const text = given.replace(/=+$/, "")
   if (withPrefix.test(text) || files.test(text) || (text.includes("_", 1) && /^[a-zA-Z]+_/.test(text)))
     return false
@@ -55,7 +55,7 @@ const looksRandom = (given: string): boolean => {
   if (entropyOf(text) < 3.8 || transitionsOf(text) < 0.38) return false
   const parts = text.split(/[-_/]/)
   if (parts.length > 2 && parts.every((part) => part.length < 12)) return false
-  return !isWordy(text) && !isPlaceholder(text) && !isReadable(text)
+  return !isWordy(text) && partInWords(text) < 0.5 && !isPlaceholder(text) && !isReadable(text)
 }
 
 /** Whether a text is the base64 of readable text. */

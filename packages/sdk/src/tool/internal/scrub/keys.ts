@@ -7,7 +7,7 @@ export type KeyKind = "password" | "token" | "weak" | "signature" | "authorizati
 
 /** A part of each name that names a secret. */
 export const secretWords =
-  /pass(?:w|ph|code|(?![a-z]))|mot de passe|pwd|(?<![a-z])pw(?![a-z])|(?<![a-z])pin(?![a-z])|psk|contrase|motdepasse|kennwort|senha|пароль|密码|密碼|パスワード|비밀번호|secret|token|cred(?:s|ential)|key|auth|cookie|bearer|sig(?=nature|[=%])|jwt|art-api|webhook|connection[-_]?string|hmac|salt/gi
+  /pass(?:w|ph|code|(?![a-z]))|mot de passe|pwd|(?<![a-z])pw(?![a-z])|(?:bind|root|db|user|admin)pw|(?<![a-z])pin(?![a-z])|psk|contrase|motdepasse|kennwort|senha|пароль|密码|密碼|パスワード|비밀번호|secret|token|cred(?:s|ential)|key|auth|cookie|bearer|sig(?=nature|[=%])|jwt|art-api|webhook|connection[-_]?string|hmac|salt/gi
 
 /** The same, and the vendors whose names say that a long value is a secret. */
 export const secretWordsAndVendors = new RegExp(
@@ -23,7 +23,7 @@ const vendors = new Set(
 
 /** The last word of a name whose value is no secret, although the name has a word for one. */
 const harmlessEnds = new Set(
-  "id ids name names type types size sizes length len count counts counter url urls uri uris arn ref refs reference path paths file files filename filepath dir directory hash hashes hashed digest fingerprint expiry expires expiration expired ttl timeout at in kind scope scopes algorithm alg algo version policy policies rule rules regex pattern field fields label labels prefix suffix index idx header headers param params format min max limit limits usage used enabled disabled required optional provider providers manager store storage service services endpoint host source reset prompt hint placeholder tokens tokenizer word words board pair pairs chain chains set sets map list env var variable class error errors exception message messages text title description help link handler callback event events state status strength valid validator validation validate verification verify check confirm confirmation match mismatch changed change update updated created rotation rotate age column columns table schema model input output inputs outputs position budget code codes char chars alphabet bits bytes st url2 eq ne page cursor next previous prev start end offset left right up down press pressed down code event public pub usage stats price cost cache bucket group role user username login email owner issuer audience subject".split(
+  "id ids name names type types size sizes length len count counts counter url urls uri uris arn ref refs reference path paths file files filename filepath dir directory hash hashes hashed digest fingerprint expiry expires expiration expired ttl timeout at in kind scope scopes algorithm alg algo version policy policies rule rules regex pattern field fields label labels prefix suffix index idx header headers param params format min max limit limits usage used enabled disabled required optional provider providers manager store storage service services endpoint host source reset prompt hint placeholder tokens tokenizer word words board pair pairs chain chains set sets map list env var variable class error errors exception message messages text title description help link handler callback event events state status strength valid validator validation validate verification verify check confirm confirmation match mismatch changed change update updated created rotation rotate age column columns table schema model input output inputs outputs position budget code codes char chars alphabet bits bytes st url2 eq ne page cursor next previous prev start end offset left right up down press pressed down code event public pub usage stats price cost cache bucket group role user username login email owner issuer encryption hashing hasher mechanism method strategy mode complexity lifetime history attempts retries delay interval window factory builder generator getter setter function exists present audience subject".split(
     " "
   )
 )
@@ -33,6 +33,10 @@ const passwordWords =
   /passw(?:or)?d|passwort|passphrase|passcode|contrase|motdepasse|kennwort|senha|pwd$|пароль|密码|密碼|パスワード|비밀번호/
 
 const passwordEnds = new Set(["pass", "passe", "pw", "pin"])
+
+/** Names of passwords in one word: `storepass`, `bindpw`. */
+const passwordCompound =
+  /^(?:db|user|root|admin|ssh|smtp|mail|ftp|auth|bind|store|key|trust|proxy|http|sql|mysql|pg|redis|login|sudo|become|cert|pfx|jks|wifi|ldap|bot|my)(?:pass|pw)$/
 
 const tokenWords =
   /^(?:secrets?|token|apikey|apitoken|apisecret|authtoken|accesstoken|refreshtoken|idtoken|sessiontoken|accesskey|secretkey|privatekey|authkey|clientsecret|credentials?|creds|psk|jwt|bearer|hmac|webhooksecret)$|(?:secret|token|apikey|accesskey|secretkey|privatekey)$/
@@ -46,14 +50,14 @@ const modifiers = new Set(
 
 /** Words that make a secret of the word `key` after them. */
 const keyOwners = new Set(
-  "api access secret private preshared auth authentication authorization encryption encrypt decryption signing sign master session service license account admin storage shared subscription deploy webhook client app application consumer crypt crypto cipher hmac ssh rsa root sas server security integration project registration personal user function host functions write read rest team bot management activation recovery".split(
+  "api access secret private preshared auth authentication authorization encryption encrypt decryption signing sign master session service license account admin storage shared subscription deploy webhook client app application consumer crypt crypto cipher hmac ssh rsa root sas server security integration project registration personal user function host functions write read rest team bot management activation recovery fernet aes jwt vapid paseto blowfish aws gcp azure openai anthropic gemini mistral groq deepseek stripe twilio sendgrid github gitlab slack maps weather".split(
     " "
   )
 )
 
-/** Words before `token` in the names of what a service wants back for the next page, and of parts of programs. */
+/** Words before `token` in the names of what a service wants back for the next page or with a form, and of parts of programs. */
 const pagingWords = new Set(
-  "next page nextpage paging pagination continuation continue sync delta skip cursor resume cancellation syntax lexer start end client request idempotency".split(
+  "next page nextpage paging pagination continuation continue sync delta skip cursor resume cancellation syntax lexer start end client request idempotency csrf xsrf authenticity antiforgery".split(
     " "
   )
 )
@@ -92,7 +96,7 @@ const judge = (name: string): KeyKind | undefined => {
   if (last === "cookie") return "cookie"
   const vendor = words.some((word) => vendors.has(word)) || (words[0] === "message" && words[1] === "bird")
   if (vendor && last !== "url" && !words.some((word) => publicWords.has(word))) {
-    if (harmlessEnds.has(last) && last !== "id") return undefined
+    if (harmlessEnds.has(last) && last !== "id" && last !== "login") return undefined
     return passwordWords.test(last)
       ? "password"
       : tokenWords.test(last) || last === "key"
@@ -102,7 +106,8 @@ const judge = (name: string): KeyKind | undefined => {
   if (harmlessEnds.has(last)) return undefined
   if (last === "token" && pagingWords.has(words.at(-2) ?? "")) return undefined
   if (words.some((word) => publicWords.has(word)) && !words.includes("secret")) return undefined
-  if (words.some((word) => passwordWords.test(word)) || passwordEnds.has(last)) return "password"
+  if (words.some((word) => passwordWords.test(word)) || passwordEnds.has(last) || passwordCompound.test(last))
+    return "password"
   const named = words.findLastIndex((word) => tokenWords.test(word))
   if (named !== -1 && words.slice(named + 1).every((word) => modifiers.has(word))) return "token"
   if (last === "key" || last === "keys") {

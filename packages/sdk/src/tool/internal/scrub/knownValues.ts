@@ -3,6 +3,7 @@
  */
 import * as Base64 from "effect/encoding/Base64"
 import { shortestSecret } from "../../../model/internal/knownSecrets.ts"
+import { afterGaps, endWithGaps, gapStarts, longestWithGaps, shortestWithGaps } from "./gaps.ts"
 import { markRules, prefixRules } from "./vendorRules.ts"
 
 /** The types of the secrets that the other layers find. */
@@ -178,11 +179,17 @@ interface Bucket {
   lengths: ReadonlyArray<number>
 }
 
+/** An occurrence of a known text, and where it ends. */
+interface Found {
+  readonly known: Known
+  readonly end: number
+}
+
 /** Known texts, found by their first two characters. */
 export class KnownValues {
   readonly #byStart = new Map<number, Bucket>()
   readonly #firsts = new Uint8Array(firstBits)
-  /** The starts of all texts, each as one bit: most places of a text are no start. */
+  /** The starts of all texts, also with a gap after the first character, each as one bit: most places of a text are no start. */
   readonly #starts = new Uint8Array(startBits)
   readonly types = new Set<string>()
   longest = 0
@@ -203,6 +210,8 @@ export class KnownValues {
       this.#byStart.set(start, bucket)
       this.#firsts[one.text.charCodeAt(0) % firstBits] = 1
       this.#starts[start % startBits] = 1
+      if (one.type !== undefined && length >= shortestWithGaps)
+        for (const gap of gapStarts) this.#starts[(one.text.charCodeAt(0) * 65_536 + gap) % startBits] = 1
       if (one.type !== undefined) this.types.add(one.type)
       this.longest = Math.max(this.longest, length)
     }
@@ -242,21 +251,37 @@ export class KnownValues {
     return code === bracket || this.#firsts[code % firstBits] === 1 ? last : text.length
   }
 
-  /** The longest known text at a position. */
-  at(text: string, at: number, ended: boolean): Known | "undecided" | undefined {
+  /** The longest known text at a position. One without gaps comes first. */
+  at(text: string, at: number, ended: boolean): Found | "undecided" | undefined {
     const start = at + 1 < text.length ? startOf(text, at) : 0
-    const bucket = this.#starts[start % startBits] === 1 ? this.#byStart.get(start) : undefined
-    if (bucket === undefined) return undefined
-    for (const length of bucket.lengths) {
-      const known = bucket.byText.get(text.slice(at, at + length))
+    if (this.#starts[start % startBits] !== 1) return undefined
+    const bucket = this.#byStart.get(start)
+    for (const length of bucket?.lengths ?? []) {
+      const known = bucket?.byText.get(text.slice(at, at + length))
       if (known === undefined) continue
-      if (known.type !== undefined) return known
+      const end = at + length
+      if (known.type !== undefined) return { known, end }
       // A path ends where its last name ends.
-      const after = at + known.text.length
-      if (after === text.length && !ended) return "undecided"
-      if (!isWord.test(text.charAt(after))) return known
+      if (end === text.length && !ended) return "undecided"
+      if (!isWord.test(text.charAt(end))) return { known, end }
     }
-    return undefined
+    return this.#withGaps(text, at)
+  }
+
+  /** The longest known text that begins at a position and has gaps in it. */
+  #withGaps(text: string, at: number): Found | undefined {
+    const second = afterGaps(text, at + 1)
+    if (second >= text.length) return undefined
+    const bucket = this.#byStart.get(text.charCodeAt(at) * 65_536 + text.charCodeAt(second))
+    if (bucket === undefined) return undefined
+    let found: Found | undefined
+    for (const known of bucket.byText.values()) {
+      if (known.type === undefined || known.text.length < shortestWithGaps) continue
+      if (found !== undefined && found.known.text.length >= known.text.length) continue
+      const end = endWithGaps(text, at, known.text)
+      if (end !== -1 && end <= text.length) found = { known, end }
+    }
+    return found
   }
 
   /** Whether a known text may begin at a position and be complete only with the text that follows. */
@@ -264,10 +289,21 @@ export class KnownValues {
     const left = text.length - at
     if (this.#firsts[text.charCodeAt(at) % firstBits] === 0) return false
     if (left === 1) return true
-    const bucket = this.#byStart.get(startOf(text, at))
-    if (bucket === undefined || bucket.lengths[0]! <= left) return false
-    const rest = text.slice(at)
-    for (const known of bucket.byText.keys()) if (known.length > left && known.startsWith(rest)) return true
+    const second = afterGaps(text, at + 1)
+    // A gap may go on, and the second character follows it.
+    if (second >= text.length) return true
+    return this.#mayFollow(text, at, at + 1) || (second !== at + 1 && this.#mayFollow(text, at, second))
+  }
+
+  #mayFollow(text: string, at: number, second: number): boolean {
+    const bucket = this.#byStart.get(text.charCodeAt(at) * 65_536 + text.charCodeAt(second))
+    if (bucket === undefined) return false
+    const left = text.length - at
+    for (const known of bucket.byText.values()) {
+      if (known.type !== undefined && known.text.length >= shortestWithGaps) {
+        if (endWithGaps(text, at, known.text) > text.length) return true
+      } else if (known.text.length > left && known.text.startsWith(text.slice(at))) return true
+    }
     return false
   }
 }
@@ -319,20 +355,21 @@ export class KnownScrubber {
           continue
         }
       }
-      const known = this.#values.at(text, at, ended)
-      if (known === "undecided") break
-      if (known === undefined) {
+      const found = this.#values.at(text, at, ended)
+      if (found === "undecided") break
+      if (found === undefined) {
         at += 1
         this.#last = undefined
         continue
       }
+      const { end, known } = found
       out += text.slice(from, at)
       if (known.type === undefined || this.#last !== known.show) {
         out += known.show
         if (known.type !== undefined) this.#found?.(known.type)
       }
       this.#last = known.type === undefined ? undefined : known.show
-      at += known.text.length
+      at = end
       from = at
     }
     const end = Math.max(at, from)
@@ -342,7 +379,8 @@ export class KnownScrubber {
 
   /** The first position from which what follows may change what is found. */
   #undecidedFrom(text: string): number {
-    for (let at = Math.max(0, text.length - Math.max(this.#values.longest, 100)); at < text.length; at += 1) {
+    const longest = Math.max(longestWithGaps(this.#values.longest), 100)
+    for (let at = Math.max(0, text.length - longest); at < text.length; at += 1) {
       if (this.#values.mayBegin(text, at)) return at
       if (text.charCodeAt(at) === bracket && begunPlaceholder.test(text.slice(at))) return at
     }

@@ -15,7 +15,7 @@ import { findVendorTokens } from "./vendors.ts"
 export type Layers = "all" | "named" | "none"
 
 /** What is in every text with a name for a secret, or with the syntax of a credential. */
-const syntax = String.raw`://|---|\s-[A-Za-z-]|identified|phrase|mnemonic|SecureString|AUTH |requirepass|masterauth|:(?:543|6432|\*)|LS0tLS1`
+const syntax = String.raw`://|---|\s-[A-Za-z-]|identified|phrase|mnemonic|SecureString|AUTH |requirepass|masterauth|/user:|BUNDLE_|[?&]code=|:(?:543|6432|\*)|LS0tLS1`
 const marks = new RegExp(`${secretWords.source}|${syntax}`, "i")
 const marksAndVendors = new RegExp(`${secretWordsAndVendors.source}|${syntax}`, "i")
 

@@ -92,7 +92,7 @@ export class LineScrubber {
 
   #line(given: string): string {
     let line = given
-    if (line.length < shortestLine && !this.#names.isPending) return line
+    if (line.length < shortestLine && !this.#names.needsEveryLine) return line
     // What is removed changes what stands around the rest, so a second scrubbing could find more. The line is scanned until nothing is found.
     let spans = scan(line, this.#layers, this.#names)
     for (let round = 0; spans.length > 0 && round < mostRounds; round += 1) {

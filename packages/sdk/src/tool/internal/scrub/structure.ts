@@ -3,6 +3,7 @@
  */
 import { entropyOf, isPlaceholder } from "./looks.ts"
 import type { Span } from "./span.ts"
+import { isMixedLetters } from "./values.ts"
 
 /** Adds the credentials of a text. */
 export const findCredentials = (text: string, spans: Array<Span>): void => {
@@ -13,9 +14,16 @@ export const findCredentials = (text: string, spans: Array<Span>): void => {
   if (text.includes(" -u") || text.includes("--user") || text.includes(" -U"))
     add(text, spans, userFlag, "password", isFlagPassword)
   if (programs.test(text)) add(text, spans, passwordFlag, "password", isFlagPassword)
+  if (otherPrograms.test(text)) add(text, spans, otherFlag, "password", isFlagPassword)
+  if (/\b(?:echo|printf)\b/.test(text) && /password-stdin|sudo -S|passwd|cryptsetup/.test(text))
+    add(text, spans, echoed, "password", isFlagPassword)
+  if (text.includes("code="))
+    add(text, spans, oauthCode, "authorization", (value) => entropyOf(value) >= 3.4 && /[0-9]/.test(value))
+  if (text.includes("BUNDLE_")) add(text, spans, bundler, "password", (value) => /[0-9]/.test(value))
+  if (text.includes("openssl")) add(text, spans, opensslFlag, "password", isFlagPassword)
   if (/bearer/i.test(text)) add(text, spans, bearer, "authorization", (value) => /[0-9]/.test(value))
-  if (text.includes("password") || text.includes("requirepass"))
-    add(text, spans, credentialLine, "password", (value) => /[0-9]/.test(value))
+  if (/password|requirepass|bindpw|rootpw/.test(text))
+    add(text, spans, credentialLine, "password", (value) => /[0-9]/.test(value) || isMixedLetters(value))
   if (/identified/i.test(text)) add(text, spans, identified, "password", isFlagPassword)
   if (text.includes("SecureString") || text.includes("AUTH "))
     add(text, spans, commands, "password", isFlagPassword)
@@ -40,18 +48,43 @@ const isRandomUser = (value: string): boolean =>
 const userFlag =
   /(?<=\s(?:-[uU]|--(?:proxy-)?user)(?:=|[ \t]{0,4})(?:["'][^"'\s:]{0,100}:|[^"'\s:]{1,100}:))([^"'\s]{1,200})(?=["']|\s|$)|(?<=\s(?:-u|--user)[ \t=]{1,4}["'])([^"'\s:]{6,100})(?=:["'])/g
 
-/** `-p secret` of sshpass and the like, and `-psecret` of mysql, whose `-p` alone asks for the password. */
+/**
+ * `-p secret` of sshpass and the like, and `-psecret` of programs that take it in one word, such as mysql, whose `-p` alone asks for the
+ * password.
+ */
 const passwordFlag =
-  /(?<=\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^|;&\n]{0,200}\s-p["']?)([^\s"'-][^\s"']{3,200})|(?<=\b(?:sshpass|smbclient|docker login|az login|redis-cli|mongo|mongosh|htpasswd|openssl|unzip|7z|zip|ssh-keygen)\b[^|;&\n]{0,200}\s-{1,2}(?:p|a|P|N|passin pass:|passout pass:)[ \t]?["']?)([^\s"'-][^\s"']{3,200})/g
+  /(?<=\b(?:mysql|mysqldump|mysqladmin|mariadb|sshpass|7z|7za)\b[^|;&\n]{0,200}\s-p["']?)([^\s"'-][^\s"']{3,200})|(?<=\b(?:sshpass|smbclient|docker login|podman login|az login|mongo|mongosh|mongodump|influx|unzip|zip|htpasswd)\b[^|;&\n]{0,200}\s-[pPU][ \t]["']?)([^\s"'-][^\s"']{3,200})|(?<=\bredis-cli\b[^|;&\n]{0,200}\s-a[ \t]["']?)([^\s"'-][^\s"']{3,200})|(?<=\b(?:ssh-keygen)\b[^|;&\n]{0,200}\s-[NP][ \t]["']?)([^\s"'-][^\s"']{3,200})/g
+
+/** Programs with flags, parameters or standard input of their own for the password. */
+const otherFlag =
+  /(?<=\bldap(?:search|modify|add|passwd|delete|whoami|compare)\b[^|;&\n]{0,200}\s-w[ \t]["']?)([^\s"'-][^\s"']{3,200})|(?<=\bhttps?\b[^|;&\n]{0,200}\s(?:-a|--auth)[ \t=]["']?[^\s:"']{1,100}:)([^\s"']{4,200})|(?<=\bnet use\b[^|;&\n]{0,200}\s\/user:\S{1,100}[ \t])([^\s"'*/][^\s"']{3,200})|(?<=\bhtpasswd\b[^|;&\n]{0,40}\s-\w{0,4}b\w{0,4}[ \t]\S{1,100}[ \t]\S{1,100}[ \t]["']?)([^\s"'-][^\s"']{3,200})|(?<=\bwpa_passphrase[ \t]\S{1,100}[ \t]["']?)([^\s"']{8,63})|(?<=\bsnmp\w{2,10}\b[^|;&\n]{0,200}\s-[AX][ \t]["']?)([^\s"'-][^\s"']{3,200})|(?<=\bsmbclient\b[^|;&\n]{0,200}\s-U[ \t]{0,2}["']?[^\s%"']{1,60}%)([^\s"']{4,200})/g
+
+/** What `echo` writes to a program that reads a password. */
+const echoed =
+  /(?<=\b(?:echo|printf)[ \t](?:-\w+[ \t])?["']?(?:[\w.-]{1,60}:)?)([^\s"':|$][^\s"'|]{3,200})(?=["']?[ \t]{0,4}\|[^\n|]{0,200}(?:--password-stdin|\bsudo -S|\bchpasswd|passwd --stdin|\bcryptsetup))/g
+
+/** The code that a service returns to a client of OAuth. */
+const oauthCode = /(?<=[?&]code=)([\w.~%/-]{20,2000})(?=[&\s"'<#]|$)/g
+
+/** `BUNDLE_HOST__COM` of Bundler. */
+const bundler =
+  /(?<=\bBUNDLE_[A-Z0-9]{1,40}(?:_{1,3}[A-Z0-9]{1,40}){1,8}["']?[ \t]{0,3}[:=][ \t]{0,3}["']?)([\w.-]{3,80}:[^\s"']{6,200})/g
+
+/** `-passin pass:secret` and `-k secret` of openssl. */
+const opensslFlag =
+  /(?<=\bopenssl\b[^|;&\n]{0,400}\s["']?pass:)([^\s"']{4,200})|(?<=\bopenssl\b[^|;&\n]{0,200}\s-k[ \t]["']?)([^\s"'-][^\s"']{3,200})/g
+
+const otherPrograms =
+  /\bldap[a-z]{3,8} |\bhttps? |\bnet use |\bhtpasswd |\bwpa_passphrase |\bsnmp[a-z]{2,10} |\bsmbclient /
 
 const programs =
-  /\b(?:sshpass|mysql|mysqldump|mysqladmin|mariadb|smbclient|docker login|az login|redis-cli|mongo|mongosh|htpasswd|openssl|unzip|7z|zip|ssh-keygen)\b/
+  /\b(?:sshpass|mysql|mysqldump|mysqladmin|mariadb|smbclient|docker login|podman login|az login|redis-cli|mongo|mongosh|mongodump|influx|htpasswd|unzip|7za?|zip|ssh-keygen)\b/
 
 const bearer = /(?<=\bbearer[ \t]{1,4})([\w.~+/=-]{16,8000})/gi
 
 /** `machine x login y password z` of netrc, `requirepass z` of Redis. */
 const credentialLine =
-  /(?<=\b(?:login|machine|account|default)[ \t]\S{0,200}(?:[ \t]\S{0,200}){0,3}[ \t]password[ \t]|^[ \t]{0,20}(?:password|requirepass|masterauth)[ \t])([^\s"'(=:<[{][^\s"'(]{3,200})(?=\s|$)/gm
+  /(?<=\b(?:login|machine|account|default)[ \t]\S{0,200}(?:[ \t]\S{0,200}){0,3}[ \t]password[ \t]|^[ \t]{0,20}(?:password|requirepass|masterauth|bindpw|rootpw)[ \t])([^\s"'(=:<[{][^\s"'(]{3,200})(?=\s|$)/gm
 
 /** `identified by 'password'` of SQL. */
 const identified = /(?<=\bidentified[ \t]{1,4}(?:with[ \t]\S{1,40}[ \t])?by[ \t]{1,4}["'])([^"'\n]{4,200})/gi
@@ -78,22 +111,38 @@ const add = (
   spans: Array<Span>,
   pattern: RegExp,
   type: string,
-  accepts: (value: string) => boolean
+  accepts: (value: string, before: string) => boolean
 ): void => {
   for (const found of text.matchAll(pattern)) {
     const value = found.slice(1).find((group) => group !== undefined)
-    if (value === undefined || reference.test(value) || isPlaceholder(value) || !accepts(value)) continue
+    if (value === undefined || reference.test(value) || isPlaceholder(value)) continue
+    if (!accepts(value, text.slice(Math.max(0, found.index - 200), found.index))) continue
     spans.push({ start: found.index, end: found.index + value.length, type })
   }
 }
 
-const reference = /^(?:\[[A-Z]|\$[A-Za-z_{(]|%[\w.]+%|\{|<|#\{)/
+const reference = /^(?:\[[A-Z]|\$[\w{(]|%[\w.]+%|\{|<|#\{)/
 
-const isAddressPassword = (value: string): boolean =>
-  !/^(?:pass(?:word|wd)?|pwd|secret|token|\*+)$/i.test(value) && !value.includes("@")
+const isAddressPassword = (value: string, before: string): boolean =>
+  value.length >= 4 &&
+  !/^(?:(?:my|your|the|user)?[-_]?pass(?:word|wd|phrase)?|pwd|secret|token|\*+)$/i.test(value) &&
+  // A second address follows, or the host has a port.
+  !(value.includes("@") && /[,;?&#=]|^\d{1,5}$/.test(value)) &&
+  !isUser(value, before)
 
-const isFlagPassword = (value: string): boolean =>
-  !/^\d{1,6}$/.test(value) && !/^(?:password|passwd|secret|prompt|stdin|-)$/i.test(value)
+/** Whether a password is the name of its user, as in `postgres:postgres@localhost`. */
+const isUser = (value: string, before: string): boolean =>
+  /^[a-z]+$/.test(value) && before.endsWith(`/${value}:`)
+
+const isFlagPassword = (value: string, before: string): boolean =>
+  !/<[\w-]{1,40}:?$/.test(before) &&
+  !isSameName(value, before) &&
+  !/^\d{1,6}$/.test(value) &&
+  !/^(?:password|passwd|secret|prompt|stdin|-)$/i.test(value)
+
+/** Whether the user and the password of a flag are one short word, as in `-u test:test`. */
+const isSameName = (value: string, before: string): boolean =>
+  /^[a-z]{1,8}$/.test(value) && new RegExp(`[\\s"'=]${value}:$`).test(before)
 
 const isPrivateKey = (value: string): boolean => {
   try {

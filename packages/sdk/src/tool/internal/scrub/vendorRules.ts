@@ -74,11 +74,7 @@ export const prefixRules: ReadonlyArray<PrefixRule> = [
   ["nuget-key", "oy2", "[a-z0-9]{43}(?![A-Za-z0-9])"],
   ["docker-token", "dckr_pat_ dckr_oat_", String.raw`[\w-]{20,100}`],
   ["clojars-token", "CLOJARS_", "[a-z0-9]{50,70}"],
-  [
-    "hugging-face-token",
-    "hf_ api_org_",
-    "(?=[a-z0-9]{0,30}[A-Z])(?=[A-Z0-9]{0,30}[a-z])[A-Za-z0-9]{28,60}(?![A-Za-z0-9_])"
-  ],
+  ["hugging-face-token", "hf_ api_org_", "[A-Za-z0-9]{28,60}(?![A-Za-z0-9_])"],
   ["groq-key", "gsk_", "[A-Za-z0-9]{30,80}"],
   ["xai-key", "xai-", "[A-Za-z0-9]{40,120}"],
   ["perplexity-key", "pplx-", "[A-Za-z0-9]{40,80}"],
@@ -163,7 +159,7 @@ export const prefixRules: ReadonlyArray<PrefixRule> = [
   ["sonar-token", "squ_ sqp_ sqa_", "[a-f0-9]{40}"],
   ["circleci-token", "CCIPAT_ CCIPRJ_", String.raw`\w{22,80}`],
   ["buildkite-token", "bkua_ bkct_", "[a-f0-9]{40,64}"],
-  ["infracost-key", "ico-", "[A-Za-z0-9]{32}(?![A-Za-z0-9])"],
+  ["infracost-key", "ico-", String.raw`[A-Za-z0-9]{32}(?![A-Za-z0-9]|\.[a-z]{2,4}\b)`],
   ["octopus-key", "API-", "(?=[A-Z]{0,24}[0-9])[A-Z0-9]{25,30}(?![A-Za-z0-9-])"],
   ["openshift-token", "sha256~", String.raw`[\w-]{40,50}`],
   ["yandex-token", "t1.", String.raw`[\w-]{10,300}={0,2}\.[\w-]{86}={0,2}`],
@@ -207,5 +203,6 @@ export const markRules: ReadonlyArray<MarkRule> = [
   ["mailchimp-key", "-us", String.raw`(?<![a-f0-9])[a-f0-9]{32}-us\d{1,2}(?!\w)`],
   ["telegram-token", ":AA", String.raw`(?<!\d)\d{8,10}:AA[\w-]{32,36}(?![\w-])`],
   ["teams-webhook", ".webhook.office.com/", String.raw`[\w.-]{1,60}\.webhook\.office\.com/[\w@/-]{60,300}`],
+  ["facebook-token", "|", String.raw`(?<!\d)\d{15,16}\|[\w-]{27,40}(?![\w-])`],
   ["asana-token", "/", String.raw`(?<!\w)[12]/\d{12,20}(?:/\d{12,20})?:[a-f0-9]{32}(?!\w)`]
 ]

@@ -2,7 +2,7 @@
  * Finds tokens by the prefix or mark of their vendor. Only texts of at least 16 characters without a space are looked at.
  */
 import { endOfWord, startOfLongWord } from "./longWords.ts"
-import { isStandIn } from "./looks.ts"
+import { isFiller, isStandIn, partInWords } from "./looks.ts"
 import type { Span } from "./span.ts"
 import { markRules, prefixRules } from "./vendorRules.ts"
 
@@ -49,7 +49,8 @@ export const findVendorTokens = (text: string, spans: Array<Span>): void => {
           continue
         }
       }
-      inWord = isWord(code)
+      // A plus sign within a word is base64, whose next letters are no prefix.
+      inWord = isWord(code) || (code === plus && inWord)
     }
     const candidate = text.slice(index, end)
     for (const { mark, token, type } of marks) {
@@ -62,8 +63,13 @@ export const findVendorTokens = (text: string, spans: Array<Span>): void => {
   }
 }
 
+const plus = 43
+
 const isWord = (code: number): boolean =>
   (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 0xe000
+
+/** Whether what follows a prefix is words, as in `sk-learn-contrib` and `hf_requiredTypes`. */
+const isName = (rest: string): boolean => partInWords(rest) >= 0.6
 
 const tokenAt = (text: string, at: number): Span | undefined => {
   const rules = byStart.get(text.slice(at, at + 2))
@@ -72,7 +78,7 @@ const tokenAt = (text: string, at: number): Span | undefined => {
     if (!text.startsWith(prefix, at)) continue
     rest.lastIndex = at + prefix.length
     const found = rest.exec(text)
-    if (found === null || isStandIn(found[0])) continue
+    if (found === null || isName(found[0]) || isFiller(found[0])) continue
     return { start: at, end: rest.lastIndex, type }
   }
   return undefined
