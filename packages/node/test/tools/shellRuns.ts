@@ -46,15 +46,17 @@ export interface Played {
 
 /** An agent with the tools, which makes these calls one after another. */
 export const opened = async (
-  calls: ReadonlyArray<Call>,
+  calls: ReadonlyArray<Call> | ((results: ReadonlyArray<string>) => Call | undefined),
   { approved: _, onUpdate: __, policy = "ask", sandbox, signal: ___, store, workdir, ...options }: PlayOptions
 ) => {
   const model = ScriptedModel.make(({ messages }) => {
     const results = resultsIn(messages)
-    const call = calls[results.length]
+    const call = typeof calls === "function" ? calls(results) : calls[results.length]
     if (call === undefined) return "done"
     const [tool, args] = call
-    return { calls: [{ tool, arguments: (typeof args === "function" ? args(results) : args) as Schema.Json }] }
+    return {
+      calls: [{ tool, arguments: (typeof args === "function" ? args(results) : args) as Schema.Json }]
+    }
   })
   const fermata = await createFermata({
     agents: [agent("developer", { tools: shellTools(options), policy: { mode: policy } })],

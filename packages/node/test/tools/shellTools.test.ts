@@ -98,7 +98,7 @@ describe("run_shell", () => {
 
   it.live("keeps the head and the tail of each stream, and the whole of both can be recalled", () =>
     Effect.gen(function* () {
-      const lines = "i=0; while [ $i -lt 3000 ]; do echo \"$i äöü🎵\"; i=$((i+1)); done; echo problem >&2"
+      const lines = 'i=0; while [ $i -lt 3000 ]; do echo "$i äöü🎵"; i=$((i+1)); done; echo problem >&2'
       const { results, updates } = yield* playing([run(lines)], { maxResultLength: 2000 })
       const [result] = results
       assert.isBelow(result!.length, 2600)
@@ -148,17 +148,19 @@ describe("run_shell", () => {
     })
   )
 
-  it.live("runs other commands unasked only where they are confined, without network, and as the options say", () =>
-    Effect.gen(function* () {
-      const commands = ["touch a", "echo $(echo b)", "ls\u202e"]
-      const none = saying("isolated", "noNetwork")
-      assert.lengthOf(yield* askedOf(commands, { sandbox: none }), 3)
-      assert.deepStrictEqual(yield* askedOf(commands, { sandbox: none, confined: "run" }), [])
-      const network = saying("isolated")
-      assert.lengthOf(yield* askedOf(commands, { sandbox: network, confined: "run" }), 3)
-      assert.deepStrictEqual(yield* askedOf(commands, { sandbox: network, confined: "runWithNetwork" }), [])
-      assert.lengthOf(yield* askedOf(commands, { confined: "runWithNetwork" }), 3)
-    })
+  it.live(
+    "runs other commands unasked only where they are confined, without network, and as the options say",
+    () =>
+      Effect.gen(function* () {
+        const commands = ["touch a", "echo $(echo b)", "ls\u202e"]
+        const none = saying("isolated", "noNetwork")
+        assert.lengthOf(yield* askedOf(commands, { sandbox: none }), 3)
+        assert.deepStrictEqual(yield* askedOf(commands, { sandbox: none, confined: "run" }), [])
+        const network = saying("isolated")
+        assert.lengthOf(yield* askedOf(commands, { sandbox: network, confined: "run" }), 3)
+        assert.deepStrictEqual(yield* askedOf(commands, { sandbox: network, confined: "runWithNetwork" }), [])
+        assert.lengthOf(yield* askedOf(commands, { confined: "runWithNetwork" }), 3)
+      })
   )
 
   it.live("lets rules ask and deny also where commands run unasked", () =>
@@ -220,7 +222,10 @@ describe("commands in the background", () => {
         ["shell_stop", (results) => ({ id: idIn(results) })]
       ])
       assert.deepStrictEqual(new Set(outcomes), new Set(["completed"]))
-      assert.match(results[0]!, /: running for [\d.]+ s\noutput, characters 0 to \d+ of \d+:\n\d+ first\ntick 1\n/)
+      assert.match(
+        results[0]!,
+        /: running for [\d.]+ s\noutput, characters 0 to \d+ of \d+:\n\d+ first\ntick 1\n/
+      )
       assert.match(results[2]!, /: running.*\noutput, characters \d+ to/)
       assert.notInclude(results[2]!, "first")
       assert.match(results[3]!, /: stopped\n/)
@@ -255,7 +260,9 @@ describe("commands in the background", () => {
     Effect.gen(function* () {
       const { results } = yield* playing(
         [
-          run("i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done; sleep 600", { background: true }),
+          run("i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done; sleep 600", {
+            background: true
+          }),
           ["shell_output", (results) => ({ id: idIn(results), since: 0 })],
           ["shell_output", (results) => ({ id: idIn(results) })]
         ],
@@ -296,7 +303,11 @@ describe("shellTools", () => {
       { cwd: "" }
     ]
     for (const options of wrong)
-      assert.throws(() => shellTools(options as never), OptionsInvalid.OptionsInvalid, "", JSON.stringify(options))
+      assert.throws(
+        () => shellTools(options as never),
+        OptionsInvalid.OptionsInvalid,
+        "",
+        JSON.stringify(options)
+      )
   })
 })
-
