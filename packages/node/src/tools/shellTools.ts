@@ -23,7 +23,7 @@ export type { ShellOptions } from "./internal/shell/shellOptions.ts"
  *
  * **Details**
  *
- * `run_shell` runs a line of the sandbox's shell without input, streams its output, and returns the exit code, stdout and stderr. A code other
+ * `run_shell` runs a line of a shell without input, streams its output, and returns the exit code, stdout and stderr. A code other
  * than 0 is a result like 0. A command that takes too long is stopped, and its result has the output until then. With `background: true`, the
  * command goes on after the call; `shell_output` reads its output, `shell_stop` stops it. It is stopped when the run is cancelled, and when the
  * runtime is closed.
@@ -71,11 +71,10 @@ export const shellTools = (options: ShellOptions = {}): ReadonlyArray<Tool.Tool>
 const beyondSeconds = 30
 
 const runShell = (settings: Settings): Tool.Tool => {
-  const { maxTimeoutSeconds, timeoutSeconds } = settings
+  const { maxTimeoutSeconds, shell, timeoutSeconds } = settings
   const parameters = Schema.Struct({
     command: Schema.String.check(Schema.isPattern(/\S/)).annotate({
-      description:
-        "The line for sh, exactly as it is to run. It gets no input, so use flags that answer questions"
+      description: `The line for ${shell}, exactly as it is to run. It gets no input, so use flags that answer questions`
     }),
     cwd: Schema.optionalKey(
       Schema.NonEmptyString.annotate({
@@ -101,7 +100,7 @@ const runShell = (settings: Settings): Tool.Tool => {
     background: args.background ?? false
   })
   return Tool.make("run_shell", {
-    description: `Runs a command with sh in the workspace and returns its exit code, stdout and stderr.
+    description: `Runs a command with ${shell} in the workspace and returns its exit code, stdout and stderr.
 Each call starts in the working directory with a fresh environment: cd and variables do not carry over. A long output is shown without its \
 middle. A command that does not end by itself belongs in the background.`,
     parameters,

@@ -25,7 +25,8 @@ export type Asked = Extract<Interruption.Interruption, { readonly _tag: "approva
 
 export interface PlayOptions extends ShellOptions {
   readonly workdir: string
-  readonly sandbox?: SandboxProvider.Shape
+  /** Makes the provider. Default: {@link localSandbox}. */
+  readonly sandbox?: (workdir: string) => SandboxProvider.Shape
   readonly store?: string
   readonly policy?: "ask" | "all"
   /** Whether requests are approved. Default: `true`. */
@@ -61,7 +62,7 @@ export const opened = async (
   const fermata = await createFermata({
     agents: [agent("developer", { tools: shellTools(options), policy: { mode: policy } })],
     model: model.client,
-    sandbox: sandbox ?? localSandbox({ workdir }),
+    sandbox: sandbox?.(workdir) ?? localSandbox({ workdir }),
     store: store ?? ":memory:"
   })
   return { fermata, model }

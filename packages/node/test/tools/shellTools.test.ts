@@ -1,8 +1,16 @@
-import { mkdirSync, readFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { CommandRules, localSandbox, OptionsInvalid, type SandboxProvider, shellTools } from "@fermata/node"
+import {
+  bubblewrapSandbox,
+  CommandRules,
+  localSandbox,
+  OptionsInvalid,
+  type SandboxProvider,
+  shellTools
+} from "@fermata/node"
 import * as Effect from "effect/Effect"
+import { withoutBubblewrap } from "../sandbox/bubblewrap.ts"
 import { temporaryDirectory } from "../sandbox/temporaryDirectory.ts"
 import { type Call, outputOf, play, type PlayOptions, processesWith } from "./shellRuns.ts"
 
@@ -23,17 +31,19 @@ const playing = (
   )
 
 /** This machine, with a provider that says that it confines commands, for what is asked there. */
-const saying = (...confinement: ReadonlyArray<"isolated" | "noNetwork">): SandboxProvider.Shape => {
-  const local = localSandbox()
-  const capabilities = new Set(confinement)
-  const confined = <A extends object>(sandbox: A) => ({ ...sandbox, capabilities })
-  return {
-    ...local,
-    capabilities,
-    create: (spec) => Effect.map(local.create(spec), confined),
-    attach: (ref) => Effect.map(local.attach(ref), confined)
+const saying =
+  (...confinement: ReadonlyArray<"isolated" | "noNetwork">) =>
+  (workdir: string): SandboxProvider.Shape => {
+    const local = localSandbox({ workdir })
+    const capabilities = new Set(confinement)
+    const confined = <A extends object>(sandbox: A) => ({ ...sandbox, capabilities })
+    return {
+      ...local,
+      capabilities,
+      create: (spec) => Effect.map(local.create(spec), confined),
+      attach: (ref) => Effect.map(local.attach(ref), confined)
+    }
   }
-}
 
 /** Which of these commands ask, each in a run of its own; none is run. */
 const askedOf = (commands: ReadonlyArray<string>, options: Omit<PlayOptions, "workdir"> = {}) =>
@@ -58,7 +68,13 @@ describe("run_shell", () => {
       assert.match(results[1]!, /^exit code 0 after [\d.]+ s, no output$/)
       assert.match(results[2]!, /^exit code 0 after [\d.]+ s\nstdout:\n\/.*\/work\n$/)
       assert.deepStrictEqual(outcomes, ["completed", "completed", "completed"])
-      assert.sameMembers(outputOf(updates).split("\n").slice(0, 2), ["one", "two"])
+      const output = updates.flatMap((update) =>
+        update._tag === "output" ? [[update.stream, update.chunk] as const] : []
+      )
+      assert.sameDeepMembers(output.slice(0, 2), [
+        ["stdout", "one\n"],
+        ["stderr", "two\n"]
+      ])
       const progress = updates.flatMap((update) => (update._tag === "progress" ? [update.message] : []))
       assert.strictEqual(progress[0], "$ echo one; echo two >&2; exit 3")
       assert.match(progress[1]!, /^exit code 3 after/)
@@ -74,6 +90,15 @@ describe("run_shell", () => {
       assert.match(results[0]!, /\/work\/sub\n$/)
       assert.deepStrictEqual(outcomes, ["completed", "failed", "failed"])
       assert.include(results[1]!, "was not started")
+    })
+  )
+
+  it.live("runs the shell of its options", () =>
+    Effect.gen(function* () {
+      const { results } = yield* playing([run("[[ a == a ]] && echo ${BASH_VERSION:+bash}")], {
+        shell: "bash"
+      })
+      assert.include(results[0]!, "stdout:\nbash\n")
     })
   )
 
@@ -287,6 +312,45 @@ describe("commands in the background", () => {
   )
 })
 
+describe.skipIf(withoutBubblewrap !== undefined)(
+  `run_shell behind bubblewrap${withoutBubblewrap === undefined ? "" : `: ${withoutBubblewrap}`}`,
+  () => {
+    const sandbox = (workdir: string) => bubblewrapSandbox({ workdir })
+
+    it.live("runs every listed command that only reads without asking", () =>
+      Effect.gen(function* () {
+        const harmless = listed.filter(({ expect }) => expect === "allow").map(({ cmd }) => cmd)
+        assert.deepStrictEqual(yield* askedOf(harmless, { sandbox }), [])
+      })
+    )
+
+    it.live(
+      "runs other commands unasked with the option, which change nothing outside of the workspace",
+      () =>
+        Effect.gen(function* () {
+          const { top, workdir } = yield* temporaryDirectory
+          const secret = join(top, "outside.txt")
+          writeFileSync(secret, "kept")
+          const line = `echo made > made.txt; rm -rf ${secret}; echo $$ > ${secret}; cat /etc/shadow`
+          const played = yield* Effect.promise(() =>
+            play([run(line), run("echo x > y", { background: true })], { workdir, sandbox, confined: "run" })
+          )
+          assert.deepStrictEqual(played.asked, [])
+          assert.strictEqual(readFileSync(secret, "utf8"), "kept")
+          assert.deepStrictEqual(readdirSync(workdir).sort(), ["made.txt", "y"])
+          assert.match(played.results[0]!, /^exit code 1 /)
+          const { asked } = yield* Effect.promise(() =>
+            play([run(line)], { workdir, sandbox, approved: false })
+          )
+          assert.match(
+            asked[0]!.preview!,
+            /^Runs on: this machine, confined to the working directory, without network\n/
+          )
+        })
+    )
+  }
+)
+
 describe("shellTools", () => {
   it("refuses options that are none", () => {
     const wrong: ReadonlyArray<object> = [
@@ -300,6 +364,7 @@ describe("shellTools", () => {
       { rules: [{ decision: "deny", argv: ["a"], why: "x" }] },
       { maxResultLength: 10 },
       { maxBackground: -1 },
+      { shell: "bash -l" },
       { cwd: "" }
     ]
     for (const options of wrong)

@@ -10,7 +10,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
-import type { Line } from "./judgeCommand.ts"
 import { OutputLog } from "./OutputLog.ts"
 import { CommandLost, TooManyCommands } from "./shellErrors.ts"
 
@@ -31,8 +30,10 @@ export interface BackgroundCommand {
 }
 
 /** What a call starts in the background. */
-export interface Starting extends Line {
+export interface Starting {
   readonly id: string
+  readonly line: Sandbox.Command
+  readonly cwd: string | undefined
   readonly scope: Scope.Scope
   readonly maxRunning: number
   readonly maxOutputLength: number
@@ -69,7 +70,7 @@ export class BackgroundCommands {
       const running = this.#ids(({ status }) => status._tag === "running")
       if (running.length >= maxRunning)
         return Effect.fail(new TooManyCommands({ limit: maxRunning, running }))
-      return this.#follow(starting, starting.command)
+      return this.#follow(starting)
     })
   }
 
@@ -88,7 +89,7 @@ export class BackgroundCommands {
         _tag === "unknown"
           ? lost
           : // A session that is known is not run again, so this command only follows it.
-            this.#follow({ id, scope, maxOutputLength, cwd: undefined }, ":")
+            this.#follow({ id, scope, maxOutputLength, line: ["true"], cwd: undefined })
       )
     })
   }
@@ -98,10 +99,13 @@ export class BackgroundCommands {
     return fiber === undefined ? Effect.void : Fiber.interrupt(fiber)
   }
 
-  #follow(
-    { cwd, id, maxOutputLength, scope }: Pick<Starting, "cwd" | "id" | "maxOutputLength" | "scope">,
-    line: string
-  ): Effect.Effect<BackgroundCommand> {
+  #follow({
+    cwd,
+    id,
+    line,
+    maxOutputLength,
+    scope
+  }: Omit<Starting, "maxRunning">): Effect.Effect<BackgroundCommand> {
     const log = new OutputLog(maxOutputLength)
     const command: BackgroundCommand = {
       id,

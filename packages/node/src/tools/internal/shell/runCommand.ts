@@ -24,19 +24,19 @@ export const runCommand = Effect.fnUntraced(function* (
   if (judgement.decision === "deny") return yield* new CommandRefused({ reason: judgement.reason })
   progress(startedText(call))
   if (call.background) return yield* startInBackground(settings, call, context)
-  const result = yield* execute(settings, call, sandbox, callId, ({ chunk }) => context.output(chunk))
+  const result = yield* execute(settings, call, sandbox, callId, context.output)
   progress(endText(result))
   return resultOf(result)
 })
 
 const execute = (
-  { maxOutputBytes }: Settings,
+  { maxOutputBytes, shell }: Settings,
   { command, cwd, timeoutSeconds }: ShellCall,
   sandbox: Sandbox.Shape,
   session: string,
   onOutput?: (chunk: Sandbox.OutputChunk) => void
 ) =>
-  sandbox.exec(command, {
+  sandbox.exec([shell, "-c", command], {
     session,
     ...(cwd === undefined ? {} : { cwd }),
     timeout: `${timeoutSeconds} seconds`,
@@ -48,13 +48,13 @@ const execute = (
 const watchedMs = 1000
 
 const startInBackground = Effect.fnUntraced(function* (
-  { maxBackground, maxOutputBytes, maxResultLength }: Settings,
+  { maxBackground, maxOutputBytes, maxResultLength, shell }: Settings,
   { command, cwd }: ShellCall,
   { callId, progress, runScope, sandbox }: Context
 ) {
   const started = yield* backgroundOf(sandbox).start({
     id: callId,
-    command,
+    line: [shell, "-c", command],
     cwd,
     scope: runScope,
     maxRunning: maxBackground,

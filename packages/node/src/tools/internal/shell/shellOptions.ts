@@ -36,6 +36,8 @@ export interface ShellOptions {
   readonly maxOutputBytes?: number
   /** How many commands of a sandbox may run in the background at once; 0 for none. Default: 8. */
   readonly maxBackground?: number
+  /** The program that reads the command, such as `bash`; it has to be in the sandbox. Default: `sh`. */
+  readonly shell?: string
   /** The directory in which commands start, relative to the working directory of the sandbox. Default: that directory. */
   readonly cwd?: string
 }
@@ -60,6 +62,7 @@ export const settingsOf = (of: string, options: ShellOptions): Settings => {
     maxResultLength: 30_000,
     maxOutputBytes: 1_000_000,
     maxBackground: 8,
+    shell: "sh",
     ...rest,
     timeoutSeconds,
     maxTimeoutSeconds: Math.max(timeoutSeconds, maxTimeout === undefined ? 600 : secondsOf(maxTimeout)),
@@ -118,6 +121,10 @@ const shellKeys = {
   maxResultLength: count(1000),
   maxOutputBytes: count(2),
   maxBackground: count(0),
+  shell: {
+    takes: "the name or the absolute path of a program",
+    is: (value: unknown) => typeof value === "string" && /^[\w./+-]+$/.test(value) && !value.startsWith("-")
+  },
   cwd: {
     takes: "the path of a directory",
     is: (value: unknown) => typeof value === "string" && value !== "" && !value.includes("\0")
