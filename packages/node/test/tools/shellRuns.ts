@@ -16,6 +16,7 @@ import {
   shellTools
 } from "@fermata/node"
 import { ScriptedModel } from "@fermata/node/testing"
+import type * as Duration from "effect/Duration"
 import type * as Schema from "effect/Schema"
 
 /** A call of the script, with the texts of the earlier results as an argument. */
@@ -29,6 +30,7 @@ export interface PlayOptions extends ShellOptions {
   readonly sandbox?: (workdir: string) => SandboxProvider.Shape
   readonly store?: string
   readonly policy?: "ask" | "all"
+  readonly leaseTtl?: Duration.Input
   /** Whether requests are approved. Default: `true`. */
   readonly approved?: boolean
   readonly signal?: AbortSignal
@@ -48,10 +50,20 @@ export interface Played {
 /** An agent with the tools, which makes these calls one after another. */
 export const opened = async (
   calls: ReadonlyArray<Call> | ((results: ReadonlyArray<string>) => Call | undefined),
-  { approved: _, onUpdate: __, policy = "ask", sandbox, signal: ___, store, workdir, ...options }: PlayOptions
+  {
+    approved: _,
+    leaseTtl,
+    onUpdate: __,
+    policy = "ask",
+    sandbox,
+    signal: ___,
+    store,
+    workdir,
+    ...options
+  }: PlayOptions
 ) => {
   const model = ScriptedModel.make(({ messages }) => {
-    const results = resultsIn(messages)
+    const results = resultTexts(messages)
     const call = typeof calls === "function" ? calls(results) : calls[results.length]
     if (call === undefined) return "done"
     const [tool, args] = call
@@ -63,7 +75,8 @@ export const opened = async (
     agents: [agent("developer", { tools: shellTools(options), policy: { mode: policy } })],
     model: model.client,
     sandbox: sandbox?.(workdir) ?? localSandbox({ workdir }),
-    store: store ?? ":memory:"
+    store: store ?? ":memory:",
+    ...(leaseTtl === undefined ? {} : { leaseTtl })
   })
   return { fermata, model }
 }
@@ -114,7 +127,8 @@ const toolMessages = (messages: ReadonlyArray<Message.Message>) =>
 const textOf = ({ content }: Message.ToolMessage): string =>
   content.map((part) => (part._tag === "text" ? part.text : "")).join("")
 
-const resultsIn = (messages: ReadonlyArray<Message.Message>) => toolMessages(messages).map(textOf)
+/** The texts of the results in a history. */
+export const resultTexts = (messages: ReadonlyArray<Message.Message>) => toolMessages(messages).map(textOf)
 
 /** The output of the updates. */
 export const outputOf = (updates: ReadonlyArray<RunUpdate.RunUpdate>): string =>

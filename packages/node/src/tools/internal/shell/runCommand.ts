@@ -95,4 +95,4 @@ export const reconcileCommand = Effect.fnUntraced(function* (
 })
 
 const foundText = (id: string): string =>
-  `The command was started in the background with the id ${id}. Read its output with shell_output.`
+  `${id}: was started in the background. Read with shell_output how it stands.`
