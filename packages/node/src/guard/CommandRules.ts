@@ -29,6 +29,8 @@ export interface JudgedCommand {
   readonly decision: CommandDecision
   /** Why it asks or is refused. */
   readonly reason?: string
+  /** The rule of the program that decided about it. Absent if none did. */
+  readonly rule?: Rule
 }
 
 /** The decision about a line. */
@@ -124,10 +126,10 @@ const judge = Effect.fnUntraced(function* (
   for (const decision of ["deny", "ask"] as const) {
     const rule = covering(decision, found)
     if (rule !== undefined)
-      return { words, decision, reason: rule.reason ?? `a rule covers ${rule.argv.join(" ")}` }
+      return { words, decision, reason: rule.reason ?? `a rule covers ${rule.argv.join(" ")}`, rule }
   }
-  if (isPlain && covering("allow", [command.tokens]) !== undefined)
-    return { words, decision: "allow" } as const
+  const allowing = isPlain ? covering("allow", [command.tokens]) : undefined
+  if (allowing !== undefined) return { words, decision: "allow", rule: allowing } as const
   const checked = checkHarmless(command.tokens)
   if ("problem" in checked) return { words, decision: "ask", reason: checked.problem } as const
   for (const path of checked.paths)

@@ -6,6 +6,7 @@
  * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
 import type * as Semaphore from "effect/Semaphore"
 import type { ContextPolicy } from "../context/ContextPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
@@ -150,6 +151,10 @@ export interface Sandboxes {
   readonly failureOf: (user: SandboxUser) => SandboxLost | SandboxUnavailable | undefined
   /** Opens the sandbox of a run, or returns the open one. An interrupted caller leaves the opening to the others and to the next attempt. */
   readonly open: (user: SandboxUser) => Effect.Effect<Sandbox, SandboxLost | SandboxUnavailable>
+  /** The scope of what a run leaves in its open sandbox, such as commands in the background. */
+  readonly runScope: (runId: RunId, sandbox: Sandbox) => Scope.Scope
+  /** Stops what a cancelled run and the runs under it have left in their sandbox. */
+  readonly cancelled: (runId: RunId) => Effect.Effect<void>
   /** Forgets an open sandbox that was found to be lost, so that the next call attaches anew. */
   readonly drop: (ref: SandboxRef) => Effect.Effect<void>
   /** Releases all sandboxes. Destroys none. */

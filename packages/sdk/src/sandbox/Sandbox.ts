@@ -89,7 +89,7 @@ export interface Shape {
   readonly target: string
   /** The working directory, as commands in the sandbox see it. */
   readonly workdir: string
-  /** Lives until the sandbox is released. A background command belongs to it. */
+  /** Lives until the sandbox is released. What belongs to one run uses the `runScope` of the tool's context. */
   readonly scope: Scope.Scope
   /** Starts processes in the sandbox. Without `cwd`, a command starts in the working directory. */
   readonly spawner: ChildProcessSpawner.ChildProcessSpawner["Service"]

@@ -96,8 +96,15 @@ export interface ToolContext<Context = RunContext> {
 
 /**
  * The sandbox in the context of a handler whose tool has `sandbox: true`: that of the run, which all of its calls and sub-agents share.
- * Without the option, the context has no sandbox.
+ * Without the option, the context has neither.
  */
 export type InSandbox<Sandboxed extends boolean> = [Sandboxed] extends [true]
-  ? { readonly sandbox: Sandbox }
+  ? {
+      readonly sandbox: Sandbox
+      /**
+       * Lives until the run is cancelled or its sandbox is released, for what goes on after the call, such as a command in the background. A
+       * run that completes, fails or is held keeps it.
+       */
+      readonly runScope: Scope.Scope
+    }
   : unknown

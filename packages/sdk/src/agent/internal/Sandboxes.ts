@@ -23,11 +23,19 @@ import type { LiveRun, Sandboxes, SandboxUser } from "../RuntimeDefinition.ts"
 /** Why a sandbox cannot be opened. */
 export type OpenError = SandboxLost | SandboxUnavailable
 
+/** What a run has left in its sandbox. */
+interface Left {
+  readonly scope: Scope.Closeable
+  stopping: Fiber.Fiber<void> | undefined
+}
+
 interface Entry {
   readonly opening: Deferred.Deferred<Sandbox, OpenError>
   readonly scope: Scope.Closeable
   readonly users: Set<RunId>
   readonly keys: Set<string>
+  /** What runs have left in the sandbox; see `runScope`. */
+  readonly runScopes: Map<RunId, Left>
   fiber: Fiber.Fiber<unknown, unknown> | undefined
   opened: Sandbox | undefined
 }
@@ -43,6 +51,20 @@ export const providerOf = (
   const { sandbox, sandboxes = {} } = options
   return Object.hasOwn(sandboxes, profile) ? sandboxes[profile] : sandbox
 }
+
+/** Begins to stop what a run has left, and waits for the end of that. The scope stays closed. */
+const stopLeft = (left: Left): Effect.Effect<unknown> =>
+  Effect.suspend(() => {
+    if (left.stopping !== undefined) return Fiber.await(left.stopping)
+    const closing = Effect.ignoreCause(Scope.close(left.scope, Exit.void))
+    return Effect.flatMap(Effect.forkDetach(closing, { startImmediately: true }), (fiber) => {
+      left.stopping = fiber
+      return Fiber.await(fiber)
+    })
+  })
+
+/** How long a cancellation waits for what a run has left in its sandbox. */
+const longestStop = "5 seconds"
 
 /** How many sandboxes that no run uses stay open. */
 const mostIdle = 64
@@ -106,6 +128,33 @@ export class OpenSandboxes implements Sandboxes {
     })
   }
 
+  runScope(runId: RunId, sandbox: Sandbox): Scope.Scope {
+    for (const { opened, runScopes, scope } of this.entries.values()) {
+      if (opened !== sandbox) continue
+      const known = runScopes.get(runId)
+      if (known !== undefined) return known.scope
+      const left: Left = { scope: Scope.forkUnsafe(scope), stopping: undefined }
+      runScopes.set(runId, left)
+      return left.scope
+    }
+    // The sandbox was released while the call was running: so is the scope.
+    return sandbox.scope
+  }
+
+  cancelled(runId: RunId): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const left = [...new Set(this.entries.values())].flatMap(({ runScopes }) =>
+        [...runScopes].filter(([id]) => id === runId || id.startsWith(`${runId}.`)).map(([, each]) => each)
+      )
+      // A sandbox that does not answer does not keep the cancellation waiting.
+      return left.length === 0
+        ? Effect.void
+        : Effect.asVoid(
+            Effect.timeoutOption(Effect.forEach(left, stopLeft, { concurrency: "unbounded" }), longestStop)
+          )
+    })
+  }
+
   drop(ref: SandboxRef): Effect.Effect<void> {
     return Effect.suspend(() => {
       const key = keyOf(undefined, ref)
@@ -134,6 +183,7 @@ export class OpenSandboxes implements Sandboxes {
       scope: Scope.makeUnsafe(),
       users: new Set([runId]),
       keys: new Set([key]),
+      runScopes: new Map(),
       fiber: undefined,
       opened: undefined
     }

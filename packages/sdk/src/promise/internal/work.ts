@@ -80,7 +80,15 @@ export const makeWork = (options: {
     /** Cancels a run: at once if this process drives it, and through the store in every case. */
     cancel: (runId: string, reason: string): Promise<void> => {
       tokens.get(runId)?.cancel(reason)
-      return run(Effect.asVoid(cancelRun(runId as RunId, reason)))
+      // A held run, which nothing drives, may have left commands in the background.
+      const stopLeft = Effect.forEach(
+        runtimes,
+        (runtime) => runtime["~sandboxes"].cancelled(runId as RunId),
+        {
+          discard: true
+        }
+      )
+      return run(Effect.andThen(cancelRun(runId as RunId, reason), stopLeft))
     },
     /** Runs a worker until the signal is aborted or the Fermata is closed. */
     work: async ({ signal, ...given }: WorkOptions): Promise<void> => {

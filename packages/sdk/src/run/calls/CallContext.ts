@@ -3,6 +3,7 @@
  *
  * What it publishes is scrubbed, is not stored, and is dropped once the call is settled.
  */
+import type * as Scope from "effect/Scope"
 import { isApproved } from "../../domain/internal/released.ts"
 import type { RunContext } from "../../domain/RunContext.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
@@ -49,6 +50,7 @@ export class CallContext implements ToolContext {
   readonly policy: CallPolicy
   /** Only of a tool with the option `sandbox`. */
   declare readonly sandbox?: Sandbox
+  declare readonly runScope?: Scope.Scope
   readonly [recalling]: Recall
   /** A symbol instead of a private name, so that the signal works through a proxy of the context. */
   readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
@@ -67,7 +69,10 @@ export class CallContext implements ToolContext {
     this.attempt = call.attempt + 1
     this.idempotencyKey = idempotencyKey(call)
     this.isApproved = isApproved(stateOf(run), call)
-    if (sandbox !== undefined) this.sandbox = sandbox
+    if (sandbox !== undefined) {
+      this.sandbox = sandbox
+      Object.defineProperty(this, "runScope", CallContext.runScopeProperty)
+    }
     // An own property, so that copies of the context have it. A getter in a literal would be slow in V8.
     Object.defineProperty(this, "signal", CallContext.signalProperty)
     this[recalling] = (digits) => recallIn(run, digits)
@@ -130,6 +135,16 @@ export class CallContext implements ToolContext {
     const stop = this[stopping]
     stop.reason = new Error(this.#run.token.reason() ?? "The call was stopped.")
     stop.controller?.abort(stop.reason)
+  }
+
+  /** Makes the scope on first use: most calls leave nothing. */
+  private static readonly runScopeProperty = {
+    configurable: true,
+    enumerable: true,
+    get(this: CallContext): Scope.Scope {
+      const { "~sandboxes": sandboxes } = this.#run.drive.runtime
+      return sandboxes.runScope(this.runId, this.sandbox!)
+    }
   }
 
   /** Makes the signal on first use. */

@@ -7,6 +7,7 @@
 import type * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import type { Suspension } from "../../agent/Cancellation.ts"
 import { keepCause, redactCause } from "../../agent/internal/causes.ts"
@@ -16,7 +17,7 @@ import type { Runtime } from "../../agent/Runtime.ts"
 import type { LiveRun } from "../../agent/RuntimeDefinition.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { evolve } from "../../domain/evolve.ts"
-import type { RequestId, RunId, ToolCallId } from "../../domain/Id.ts"
+import { childRunId, type RequestId, type RunId, type ToolCallId } from "../../domain/Id.ts"
 import type { TextPart } from "../../domain/Message.ts"
 import { type Constraints, noConstraints } from "../../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
@@ -188,6 +189,9 @@ export const emitRoot = (drive: Drive, given: RunEvent, cause?: Cause.Cause<unkn
   const event = contents?.separate(redacted) ?? redacted
   if (cause !== undefined) keepCause(event, redactCause(drive.runtime.scrubber, cause))
   drive.state = evolve(drive.state, event)
+  const cancelled = cancelledChild(event)
+  if (cancelled !== undefined)
+    Effect.runForkWith(drive.context)(drive.runtime["~sandboxes"].cancelled(cancelled))
   if (drive.justAllowed !== undefined && isWait(event)) drive.justAllowed = undefined
   if (drive.onUpdate === undefined) {
     if (drive.journal.keepsNothing !== true) drive.staged.push(event)
@@ -212,6 +216,14 @@ export const emit = (
 const isWait = (event: RunEvent): boolean => {
   const { _tag } = event._tag === "child.advanced" ? unwrap(event).event : event
   return _tag === "request.decided" || _tag === "run.resumed" || _tag === "grant.revoked"
+}
+
+/** The sub-agent's run that an event cancels. Of the root's, the loop stops what it has left in its sandbox. */
+const cancelledChild = (given: RunEvent): RunId | undefined => {
+  if (given._tag !== "child.advanced") return undefined
+  const { event, path } = unwrap(given)
+  const callId = path.at(-1)
+  return event._tag === "run.cancelled" && callId !== undefined ? childRunId(callId) : undefined
 }
 
 export const publish = (

@@ -198,6 +198,7 @@ const cancel = Effect.fnUntraced(function* (drive: Drive, reason: string) {
   yield* drive.tasks.ended
   for (const event of cancellation(drive.state, now(drive), reason, drive.said)) emitRoot(drive, event)
   yield* flush(drive)
+  yield* drive.runtime["~sandboxes"].cancelled(drive.state.runId)
 })
 
 /** Performs a step that may hold or end the run. Returns whether the drive is over. */

@@ -107,6 +107,7 @@ export const finish = Effect.fnUntraced(function* (
     }
   }
   yield* flush(drive)
+  if (step.end._tag === "cancelled") yield* drive.runtime["~sandboxes"].cancelled(drive.state.runId)
   return true
 })
 
