@@ -165,7 +165,7 @@ const commandTests = (test: Test): void => {
     Effect.gen(function* () {
       // Each waits for the other one.
       const line = (own: string, other: string) =>
-        `echo ${own} > ${own}; until [ -e ${other} ]; do sleep 0.02; done; cat ${other}`
+        `echo ${own} > new-${own}; mv new-${own} ${own}; until [ -e ${other} ]; do sleep 0.02; done; cat ${other}`
       const results = yield* Effect.all(
         [
           sandbox.exec(line("a", "b")),
