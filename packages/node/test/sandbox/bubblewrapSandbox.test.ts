@@ -95,7 +95,7 @@ describe.skipIf(withoutBubblewrap !== undefined)("bubblewrapSandbox", () => {
         `unshare -Um umount ${outside}`,
         "mknod disk b 8 0",
         // The value that is there: a wall that is missing does no harm to the machine of the test.
-        "v=$(cat /proc/sys/vm/swappiness); echo $v > /proc/sys/vm/swappiness",
+        "v=$(cat /proc/sys/vm/swappiness); echo $v > /proc/sys/vm/swappiness"
       ]
       for (const line of lines) {
         const { exitCode } = yield* sandbox.exec(["bash", "-c", line])

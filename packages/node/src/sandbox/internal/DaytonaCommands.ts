@@ -112,7 +112,7 @@ export class DaytonaCommands {
           : known
       const stop = (graceMs: number) =>
         toolbox
-          .execute(words("sh", "-c", stopMarked, "sh", id, String(Math.ceil(graceMs / 50))), scriptSeconds)
+          .execute(words("sh", "-c", stopMarked, "sh", id, String(Math.ceil(graceMs / 100))), scriptSeconds)
           .pipe(Effect.ignore)
       return yield* commandHandle(command, {
         follow: (output) => Effect.mapError(this.followKnown(id, running, output), refused),

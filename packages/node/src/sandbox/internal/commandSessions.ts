@@ -123,7 +123,7 @@ export class CommandSessions {
             )
           ),
         stop: (graceMs) =>
-          Effect.ignore(host.run(Scripts.stop, { args: [directory, id, String(Math.ceil(graceMs / 50))] })),
+          Effect.ignore(host.run(Scripts.stop, { args: [directory, id, String(Math.ceil(graceMs / 100))] })),
         forget: (hasEnded) =>
           isForgotten && !hasEnded
             ? Effect.ignore(host.run(Scripts.forget, { args: [directory] }))
