@@ -2,6 +2,7 @@ import { rmSync } from "node:fs"
 import { sshSandbox } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import { sandboxContract } from "./contract.ts"
+import { sessionContract } from "./sessions.ts"
 import { noSshServer, sshServer } from "./sshServer.ts"
 import { temporaryDirectory } from "./temporaryDirectory.ts"
 
@@ -16,3 +17,5 @@ const subject = Effect.gen(function* () {
 })
 
 sandboxContract("ssh", subject, { skip: noSshServer, timeoutMs: 60_000 })
+
+sessionContract("ssh", subject, { skip: noSshServer })

@@ -4,6 +4,7 @@ import { tmuxSandbox } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { sandboxContract } from "./contract.ts"
+import { sessionContract } from "./sessions.ts"
 import { temporaryDirectory } from "./temporaryDirectory.ts"
 
 const noTmux: string | undefined = (() => {
@@ -41,3 +42,5 @@ const subject = Effect.map(server, ({ kill, socket, workdir }) => ({
 }))
 
 sandboxContract("tmux", subject, { skip: noTmux, timeoutMs: 60_000 })
+
+sessionContract("tmux", subject, { skip: noTmux })

@@ -6,7 +6,7 @@ import { createHash, randomUUID } from "node:crypto"
 import { makeSandbox, type Sandbox, SandboxError } from "@fermata/sdk"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as PlatformError from "effect/PlatformError"
+import type * as PlatformError from "effect/PlatformError"
 import type * as ChildProcess from "effect/process/ChildProcess"
 import * as ChildProcessSpawner from "effect/process/ChildProcessSpawner"
 import { commandHandle, type Output, withoutInput } from "./commandHandle.ts"
@@ -15,6 +15,7 @@ import * as Scripts from "./sessionScripts.ts"
 import { HostFailed, type ShellHost } from "./shellHost.ts"
 import { type Surroundings, textOf } from "./shellText.ts"
 import { markerName } from "./stopScript.ts"
+import { withCause } from "./withCause.ts"
 
 /** The sessions of a sandbox. */
 export interface SessionsOptions {
@@ -122,7 +123,7 @@ export class CommandSessions {
             )
           ),
         stop: (graceMs) =>
-          Effect.ignore(host.run(Scripts.stop, { args: [directory, id, String(Math.ceil(graceMs / 50))] })),
+          Effect.ignore(host.run(Scripts.stop, { args: [directory, id, String(Math.ceil(graceMs / 100))] })),
         forget: (hasEnded) =>
           isForgotten && !hasEnded
             ? Effect.ignore(host.run(Scripts.forget, { args: [directory] }))
@@ -220,16 +221,6 @@ export class CommandSessions {
     return withCause(this.failed(error, notStarted))
   }
 }
-
-/** An error of a spawner whose cause is the one that `exec` fails with. */
-export const withCause = (cause: SandboxError.SandboxError): PlatformError.PlatformError =>
-  PlatformError.systemError({
-    _tag: "Unknown",
-    module: "ChildProcess",
-    method: "spawn",
-    description: cause.message,
-    cause
-  })
 
 const keeperGone = new HostFailed(
   "its machine was restarted, or its processes were ended from outside",

@@ -28,7 +28,7 @@ import {
 } from "../../guard/internal/pathRules.ts"
 import { malformed } from "../../guard/internal/realPath.ts"
 import * as Scripts from "./fileScripts.ts"
-import type { ShellHost } from "./shellHost.ts"
+import type { ScriptOptions, ShellHost } from "./shellHost.ts"
 
 interface Located {
   readonly given: string
@@ -177,7 +177,7 @@ class HostGuard implements PathGuard {
       if (isSystem(path, rootOf(rules.roots, path))) return yield* Effect.fail(denied(given, "system"))
       const keep = keepsLink && path !== "/"
       const isInside = rootOf(rules.roots, path) !== undefined
-      const output = yield* this.script(given, Scripts.locate, [path, keep ? "1" : "0"]).pipe(
+      const output = yield* this.script(given, Scripts.locate, { args: [path, keep ? "1" : "0"] }).pipe(
         // What is outside stays unknown.
         Effect.mapError((error) =>
           isInside || error instanceof PathDenied ? error : denied(given, "outside")
@@ -242,16 +242,14 @@ class HostGuard implements PathGuard {
     args: ReadonlyArray<string>,
     input?: Uint8Array
   ) {
-    return Effect.uninterruptible(this.script(given, script, args, input))
+    const isBinary = script === Scripts.read || script === Scripts.readPart
+    return Effect.uninterruptible(
+      this.script(given, script, { args, isBinary, ...(input === undefined ? {} : { input }) })
+    )
   }
 
-  private script(
-    given: string,
-    script: string,
-    args: ReadonlyArray<string>,
-    input?: Uint8Array
-  ): Effect.Effect<Buffer, AccessError> {
-    return Effect.matchEffect(this.host.run(script, { args, ...(input === undefined ? {} : { input }) }), {
+  private script(given: string, script: string, options: ScriptOptions): Effect.Effect<Buffer, AccessError> {
+    return Effect.matchEffect(this.host.run(script, options), {
       onSuccess: ({ exitCode, stdout }) =>
         exitCode === 0 ? Effect.succeed(stdout) : Effect.fail(errorOf(given, exitCode)),
       onFailure: () =>

@@ -82,8 +82,9 @@ export interface DaytonaSandboxOptions extends RemoteOptions {
    */
   readonly keepActive?: boolean
   /**
-   * What happens to a sandbox when the runtime is closed. `stop` keeps its files, and a held run starts it again; `destroy` is for runs that
-   * are not continued; `keep` leaves it to `autoStop`. Default: `stop`.
+   * What happens to a sandbox when its runtime is closed. `keep` leaves it to `autoStop`, because another process may have taken its run over.
+   * `stop` stops it at once, and a held run starts it again; use it where one process has the run. `destroy` is for runs that are not
+   * continued. Default: `keep`.
    */
   readonly onRelease?: "keep" | "stop" | "destroy"
 }

@@ -19,7 +19,7 @@ const stopEach = String.raw`
 ${stopFunctions}
 for each in "$S"/*; do
   [ -d "$each/started" ] && [ ! -f "$each/code" ] || continue
-  stop_all "$(basename "$each")" "$(cat "$each/pid" 2>/dev/null)" 10
+  stop_all "$(basename "$each")" "$(cat "$each/pid" 2>/dev/null)" 5
 done
 `
 

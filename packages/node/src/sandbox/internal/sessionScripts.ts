@@ -133,7 +133,7 @@ export const stop = String.raw`
 ${stopFunctions}
 J=$1
 [ -d "$J/started" ] || exit 0
-n=0; while [ ! -s "$J/pid" ] && [ $n -lt 40 ]; do n=$((n + 1)); nap; done
+n=0; while [ ! -s "$J/pid" ] && [ $n -lt 20 ]; do n=$((n + 1)); nap; done
 P=; [ -f "$J/code" ] || P=$(cat "$J/pid" 2>/dev/null)
 stop_all "$2" "$P" "$3"
 left=$?

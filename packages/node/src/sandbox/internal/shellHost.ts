@@ -33,6 +33,8 @@ export interface ScriptOptions {
   readonly args?: ReadonlyArray<string>
   /** Its standard input. Default: none. */
   readonly input?: Uint8Array
+  /** Whether its output may be other than text. Default: it is text. */
+  readonly isBinary?: boolean
 }
 
 /** Runs scripts on a machine. */

@@ -9,37 +9,29 @@
 export const markerName = "FERMATA_SANDBOX"
 
 /**
- * The script, as a function of a shell: `stop_all ID PID TICKS` sends SIGTERM, waits for at most as many ticks of 50 ms, and sends SIGKILL
+ * The script, as a function of a shell: `stop_all ID PID TICKS` sends SIGTERM, waits for at most as many ticks of 100 ms, and sends SIGKILL
  * until no process is left, for at most 3 seconds. PID is the first process, or empty if it has ended. It fails if a process is left.
  */
 export const stopFunctions = String.raw`
-nap() { sleep 0.05 2>/dev/null || sleep 1; }
+nap() { sleep 0.1 2>/dev/null || sleep 1; }
 members() {
   live=
   if [ -r /proc/self/stat ]; then
-    known=" "
-    for each in $(grep -l -s -a -F -e "$1" /proc/[0-9]*/environ 2>/dev/null); do
-      each=\${each#/proc/}; known="$known\${each%/environ} "
-    done
-    grown=1
-    while [ -n "$grown" ]; do
-      grown=
-      for stat in /proc/[0-9]*/stat; do
-        pid=\${stat#/proc/}; pid=\${pid%/stat}
-        { read -r line < "$stat"; } 2>/dev/null || continue
-        set -- "$1" "$2" \${line##*") "}
-        case "$known" in *" $pid "*) is=1;; *) is=;; esac
-        if [ -z "$is" ]; then
-          case "$known" in *" $4 "*) is=1;; esac
-          if [ -n "$2" ] && { [ "$5" = "$2" ] || [ "$6" = "$2" ]; }; then is=1; fi
-          [ -n "$is" ] && { known="$known$pid "; grown=1; }
-        fi
-      done
-    done
-    for pid in $known; do
-      { read -r line < /proc/$pid/stat; } 2>/dev/null || continue
-      case "\${line##*") "}" in Z*|X*) ;; *) [ "$pid" = "$$" ] || live="$live $pid";; esac
-    done
+    seeds=$(grep -l -s -a -F -e "$1" /proc/[0-9]*/environ 2>/dev/null | tr -c '0-9\n' ' ')
+    live=$(cat /proc/[0-9]*/stat 2>/dev/null | awk -v seeds="$(echo $seeds)" -v leader="$2" -v self=$$ '
+      BEGIN { n = split(seeds, each, " "); for (i = 1; i <= n; i++) known[each[i]] = 1 }
+      {
+        pid = $1; sub(/^.*\) /, "")
+        state[pid] = $1; parent[pid] = $2
+        if (leader != "" && ($3 == leader || $4 == leader)) known[pid] = 1
+      }
+      END {
+        do {
+          grown = 0
+          for (pid in parent) if (!(pid in known) && (parent[pid] in known)) { known[pid] = 1; grown = 1 }
+        } while (grown)
+        for (pid in known) if (pid in state && state[pid] !~ /^[ZX]/ && pid != self) printf "%s ", pid
+      }')
   elif [ -n "$2" ] && kill -0 -- "-$2" 2>/dev/null; then
     live="-$2"
   fi
@@ -53,11 +45,11 @@ stop_all() {
     send TERM
     while members "$1" "$2" && [ "$ticks" -gt 0 ]; do ticks=$((ticks - 1)); nap; done
   fi
-  ticks=60
+  ticks=30
   while members "$1" "$2"; do
     [ "$ticks" -gt 0 ] || return 1
     send KILL; ticks=$((ticks - 1)); nap
   done
   return 0
 }
-`.replaceAll("\\${", "${")
+`

@@ -1,0 +1,75 @@
+/**
+ * Sandboxes in Daytona's cloud, or in one of your own: each run has a virtual machine or a container there, in which its tools act.
+ *
+ * @since 0.2.0
+ */
+import type { SandboxProvider } from "@fermata/sdk"
+import * as Effect from "effect/Effect"
+import { checkRemoteOptions, type DaytonaSandboxOptions } from "./internal/remoteOptions.ts"
+
+export type { DaytonaSandboxOptions } from "./internal/remoteOptions.ts"
+
+/**
+ * Makes a provider of Daytona sandboxes.
+ *
+ * **When to use**
+ *
+ * For tools that must not act on your machines. Under the name of a capability profile, as `sandboxes: { daytona: daytonaSandbox() }`, a
+ * runtime that is created with the profile `daytona` acts there; see `isDaytonaRuntime`.
+ *
+ * **Details**
+ *
+ * The first call of a run creates its sandbox, named after the run, and the later ones use it, in any process. A sandbox without activity is
+ * stopped after `autoStop`, keeps its files, and is started again by the next call, so that a run that is held for days does not cost what a
+ * running machine costs. Closing the runtime does with its sandboxes what `onRelease` says; `SandboxProvider.destroy` deletes one.
+ *
+ * Each command has a session of Daytona. With `session` among the options of `exec`, such as the run's and the call's id, the command is
+ * looked up before it is sent, and it does not start a second time, also after its process was killed or its sandbox was stopped.
+ *
+ * It does not use Daytona's own client, and sends the key to the API's address and to that of the sandbox alone.
+ *
+ * **Gotchas**
+ *
+ * The commands have no standard input. They reach the network unless the sandbox's snapshot or account forbids it. If a sandbox was stopped
+ * after a command had ended, the command's exit code is still known, and its output is not.
+ *
+ * **Example** (A capability profile that acts in the cloud)
+ *
+ * ```ts
+ * import { createFermata, daytonaSandbox, machineSandbox } from "@fermata/node"
+ *
+ * await using fermata = await createFermata({
+ *   agents: [coder],
+ *   model,
+ *   sandbox: machineSandbox(),
+ *   sandboxes: { daytona: daytonaSandbox({ autoStop: "10 minutes" }) },
+ *   profile: process.env.CLOUD ? "daytona" : "default"
+ * })
+ * ```
+ *
+ * **Errors**
+ *
+ * Throws `OptionsInvalid` for options that are none. Opening fails with `SandboxUnavailable`: `retryable` if Daytona cannot be reached, and not
+ * if it refuses the key. Attaching fails with `SandboxLost` if the sandbox was deleted.
+ *
+ * @category constructors
+ * @since 0.2.0
+ */
+export const daytonaSandbox = (options: DaytonaSandboxOptions = {}): SandboxProvider.Shape => {
+  checkRemoteOptions("daytonaSandbox", options)
+  const where = "a Daytona sandbox, away from this machine"
+  const given = { ...options, where }
+  return {
+    backend: "daytona",
+    capabilities: new Set(["sessions", "ports"]),
+    target: where,
+    isRemote: true,
+    accepts: () => false,
+    create: (spec) => Effect.flatMap(client, ({ create }) => create(given, spec)),
+    attach: (ref) => Effect.flatMap(client, ({ attach }) => attach(given, ref)),
+    destroy: (ref) => Effect.flatMap(client, ({ destroy }) => destroy(given, ref))
+  }
+}
+
+/** Loaded when the first sandbox is opened. */
+const client = Effect.promise(() => import("./internal/openDaytona.ts"))
