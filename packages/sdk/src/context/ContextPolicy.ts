@@ -23,6 +23,11 @@ export interface ContextInput {
   readonly promptAt?: number
   /** The name of the agent's tool that reads a file again; see `recallTool`. Absent if it has none. */
   readonly recall?: string
+  /**
+   * The agent's sections, which follow the messages that the policy selects. `countTokens` includes them; a policy does not return them.
+   * Absent if there are none.
+   */
+  readonly sections?: ReadonlyArray<Message>
   readonly limits: Limits
   /** The size of the model's context window in tokens, response included; absent if the client does not know it. */
   readonly contextTokens?: number

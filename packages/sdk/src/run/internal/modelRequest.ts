@@ -8,14 +8,18 @@ import * as History from "../../domain/History.ts"
 import type { Message } from "../../domain/Message.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
-import { countRequest } from "../../model/Tokenizer.ts"
+import { countMessages, countRequest } from "../../model/Tokenizer.ts"
 import { isRecallTool } from "../../tool/RecallTool.ts"
 import type { AgentRun } from "./AgentRun.ts"
 import { stateOf } from "./AgentRun.ts"
 import type { Drive } from "./Drive.ts"
 
 /** The input of the context policy. */
-export const contextInput = (run: AgentRun, instructions: string): ContextInput => {
+export const contextInput = (
+  run: AgentRun,
+  instructions: string,
+  sections: ReadonlyArray<Message> = []
+): ContextInput => {
   const { bound, drive } = run
   const state = stateOf(run)
   const { history, limits } = state
@@ -28,7 +32,10 @@ export const contextInput = (run: AgentRun, instructions: string): ContextInput 
     ...(recall === undefined ? {} : { recall }),
     limits,
     ...roomOf(run),
-    countTokens: (context) => countRequest(drive.runtime.tokenizer, { ...context, tools: bound.definitions })
+    ...(sections.length === 0 ? {} : { sections }),
+    countTokens: (context) =>
+      countRequest(drive.runtime.tokenizer, { ...context, tools: bound.definitions }) +
+      (sections.length === 0 ? 0 : countMessages(drive.runtime.tokenizer, sections))
   }
 }
 
@@ -49,7 +56,8 @@ const promptAtOf = ({ parent, promptAt, startedAt }: RunState, messages: Readonl
 export const requestOf = (
   run: AgentRun,
   turn: number,
-  prepared: PreparedContext
+  prepared: PreparedContext,
+  sections: ReadonlyArray<Message> = []
 ): ModelRequest | undefined => {
   const { instructions, messages } = (prepared ?? {}) as Partial<PreparedContext>
   if (typeof instructions !== "string" || !Array.isArray(messages)) return undefined
@@ -64,9 +72,10 @@ export const requestOf = (
     agentPath,
     turn,
     instructions,
-    messages,
+    messages: sections.length === 0 ? messages : [...messages, ...sections],
     tools: bound.definitions
   }
+  if (sections.length > 0) request.transientMessages = sections.length
   if (bound.output !== undefined) {
     request.output = { name: bound.agent.name, schema: bound.output.jsonSchema }
   }

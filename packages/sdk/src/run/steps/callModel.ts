@@ -33,6 +33,7 @@ import {
 } from "../internal/modelAnswer.ts"
 import { contextInput, isUnsent, requestOf } from "../internal/modelRequest.ts"
 import { instructionsContext } from "../internal/runContext.ts"
+import { renderSections } from "../internal/sections.ts"
 import { ShownParts } from "../internal/ShownParts.ts"
 import { isHalted } from "../internal/stops.ts"
 import type { Deadline } from "../internal/Supervisor.ts"
@@ -64,9 +65,12 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   const { instructions: given = "" } = bound.agent.options
   const instructions = typeof given === "string" ? given : yield* callInstructions(run, turn, given)
   if (instructions === undefined) return
+  const { sections } = bound.agent.options
+  const rendered = sections === undefined ? [] : yield* renderSections(run, turn, sections)
+  if (rendered === undefined) return
   const { contextPolicy } = drive.runtime
   const prepared = yield* supervisor.run(
-    attemptEffect(() => contextPolicy.prepare(contextInput(run, instructions)))
+    attemptEffect(() => contextPolicy.prepare(contextInput(run, instructions, rendered)))
   )
   if (Exit.isFailure(prepared)) return yield* notPrepared(run, prepared.cause)
   const selected = prepared.value
@@ -76,7 +80,7 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
     ? Exit.succeed(selected)
     : yield* supervisor.run(attemptEffect(() => withFiles(run, selected)))
   if (Exit.isFailure(filled)) return yield* notFilled(run, filled.cause)
-  const request = attempt(() => requestOf(run, turn, filled.value))
+  const request = attempt(() => requestOf(run, turn, filled.value, rendered))
   if (request === undefined || Exit.isExit(request)) return yield* notPrepared(run, Cause.fail(noContext))
 
   const collector = makeCollector()
