@@ -60,6 +60,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
   }),
   agent: keys<AgentDefinition.AgentOptions<never, unknown>>({
     instructions: true,
+    sections: true,
     tools: true,
     subAgents: true,
     delegation: true,

@@ -12,12 +12,13 @@ import { kindOf } from "../domain/internal/untyped.ts"
 import type { RunContext } from "../domain/RunContext.ts"
 import type { AnyTool, Inferred, Tool } from "../tool/Tool.ts"
 import { AgentDefinitionError } from "../tool/ToolError.ts"
-import type { Agent, AgentOptions, Any } from "./AgentDefinition.ts"
+import type { Agent, AgentOptions, Any, AnySection, Section } from "./AgentDefinition.ts"
 import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
 
-export type { Agent, AgentOptions, Any, InstructionsContext } from "./AgentDefinition.ts"
+export type { Agent, AgentOptions, Any, InstructionsContext, SectionContext } from "./AgentDefinition.ts"
 
 type ToolServices<T> = T extends Tool<infer R> ? R : never
+type SectionServices<S> = S extends Section<infer R> ? R : never
 type AgentServices<A> = A extends Agent<infer R, infer _Output> ? R : never
 
 /** The services that an agent needs, and those of its sub-agents and handoffs. */
@@ -25,8 +26,13 @@ type Needs<
   Tools extends ReadonlyArray<AnyTool>,
   SubAgents extends ReadonlyArray<Any>,
   Handoffs extends ReadonlyArray<Any>,
-  Instructions
-> = ToolServices<Tools[number]> | AgentServices<SubAgents[number] | Handoffs[number]> | Inferred<Instructions>
+  Instructions,
+  Sections extends ReadonlyArray<AnySection>
+> =
+  | ToolServices<Tools[number]>
+  | AgentServices<SubAgents[number] | Handoffs[number]>
+  | Inferred<Instructions>
+  | SectionServices<Sections[number]>
 
 /**
  * Defines an agent.
@@ -51,15 +57,20 @@ export const make = <
   const Handoffs extends ReadonlyArray<Any> = [],
   Instructions = never,
   Output = undefined,
-  Context = RunContext
+  Context = RunContext,
+  const Sections extends ReadonlyArray<AnySection> = []
 >(
   name: string,
-  options: Omit<AgentOptions<never, Output, Context>, "instructions" | "tools" | "subAgents" | "handoffs"> & {
+  options: Omit<
+    AgentOptions<never, Output, Context>,
+    "instructions" | "tools" | "subAgents" | "handoffs" | "sections"
+  > & {
     readonly tools?: Tools
+    readonly sections?: Sections
     readonly subAgents?: SubAgents
     readonly handoffs?: Handoffs | (() => Handoffs)
   } & Pick<AgentOptions<Instructions, Output, Context>, "instructions"> = {}
-): Agent<Needs<Tools, SubAgents, Handoffs, Instructions>, Output> => {
+): Agent<Needs<Tools, SubAgents, Handoffs, Instructions, Sections>, Output> => {
   if (typeof name !== "string" || name === "") {
     const given = name === "" ? "an empty one" : kindOf(name)
     throw new AgentDefinitionError({
@@ -71,6 +82,6 @@ export const make = <
   if (problem !== undefined) throw problem
   const policy = definedPolicy(name, options.policy === undefined ? ApprovalPolicy_.ask : options.policy)
   if (Result.isFailure(policy)) throw policy.failure
-  type R = Needs<Tools, SubAgents, Handoffs, Instructions>
+  type R = Needs<Tools, SubAgents, Handoffs, Instructions, Sections>
   return { name, options: options as AgentOptions<R, Output>, policy: policy.success }
 }

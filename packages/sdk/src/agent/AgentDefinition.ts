@@ -8,6 +8,7 @@ import type { Limits } from "../domain/Limits.ts"
 import type { RunContext } from "../domain/RunContext.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { ModelSettings } from "../model/ModelRequest.ts"
+import type { Shape as Sandbox } from "../sandbox/Sandbox.ts"
 import type { DataSchema } from "../tool/DataSchema.ts"
 import type { Tool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
@@ -21,6 +22,29 @@ export interface InstructionsContext<Context = RunContext> {
   readonly turn: number
 }
 
+/** The argument of a function that renders a section. */
+export interface SectionContext extends InstructionsContext<any> {
+  /** The sandbox of the run, if it is open in this process. Rendering opens none. */
+  readonly sandbox: Sandbox | undefined
+}
+
+/**
+ * A part of the instructions that is rendered anew before each model call, such as a plan or the screen of a terminal. It follows the history,
+ * behind everything that a provider caches, and is neither stored nor summarized. `R` are the services that `render` needs.
+ */
+export interface Section<R = never> {
+  /** The heading under which the model receives the section. Unique among the sections of an agent. */
+  readonly name: string
+  /**
+   * Returns the text, or `undefined` to leave the section out of this turn. Has the run's `toolTimeoutMs`. A failure is logged, and the
+   * section says that it cannot be shown; the turn goes on. The scrubber reads the text; beyond 20,000 characters, its middle is cut.
+   */
+  readonly render: (context: SectionContext) => Awaitable<string | undefined, R>
+}
+
+/** A section with any services. */
+export type AnySection = Section<any>
+
 /**
  * The options of an agent. `R` are the services that its instructions, tools, sub-agents and handoffs need; `Output` is the type that its
  * output schema decodes to; `Context` is the context of the run as the agent reads it.
@@ -31,6 +55,11 @@ export interface AgentOptions<R, Output, Context = any> {
    * or returns no string, the run fails with `RunDefect`. Default: none.
    */
   readonly instructions?: string | ((context: InstructionsContext<Context>) => Awaitable<string, R>)
+  /**
+   * Parts of the instructions that are rendered from the state of the run before each model call; see `Section`. `instructions` that stay the
+   * same let a provider cache what precedes the sections. Default: none.
+   */
+  readonly sections?: ReadonlyArray<Section<R>>
   /** The tools that the model may call. Default: none. */
   readonly tools?: ReadonlyArray<Tool<R>>
   /** Agents that this agent can call. Their runs are part of its runs, and so are their requests. Default: none. */

@@ -234,7 +234,11 @@ const bind = (
     if (context !== undefined && Result.isFailure(context)) {
       return yield* invalid(`its context schema cannot be used: ${context.failure}`)
     }
-    const { instructions = "" } = agent.options
+    const { instructions = "", sections = [] } = agent.options
+    const twice = sections.find(
+      ({ name }, index) => sections.findIndex((other) => other.name === name) < index
+    )
+    if (twice !== undefined) return yield* invalid(`two of its sections have the name "${twice.name}"`)
     const bound: BoundAgent = {
       agent,
       entries,

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import type { ContextUsage } from "../context/ContextUsage.ts"
 import type { RunId, ToolCallId } from "../domain/Id.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { ModelPart } from "../model/ModelPart.ts"
@@ -62,5 +63,9 @@ export type RunUpdate =
       readonly waitMs: number
       readonly reason: string
     })
+  /** How the context of the model call that follows is used. Published before each call, if the context policy measures it. */
+  | (Whose & { readonly _tag: "context.usage"; readonly turn: number; readonly usage: ContextUsage })
+  /** The context is being compacted. `message` says in words what is done, such as `[3/8] summarizing`. */
+  | (Whose & { readonly _tag: "context.compacting"; readonly turn: number; readonly message: string })
   /** A stream failed before its first content; the model is called again without streaming. */
   | (Whose & { readonly _tag: "fallback"; readonly turn: number; readonly reason: string })

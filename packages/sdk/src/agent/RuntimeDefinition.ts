@@ -24,7 +24,7 @@ import type { Secrets } from "../tool/Secrets.ts"
 import type { AnyServices, AnyTool, Tool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
 import type { Shape as WebAccess } from "../tool/WebAccess.ts"
-import type { Agent, Any } from "./AgentDefinition.ts"
+import type { Agent, Any, Section } from "./AgentDefinition.ts"
 import type { CancellationToken } from "./Cancellation.ts"
 import type { CapabilityProfile } from "./CapabilityProfile.ts"
 import type * as BoundAgent from "./Entry.ts"
@@ -91,7 +91,7 @@ export interface RuntimeContext {
 export type AnyExtension = RuntimeExtension<unknown>
 
 /**
- * Adds tools to a runtime, and code that runs when the runtime starts and closes. The tools are made when the runtime is created and again
+ * Adds tools and sections to a runtime, and code that runs when the runtime starts and closes. The tools are made when the runtime is created and again
  * at each reconfiguration, from its current profile and mode. `R` are the services that the tools, `onStart` and `onClose` need.
  */
 export interface RuntimeExtension<R = never> {
@@ -99,6 +99,10 @@ export interface RuntimeExtension<R = never> {
   readonly name: string
   /** Returns the extension's tools. Called when the runtime is created and at each reconfiguration; it must have no other effect. */
   readonly tools?: (context: RuntimeContext) => ReadonlyArray<Tool<R>>
+  /**
+   * Sections for the prompted agent and those that it hands over to, behind their own; see `AgentOptions.sections`. Called like `tools`.
+   */
+  readonly sections?: (context: RuntimeContext) => ReadonlyArray<Section<R>>
   /**
    * Acquires what the tools need. Called once, in the order of the extensions, without a timeout. If it fails, the runtime is closed. What
    * an effect acquires in its scope is released when all extensions have been closed.

@@ -47,11 +47,11 @@ export class ModelProfileNotFound extends TaggedError<ModelProfileNotFound>()("M
 /** An extension failed to make its tools, when the runtime was created or reconfigured, or to start. */
 export class ExtensionFailed extends TaggedError<ExtensionFailed>()("ExtensionFailed", {
   extension: Schema.String,
-  during: Schema.Literals(["tools", "start"]),
+  during: Schema.Literals(["tools", "sections", "start"]),
   description: Schema.String
 }) {
   override get message() {
-    const what = this.during === "tools" ? "make its tools" : "start"
+    const what = this.during === "start" ? "start" : `make its ${this.during}`
     return sentence`The extension "${this.extension}" could not ${what}: ${lines(this.description)}`
   }
 }

@@ -46,7 +46,7 @@ const takes = {
   maxResultLength: "a whole number of characters, 1 or more (default: 1,000,000)",
   approvalCallback: "a function from a request to a decision or undefined (default: none)",
   extensions:
-    "a list of extensions with different names: { name, tools?, onStart?, onClose? } (default: none)",
+    "a list of extensions with different names: { name, tools?, sections?, onStart?, onClose? } (default: none)",
   hooks: "an object of functions: onTurn, onModelCall, onToolCall, onRequest, onRunEnd, onReconfigured",
   cancellation: "a cancellation token, as Cancellation.make returns it"
 } satisfies { readonly [K in keyof RuntimeOptions<never, unknown>]-?: string }
@@ -140,7 +140,7 @@ const isExtension = (value: unknown): value is { readonly name: string } => {
   if (typeof name !== "string" || name === "") return false
   // An instance of a class may have other fields.
   const isPlain = Object.getPrototypeOf(value) === Object.prototype
-  return !isPlain || hasOnly(rest, ["tools", "onStart", "onClose"], isFunction)
+  return !isPlain || hasOnly(rest, ["tools", "sections", "onStart", "onClose"], isFunction)
 }
 
 const hasOnly = (

@@ -7,7 +7,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { AnyServices, AnyTool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
-import type { Any, InstructionsContext } from "./AgentDefinition.ts"
+import type { Any, AnySection, InstructionsContext } from "./AgentDefinition.ts"
 import type { DefinitionError } from "./BoundAgent.ts"
 import * as BoundAgent_ from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
@@ -61,10 +61,14 @@ export const buildRuntimeRegistry = (
     const { context = contextOf(agent, profile), peers = [], tools } = options
     yield* BoundAgent_.checkDefinitions(agent)
     const added: Array<AnyTool> = []
-    for (const extension of extensions) added.push(...(yield* toolsOf(extension, context)))
+    const sections: Array<AnySection> = []
+    for (const extension of extensions) {
+      added.push(...(yield* partsOf(extension, "tools", () => extension.tools?.(context) ?? [])))
+      sections.push(...(yield* partsOf(extension, "sections", () => extension.sections?.(context) ?? [])))
+    }
     // Includes the agents that the profile excludes: an alias must not lead to them either.
     const allPeers = [...BoundAgent_.teamNames(agent), ...peers]
-    return yield* BoundAgent_.make(narrow(agent, profile, added, tools), allPeers)
+    return yield* BoundAgent_.make(narrow(agent, profile, { tools: added, sections }, tools), allPeers)
   })
 
 /** The context of extensions without a runtime. */
@@ -79,29 +83,39 @@ const contextOf = (agent: Any, profile: CapabilityProfile): RuntimeContext => ({
   }
 })
 
-const toolsOf = (extension: AnyExtension, context: RuntimeContext) =>
+const partsOf = <A>(
+  { name: extension }: AnyExtension,
+  during: "tools" | "sections",
+  make: () => ReadonlyArray<A>
+) =>
   Effect.try({
-    try: () => extension.tools?.(context) ?? [],
+    try: make,
     catch: (cause) =>
       new ExtensionFailed({
-        extension: extension.name,
-        during: "tools",
+        extension,
+        during,
         description: cause instanceof Error ? cause.message : String(cause)
       })
   })
+
+/** What extensions add to the prompted agent and to the agents that it hands over to. */
+interface Added {
+  readonly tools: ReadonlyArray<AnyTool>
+  readonly sections: ReadonlyArray<AnySection>
+}
 
 /** Applies a profile to an agent, its sub-agents and its handoffs. Returns the agent itself if nothing changes. */
 const narrow = (
   root: Any,
   profile: CapabilityProfile,
-  added: ReadonlyArray<AnyTool>,
+  added: Added,
   replaced: ReadonlyArray<AnyTool> | undefined
 ): Any => {
   const { instructions, limits, model, policy, subAgents, tools } = profile
   const changesNothing = [instructions, limits, model, policy, replaced, subAgents, tools].every(
     (part) => part === undefined
   )
-  if (changesNothing && added.length === 0) return root
+  if (changesNothing && added.tools.length === 0 && added.sections.length === 0) return root
   // Agents may hand over to each other, so each is narrowed once in each of its two roles.
   const inConversation = new Map<Any, Any>()
   const asSubAgent = new Map<Any, Any>()
@@ -120,10 +134,13 @@ const narrow = (
       policy: policy ?? agent.policy,
       options: {
         ...options,
-        tools: [...own, ...(isInConversation ? added : [])].filter((tool) => allowsTool(tools, tool)),
+        tools: [...own, ...(isInConversation ? added.tools : [])].filter((tool) => allowsTool(tools, tool)),
         subAgents: (options.subAgents ?? [])
           .filter((other) => allowsAgent(subAgents, other))
           .map((other) => narrowed(other, false, [...leads, agent])),
+        ...(isInConversation && added.sections.length > 0
+          ? { sections: [...(options.sections ?? []), ...added.sections] }
+          : {}),
         ...(handoffs === undefined
           ? {}
           : {

@@ -1,64 +1,45 @@
 /**
  * The context policy selects the messages of a session that a model call receives.
  *
- * It runs before each model call of a run, on the whole history; the complete call after a failed stream uses the same context. The default,
- * {@link everything} {@link withoutEarlierFiles}, sends all messages, and the files of the current prompt only; it fails if they exceed the
- * run's context budget. To compact or retrieve instead, provide another policy for the reference {@link ContextPolicy}. A policy must check the context budget, must keep each tool call together with its
- * result, and must keep the latest user message: the runtime checks none of this.
+ * It runs before each model call of a run; the complete call after a failed stream uses the same context. There are two policies:
+ *
+ * - {@link compacting}, the default of `createFermata`, sends a summary in place of the oldest messages when the context is nearly full.
+ * - {@link everything} {@link withoutEarlierFiles}, the default of the reference {@link ContextPolicy}, sends all messages, and the files of
+ *   the current prompt only; it fails if they exceed the run's context budget.
+ *
+ * A policy of your own must check the context budget, must keep each tool call together with its result, and must keep the latest user
+ * message: the runtime checks none of this.
  *
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type { Limits } from "../domain/Limits.ts"
 import type { Message } from "../domain/Message.ts"
+import { type CompactingOptions, make as makeCompacting } from "./internal/compacting.ts"
 import { withoutFiles } from "./internal/earlierFiles.ts"
+import type {
+  ContextInput,
+  ContextPolicy as Policy,
+  ContextTooLarge,
+  PreparedContext
+} from "./PolicyDefinition.ts"
 
-/** The input of a {@link ContextPolicy}. */
-export interface ContextInput {
-  readonly instructions: string
-  /** All messages of the session, oldest first. Every tool call has its result. */
-  readonly messages: ReadonlyArray<Message>
-  /** Index of the message with the current prompt, which began the run. Default: that of the user's last message. */
-  readonly promptAt?: number
-  /** The name of the agent's tool that reads a file again; see `recallTool`. Absent if it has none. */
-  readonly recall?: string
-  readonly limits: Limits
-  /** The size of the model's context window in tokens, response included; absent if the client does not know it. */
-  readonly contextTokens?: number
-  /** Tokens to leave for the response: the agent's setting `maxOutputTokens`. Absent if the agent does not set it. */
-  readonly reservedTokens?: number
-  /** Counts the tokens of a request, the agent's tools included, with the configured tokenizer. Absent: estimate the number. */
-  readonly countTokens?: (context: PreparedContext) => number
-}
-
-/** The instructions and messages that a model call receives. */
-export interface PreparedContext {
-  readonly instructions: string
-  readonly messages: ReadonlyArray<Message>
-}
+export type {
+  CompactionDue,
+  ContextInput,
+  ContextTooLarge,
+  PreparedContext,
+  WindowUnknown
+} from "./PolicyDefinition.ts"
+export type { CompactingOptions } from "./internal/compacting.ts"
 
 /**
- * The failure of a policy whose context needs about `tokens` tokens where `limit` are allowed. The run then asks for a larger `context`
- * budget, or fails with `BudgetExceeded` if it may not ask.
- */
-export interface ContextTooLarge {
-  readonly _tag: "ContextTooLarge"
-  readonly tokens: number
-  readonly limit: number
-}
-
-/**
- * Selects the context of a model call. An implementation must check `limits.maxContextTokens`, must keep each tool call together with its
- * result, and must keep the latest user message: the runtime checks none of this. If it fails otherwise than with {@link ContextTooLarge},
- * the run fails with `RunDefect`.
+ * Selects the context of a model call; see `PolicyDefinition.ContextPolicy` for the duties of an implementation.
  *
  * @category services
  * @since 0.1.0
  */
-export interface ContextPolicy {
-  readonly prepare: (input: ContextInput) => Effect.Effect<PreparedContext, ContextTooLarge>
-}
+export type ContextPolicy = Policy
 
 /** Characters per token. English prose has about 4; 3 overestimates the tokens on purpose. */
 const charactersPerToken = 3
@@ -77,7 +58,9 @@ const roughly = ({ instructions, messages }: PreparedContext): number =>
  * Sends all messages with all files, and fails with {@link ContextTooLarge} if `countTokens` counts more than
  * `limits.maxContextTokens`. Without this limit it never fails, even if the request exceeds the model's context.
  */
-export const everything: ContextPolicy = {
+export const everything: {
+  readonly prepare: (input: ContextInput) => Effect.Effect<PreparedContext, ContextTooLarge>
+} = {
   prepare: ({ countTokens = roughly, instructions, limits, messages }) => {
     const limit = limits.maxContextTokens
     if (limit === undefined) return Effect.succeed({ instructions, messages })
@@ -106,7 +89,7 @@ export const everything: ContextPolicy = {
  * @category combinators
  * @since 0.2.0
  */
-export const withoutEarlierFiles = (policy: ContextPolicy): ContextPolicy => ({
+export const withoutEarlierFiles = (policy: Policy): Policy => ({
   prepare: (input) => {
     const { messages, promptAt = lastPrompt(messages), recall } = input
     const kept = mapBefore(messages, promptAt, (message) => withoutFiles(message, recall))
@@ -157,7 +140,7 @@ export type ContextFunction = (
  * @category constructors
  * @since 0.1.0
  */
-export const make = (prepare: ContextFunction): ContextPolicy => ({
+export const make = (prepare: ContextFunction): Policy => ({
   prepare: (input) =>
     Effect.flatMap(
       Effect.promise(async () => prepare(input)),
@@ -169,7 +152,47 @@ export const make = (prepare: ContextFunction): ContextPolicy => ({
 const isTooLarge = (made: PreparedContext | ContextTooLarge | null | undefined): made is ContextTooLarge =>
   typeof made === "object" && made !== null && "_tag" in made
 
+/**
+ * A policy for conversations of any length: it sends a summary in place of the oldest messages when the context is nearly full. The journal
+ * and the history keep every message.
+ *
+ * **When to use**
+ *
+ * In programs whose sessions go on. `createFermata` uses it by default.
+ *
+ * **Details**
+ *
+ * Before each model call, the policy estimates the context: the instructions, the definitions of the tools, the sections, the summary and the
+ * messages. Above `trigger`, it first replaces long results of earlier calls by short texts, if that frees enough; the model can read them
+ * again with the tool that `recallTool` makes. If it does not, a model writes a summary, and the newest steps stay as they are, as do the
+ * user's latest message, pinned messages and open calls. Files of earlier prompts are left out as by {@link withoutEarlierFiles}.
+ *
+ * A summary is a step of the run, with usage, budgets and a place in the journal: `context.compacted`. An answer that is empty, calls a tool
+ * or quotes the request is refused; after a second one, the runtime writes a digest itself (`quality: "degraded"`). If two compactions in a
+ * row do not make enough room, the run asks for a larger `context` budget instead of trying again.
+ *
+ * The size of the window is that of the model's profile.
+ *
+ * **Errors**
+ *
+ * Throws `OptionsInvalid` for an option that is unknown or has a wrong value. With `strict`, a run whose model has no known window fails with
+ * `WindowUnknown`. A context whose latest message, pinned messages or newest step alone do not fit opens a `limit` request, or fails the run
+ * with `BudgetExceeded`.
+ *
+ * **Example** (Summaries by a cheaper model)
+ *
+ * ```ts run
+ * import { ContextPolicy } from "@fermata/sdk"
+ *
+ * const policy = ContextPolicy.compacting({ profile: "small", trigger: 0.8 })
+ * ```
+ *
+ * @category constructors
+ * @since 0.2.0
+ */
+export const compacting = (options: CompactingOptions = {}): Policy => makeCompacting(options)
+
 /** The policy that a runtime reads when it is created. Default: {@link everything} {@link withoutEarlierFiles}. */
-export const ContextPolicy = Context.Reference<ContextPolicy>("@fermata/sdk/context/ContextPolicy", {
+export const ContextPolicy = Context.Reference<Policy>("@fermata/sdk/context/ContextPolicy", {
   defaultValue: () => withoutEarlierFiles(everything)
 })

@@ -111,7 +111,10 @@ export const LimitRequest = Schema.TaggedStruct("limit", {
   limit: Schema.Finite,
   /** The amount spent, reservations included; for `context`, the tokens that the call needs. */
   spent: Schema.Finite,
-  /** Why the last answer was rejected, if the run needs the budget to answer again. Absent in requests of earlier versions. */
+  /**
+   * Why the last answer was rejected, if the run needs the budget to answer again; for `context`, why nothing more can be left out. Absent in
+   * requests of earlier versions.
+   */
   reason: Schema.optionalKey(Schema.String)
 })
 export type LimitRequest = typeof LimitRequest.Type

@@ -137,3 +137,9 @@ export const textOf = (content: ReadonlyArray<AssistantPart | UserPart>): string
   for (const part of content) if (part._tag === "text") out += part.text
   return out
 }
+
+/** Whether a message is no part of a step with calls, so that it can be shown alone. */
+export const standsAlone = (message: Message | undefined): boolean =>
+  message !== undefined &&
+  message.role !== "tool" &&
+  (message.role === "user" || message.content.every((part) => part._tag !== "toolCall"))

@@ -14,7 +14,13 @@ import { Budget } from "./Limits.ts"
 import { Misfit } from "./Misfit.ts"
 import { TaggedError } from "./TaggedError.ts"
 
-const ofBudget = { budget: Budget, limit: Schema.Finite, spent: Schema.Finite }
+const ofBudget = {
+  budget: Budget,
+  limit: Schema.Finite,
+  spent: Schema.Finite,
+  /** For `context`: why nothing more can be left out. */
+  reason: Schema.optionalKey(Schema.String)
+}
 const ofModel = { reason: Schema.String, description: Schema.String, isRetryable: Schema.Boolean }
 
 /**
@@ -26,7 +32,7 @@ export class BudgetExceeded extends TaggedError<BudgetExceeded>()("BudgetExceede
   override get message() {
     return this.budget === "cost" && this.spent < this.limit
       ? sentence`The cost of this run is unknown, and its limit is $${this.limit}: give the model's prices, or lift maxCostUsd.`
-      : sentence`The ${this.budget} budget of ${this.limit} is used up (${this.spent}): continue the state with a larger limit.`
+      : sentence`The ${this.budget} budget of ${this.limit} is used up (${this.spent}${this.reason === undefined ? "" : sentence`; ${this.reason}`}): continue the state with a larger limit.`
   }
 }
 
@@ -79,8 +85,21 @@ export class ContentMissing extends TaggedError<ContentMissing>()("ContentMissin
   }
 }
 
+const ofWindow = {
+  /** The model profile. Absent for the client's own. */
+  profile: Schema.optionalKey(Schema.String)
+}
+
+/** The window of the model is not known, and the context policy is strict. The model was not called. */
+export class WindowUnknown extends TaggedError<WindowUnknown>()("WindowUnknown", ofWindow) {
+  override get message() {
+    const whose = this.profile === undefined ? "The model" : sentence`The model profile ${this.profile}`
+    return `${whose} does not say how many tokens its context has, so the model was not called: set contextTokens in the profile, or give the policy a window and leave out "strict", then resume the run.`
+  }
+}
+
 /** A run's failure as an error. The state of a root run that failed can be continued. */
-export type RunError = BudgetExceeded | ContentMissing | ModelFailed | RunDefect | WorkersLost
+export type RunError = BudgetExceeded | ContentMissing | ModelFailed | RunDefect | WindowUnknown | WorkersLost
 
 /** A run's failure as the plain data that a state holds. */
 export const RunFailure = Schema.Union([
@@ -88,6 +107,7 @@ export const RunFailure = Schema.Union([
   Schema.TaggedStruct("ContentMissing", ofContent),
   Schema.TaggedStruct("ModelFailed", ofModel),
   Schema.TaggedStruct("RunDefect", { description: Schema.String }),
+  Schema.TaggedStruct("WindowUnknown", ofWindow),
   Schema.TaggedStruct("WorkersLost", { times: Schema.Finite })
 ])
 export type RunFailure = typeof RunFailure.Type
@@ -103,6 +123,8 @@ export const fromFailure = (failure: RunFailure): RunError => {
       return new ModelFailed(failure)
     case "RunDefect":
       return new RunDefect(failure)
+    case "WindowUnknown":
+      return new WindowUnknown(failure)
     case "WorkersLost":
       return new WorkersLost(failure)
   }

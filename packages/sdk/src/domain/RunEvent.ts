@@ -9,6 +9,7 @@
  */
 import * as Schema from "effect/Schema"
 import { ApprovalPolicy } from "./ApprovalPolicy.ts"
+import { Compacting, Cut, Quality } from "./Compaction.ts"
 import { Decision } from "./Decision.ts"
 import { GrantId, RequestId, Revision, RunId, SessionId, Timestamp, ToolCallId } from "./Id.ts"
 import { Interruption, Safety } from "./Interruption.ts"
@@ -235,6 +236,65 @@ export const WrapUpAsked = Schema.TaggedStruct("wrapUp.asked", {
   limit: Schema.Finite
 })
 
+/** A compaction of the context was requested. The run performs it before its next model call. */
+export const CompactionRequested = Schema.TaggedStruct("compaction.requested", {
+  ...at,
+  ...Compacting.fields,
+  /** The estimated tokens of the context, and how many of them the model can take. Absent if a person or a program requested it. */
+  used: Schema.optionalKey(Schema.Natural),
+  usable: Schema.optionalKey(Schema.Natural)
+})
+
+/** A requested compaction was not performed: there was nothing to summarize, or the program vetoed it. */
+export const CompactionSkipped = Schema.TaggedStruct("compaction.skipped", { ...at, reason: Schema.String })
+
+/**
+ * From now on, models see a short text in place of the long results of successful calls before the message `before`, and results as `cut`
+ * shortens them. Costs no model call.
+ */
+export const ContextPruned = Schema.TaggedStruct("context.pruned", {
+  ...at,
+  before: Schema.Natural,
+  cut: Schema.optionalKey(Cut),
+  /** Estimated tokens of the context before and after. */
+  tokensBefore: Schema.Natural,
+  tokensAfter: Schema.Natural
+})
+
+/** From now on, models see a summary in place of the messages before `to`. The history keeps them. */
+export const ContextCompacted = Schema.TaggedStruct("context.compacted", {
+  ...at,
+  /** The sequence number of the first message that the summary adds to the one before; 0 for the first summary. */
+  from: Schema.Natural,
+  /** The sequence number of the first message that the summary does not cover. */
+  to: Schema.Natural,
+  summary: Schema.String,
+  quality: Quality,
+  kept: Schema.optionalKey(Schema.Array(Schema.Natural)),
+  cut: Schema.optionalKey(Cut),
+  /** Estimated tokens of the context before and after. */
+  tokensBefore: Schema.Natural,
+  tokensAfter: Schema.Natural,
+  /** The model profile that wrote the summary. Absent if the client does not report it, or if no model wrote it. */
+  model: Schema.optionalKey(Schema.String),
+  /** The usage of the model call. Absent if no model wrote the summary. */
+  usage: Schema.optionalKey(ModelUsage),
+  /** The version of the request to the model. */
+  promptVersion: Schema.Natural,
+  /** Set if the context is still larger than the target of a compaction. */
+  missed: Schema.optionalKey(Schema.Literal(true)),
+  /** Set if more messages are to be summarized than one model call takes: the next step goes on. */
+  more: Schema.optionalKey(Schema.Literal(true))
+})
+
+const pin = { ...at, sequence: Schema.Natural, by: Schema.String, principal: Schema.optionalKey(Principal) }
+
+/** A message was pinned: models see it unchanged, also when a summary covers its place. */
+export const MessagePinned = Schema.TaggedStruct("message.pinned", pin)
+
+/** A message is no longer pinned. The next compaction covers it. */
+export const MessageUnpinned = Schema.TaggedStruct("message.unpinned", pin)
+
 /** A handoff: another agent took over the conversation. The run keeps its limits. */
 export const AgentChanged = Schema.TaggedStruct("agent.changed", {
   ...at,
@@ -333,6 +393,12 @@ const flat = [
   BudgetNearing,
   BudgetExhausted,
   WrapUpAsked,
+  CompactionRequested,
+  CompactionSkipped,
+  ContextPruned,
+  ContextCompacted,
+  MessagePinned,
+  MessageUnpinned,
   AgentChanged,
   OutputRejected,
   LimitsChanged,

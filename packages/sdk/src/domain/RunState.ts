@@ -9,6 +9,7 @@
  */
 import * as Schema from "effect/Schema"
 import { ApprovalPolicy } from "./ApprovalPolicy.ts"
+import { Compacting, Compaction } from "./Compaction.ts"
 import { Decision } from "./Decision.ts"
 import { Grant } from "./Grant.ts"
 import * as History from "./History.ts"
@@ -171,6 +172,12 @@ const stateFields = {
    */
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
   history: History.History,
+  /** What models see of the history. Absent if they see all of it. */
+  compaction: Schema.optionalKey(Compaction),
+  /** The request of a compaction that the run has not performed yet. */
+  compacting: Schema.optionalKey(Compacting),
+  /** Sequence numbers of the pinned messages, in ascending order. Absent if none was ever pinned. */
+  pinned: Schema.optionalKey(Schema.Array(Schema.Natural)),
   /** Sequence number of the message that began the run. Absent in a session's first run, and in runs of earlier versions. */
   promptAt: Schema.optionalKey(Schema.Natural),
   limits: Limits,

@@ -14,6 +14,14 @@ import type { Revision } from "./Id.ts"
 import * as Id from "./Id.ts"
 import { bookTurn, bookUsage } from "./internal/bookUsage.ts"
 import { childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
+import {
+  answeredAgain,
+  compacted,
+  pruned,
+  requested as compactionRequested,
+  setPin,
+  skipped
+} from "./internal/compacting.ts"
 import { appendCut } from "./internal/cutAnswer.ts"
 import { decided, supersede, superseded } from "./internal/decided.ts"
 import { defined } from "./internal/defined.ts"
@@ -85,6 +93,11 @@ const isProgress = (event: RunEvent): boolean => {
     case "messages.read":
     case "message.queued":
     case "limits.changed":
+    case "compaction.requested":
+    case "compaction.skipped":
+    case "context.pruned":
+    case "message.pinned":
+    case "message.unpinned":
       return false
     default:
       return true
@@ -153,6 +166,18 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       return exhausted(state, event)
     case "wrapUp.asked":
       return wrapUpAsked(state, event)
+    case "compaction.requested":
+      return compactionRequested(state, event)
+    case "compaction.skipped":
+      return skipped(state)
+    case "context.pruned":
+      return pruned(state, event)
+    case "context.compacted":
+      return compacted(state, event)
+    case "message.pinned":
+      return setPin(state, event.sequence, true)
+    case "message.unpinned":
+      return setPin(state, event.sequence, false)
     case "agent.changed": {
       const { agent, otherPolicies, policy, structured } = event
       const agentPath = [...state.agentPath.slice(0, -1), agent.name]
@@ -268,7 +293,9 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
       otherPolicies,
       startedWith,
       mayRepeat,
-      sandbox: previous?.sandbox
+      sandbox: previous?.sandbox,
+      compaction: previous?.compaction,
+      pinned: previous?.pinned
     }),
     ...(event.defaultTurns === true ? { reportTurns: 0 } : {}),
     asks: event.asks,
@@ -331,8 +358,9 @@ const answered = (state: RunState, event: Event<"model.answered">): RunState => 
       ? { reportTurns: state.reportTurns + 1 }
       : {})
   }
-  if (calls !== undefined) return after
-  return appendQueued(isLast ? wrapUpAnswered(after, turn) : after)
+  const taken = answeredAgain(after)
+  if (calls !== undefined) return taken
+  return appendQueued(isLast ? wrapUpAnswered(taken, turn) : taken)
 }
 
 const wrapUpAnswered = (state: RunState, turn: number): RunState =>

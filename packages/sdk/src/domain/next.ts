@@ -53,6 +53,8 @@ export { noConstraints } from "./internal/constraints.ts"
 export type Step =
   /** Call the model; `turn` counts from 1. */
   | { readonly _tag: "CallModel"; readonly turn: number }
+  /** Compact the context, as was requested, before the model call of turn `turn`. */
+  | { readonly _tag: "Compact"; readonly turn: number }
   /** Classify these calls: find their tools, decode their arguments, and determine which need a decision. */
   | { readonly _tag: "ClassifyCalls"; readonly callIds: ReadonlyArray<ToolCallId> }
   /** Run these calls: several read-only calls together, or one call of any safety alone. */
@@ -214,7 +216,8 @@ const constrain = (state: RunState, step: Step, constraints: Constraints): Step 
   if (isClosed(state.limits, constraints)) {
     return step._tag === "Finish" || step._tag === "DecodeOutput" ? step : onlyBelow(state, constraints)
   }
-  const waits = step._tag === "CallModel" && waitsForPromised(state.limits, constraints)
+  const waits =
+    (step._tag === "CallModel" || step._tag === "Compact") && waitsForPromised(state.limits, constraints)
   return waits ? waiting(state, constraints) : step
 }
 
@@ -411,6 +414,12 @@ export const awaitedBy = (state: RunState, call: ToolCall): ReadonlyArray<ToolCa
     .map(({ callId }) => callId)
 }
 
+/** The model call of the next turn, or the compaction before it. */
+const modelCall = ({ compacting, usage }: RunState): Step => ({
+  _tag: compacting === undefined ? "CallModel" : "Compact",
+  turn: usage.turns + 1
+})
+
 const nextOfTurn = (state: RunState, constraints: Constraints): Step => {
   if (state.requests.some(isOpen)) return waiting(state, constraints)
   const { wrappingUp } = state
@@ -418,7 +427,7 @@ const nextOfTurn = (state: RunState, constraints: Constraints): Step => {
     const { budget, limit } = wrappingUp
     return wrappingUp.answered === true
       ? exhausted(state, { budget, limit, spent: spentAtLeast(state, budget, limit) }, constraints)
-      : (dueWrapUp(state) ?? { _tag: "CallModel", turn: state.usage.turns + 1 })
+      : (dueWrapUp(state) ?? modelCall(state))
   }
   const last = History.last(state.history)
   if (last?.role === "assistant") {
@@ -433,9 +442,7 @@ const nextOfTurn = (state: RunState, constraints: Constraints): Step => {
   const exceeded = exceededBudget(state)
   if (exceeded !== undefined) return exhausted(state, exceeded, constraints)
   const promised = promisedAway(state)
-  return promised === undefined
-    ? { _tag: "CallModel", turn: state.usage.turns + 1 }
-    : awaitPromised(state, promised, constraints)
+  return promised === undefined ? modelCall(state) : awaitPromised(state, promised, constraints)
 }
 
 /**
@@ -507,7 +514,10 @@ const refusedTopUp = (state: RunState): Limits.Exceeded | undefined => {
     const { request, decision } = state.requests[i]!
     if (request._tag !== "limit" || request.runId !== state.runId || seen.has(request.budget)) continue
     seen.add(request.budget)
-    if (decision?._tag === "deny" && Limits.budgetOf(state.limits, request.budget) === request.limit) {
+    const limit = Limits.budgetOf(state.limits, request.budget)
+    // Without a limit of the run, the model's own window is the limit of the context.
+    const isUnchanged = limit === request.limit || (limit === undefined && request.budget === "context")
+    if (decision?._tag === "deny" && isUnchanged) {
       return { budget: request.budget, limit: request.limit, spent: request.spent }
     }
   }

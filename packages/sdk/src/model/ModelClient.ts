@@ -39,6 +39,11 @@ export class ModelClient extends Context.Service<
      */
     readonly contextTokens?: (profile?: string) => number | undefined
     /**
+     * Returns the most tokens that the model of a profile can write; the profile as for `contextTokens`. `undefined` means unknown, as does a
+     * client without this function.
+     */
+    readonly maxOutputTokens?: (profile?: string) => number | undefined
+    /**
      * The credentials of the client, such as its key. They are read when a runtime is made, and removed from all texts of runs. One that
      * consists of words, such as `not-needed`, is ignored, as is one under 8 characters.
      */

@@ -44,6 +44,11 @@ export interface ModelRequest {
   readonly instructions: string
   /** A valid history: every tool call has exactly one result, directly after the assistant message that contains the call. */
   readonly messages: ReadonlyArray<Message>
+  /**
+   * The number of messages at the end that the next request does not repeat, such as sections that are rendered in each turn. A client that
+   * marks what a provider shall cache puts its mark before them. Default: 0.
+   */
+  readonly transientMessages?: number
   readonly tools: ReadonlyArray<ToolDefinition>
   /** The JSON Schema of the final response. */
   readonly output?: { readonly name: string; readonly schema: Schema.JsonObject }

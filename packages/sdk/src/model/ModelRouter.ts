@@ -142,6 +142,10 @@ export const make = (options: RouterOptions): ModelRouter => {
       const name = profile ?? current
       return clients.get(name)?.contextTokens?.(name)
     },
+    maxOutputTokens: (profile) => {
+      const name = profile ?? current
+      return clients.get(name)?.maxOutputTokens?.(name)
+    },
     secrets: Effect.map(
       Effect.forEach(
         clients.values(),

@@ -106,8 +106,20 @@ export const countMessages = (tokenizer: Tokenizer, messages: ReadonlyArray<Mess
 /** The tokens that a provider adds to each message: its role, its beginning and its end. */
 const tokensAroundMessage = 4
 
-/** The tokens of an image or a document depend on the provider. Most take about this many. */
+/** Tokens of a file of unknown kind, and of any file whose bytes are not known here. */
 const tokensOfFile = 1500
+
+/**
+ * Tokens of files that are sent as such, never of their base64 text. Providers scale an image down to at most about this many; a page of a
+ * document is taken as text and as an image, and most pages have 50 to 100 KB; sound and film are counted by the second.
+ */
+const tokensOfMedia = (mediaType: string, bytes: number): number => {
+  const [kind] = mediaType.split("/")
+  if (mediaType === "application/pdf") return 2000 * Math.min(100, Math.ceil(bytes / 60_000))
+  if (kind === "audio") return Math.max(100, Math.ceil(bytes / 500))
+  if (kind === "video") return Math.max(300, Math.ceil(bytes / 1000))
+  return tokensOfFile
+}
 
 /** Counts of immutable values, by tokenizer. */
 const countCache = new WeakMap<Tokenizer, WeakMap<object, number>>()
@@ -120,14 +132,15 @@ const cachedCount = (tokenizer: Tokenizer, value: object, count: () => number): 
   return tokens
 }
 
-/** Throws if a tokenizer, perhaps written without types, did not return a number. */
-const countText = (tokenizer: Tokenizer, text: string): number => {
+/** Counts the tokens of a text. Throws if a tokenizer, perhaps written without types, did not return a number. */
+export const countText = (tokenizer: Tokenizer, text: string): number => {
   const count: unknown = tokenizer.count(text)
   if (typeof count === "number" && count >= 0 && count <= Number.MAX_SAFE_INTEGER) return count
   throw new TypeError("the tokenizer has not returned a number of tokens")
 }
 
-const countMessage = (tokenizer: Tokenizer, message: Message): number =>
+/** Counts the tokens of a message. */
+export const countMessage = (tokenizer: Tokenizer, message: Message): number =>
   cachedCount(tokenizer, message, () => {
     let tokens = tokensAroundMessage
     for (const part of message.content) tokens += countPart(tokenizer, part)
@@ -148,12 +161,19 @@ const countPart = (tokenizer: Tokenizer, part: AssistantPart): number => {
 
 /** Text files are sent as text: three bytes, which are four base64 characters, are about one token. */
 const countFile = ({ mediaType, source }: FilePart): number => {
-  if (!mediaType.startsWith("text/") && mediaType !== "application/json") return tokensOfFile
-  if (source._tag === "stored") return Math.ceil(source.bytes / 3)
-  return source._tag === "bytes" ? Math.ceil(source.base64.length / 4) : tokensOfFile
+  const bytes =
+    source._tag === "stored"
+      ? source.bytes
+      : source._tag === "bytes"
+        ? Math.floor((source.base64.length * 3) / 4)
+        : undefined
+  if (bytes === undefined) return tokensOfFile
+  const isText = mediaType.startsWith("text/") || mediaType === "application/json"
+  return isText ? Math.ceil(bytes / 3) : tokensOfMedia(mediaType, bytes)
 }
 
-const countTools = (tokenizer: Tokenizer, tools: ReadonlyArray<ToolDefinition>): number =>
+/** Counts the tokens of the definitions of tools. */
+export const countTools = (tokenizer: Tokenizer, tools: ReadonlyArray<ToolDefinition>): number =>
   cachedCount(tokenizer, tools, () => {
     let tokens = 0
     for (const { description, name, parameters } of tools) {

@@ -181,6 +181,9 @@ export const isAttachmentNotFound = tagged<AttachmentNotFound>("AttachmentNotFou
  * `problem`.
  */
 export const isContentMissing = tagged<RunError.ContentMissing>("ContentMissing")
+/** Tests for `WindowUnknown`: the context policy is strict, and the model client does not know the size of the model's context. */
+export const isWindowUnknown = tagged<RunError.WindowUnknown>("WindowUnknown")
+
 /**
  * Tests for `WorkersLost`: more processes in a row than `maxRecoveries` permits left the run without progress: they died, suspended it, or
  * met a defect.

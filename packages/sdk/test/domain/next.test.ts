@@ -55,7 +55,8 @@ const told = (step: Step): string => {
     case "AskWrapUp":
       return `AskWrapUp ${step.exceeded.budget}`
     case "CallModel":
-      return `CallModel ${step.turn}`
+    case "Compact":
+      return `${step._tag} ${step.turn}`
     case "AskLimit":
       return `AskLimit ${step.exceeded.budget} ${step.exceeded.spent}/${step.exceeded.limit}`
     case "DecodeOutput":

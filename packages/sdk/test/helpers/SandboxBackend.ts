@@ -35,7 +35,7 @@ export class SandboxBackend {
   }
 
   /** A provider, as a program makes it. */
-  provider(options: Partial<Shape> = {}): Shape {
+  provider(options: Partial<Shape> & { readonly screen?: string } = {}): Shape {
     const target = options.target ?? `${this.name}, for tests`
     const open = (ref: SandboxRef) =>
       Effect.gen({ self: this }, function* () {
@@ -43,6 +43,7 @@ export class SandboxBackend {
         return makeSandbox({
           ref,
           target,
+          ...(options.screen === undefined ? {} : { screen: Effect.succeed(options.screen) }),
           scope: yield* Scope.Scope,
           spawner: ChildProcessSpawner.make(() => Effect.fail(noProcess)),
           files: FileSystem.makeNoop({}),

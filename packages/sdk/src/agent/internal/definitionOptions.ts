@@ -54,8 +54,22 @@ const agents: Kind = {
   is: (value) => Array.isArray(value) && Array.from<unknown>(value).every(agentKind.is)
 }
 
+/** A section, as `Section.make` returns it. */
+export const sectionKind: Kind = {
+  takes: "a section, as Section.make returns it: { name, render }",
+  is: (value) =>
+    typeof value === "object" &&
+    value !== null &&
+    "name" in value &&
+    typeof value.name === "string" &&
+    value.name.trim() !== "" &&
+    "render" in value &&
+    callable.is(value.render)
+}
+
 const { keys } = shapeOf<AgentOptions<never, unknown>>({
   instructions: either(string, callable),
+  sections: { each: sectionKind },
   tools: { each: toolKind },
   subAgents: { each: agentKind },
   delegation: oneOf("tools", "delegate"),

@@ -37,6 +37,8 @@ export const bookChild = (
 ): RunState => {
   const { event: inside } = unwrap(event)
   if (inside._tag === "model.charged") return bookUsage(state, inside.usage)
+  if (inside._tag === "context.compacted")
+    return inside.usage === undefined ? state : bookUsage(state, inside.usage)
   if (inside._tag !== "model.answered") return state
   const { turns = 0, toolCalls = 0 } = state.below ?? {}
   // The calls of an answer are not all made: a run that wraps up makes none.

@@ -3,8 +3,9 @@
  * provider a history that it refuses, or wait for a decision that cannot be made.
  */
 import type * as Schema from "effect/Schema"
+import type { Summary } from "../Compaction.ts"
 import * as History from "../History.ts"
-import type { Message } from "../Message.ts"
+import { type Message, standsAlone } from "../Message.ts"
 import type * as ToolCall from "../ToolCall.ts"
 
 type Call = Pick<
@@ -27,6 +28,8 @@ interface Parts {
     readonly child?: { readonly runId: string }
     readonly ended?: unknown
   }>
+  readonly compaction?: { readonly summary?: Pick<Summary, "to" | "kept"> }
+  readonly pinned?: ReadonlyArray<number>
   readonly cancelled?: unknown
   readonly failure?: unknown
 }
@@ -78,6 +81,17 @@ export const contradictions = (state: Parts): ReadonlyArray<string> => {
     ), `nothing at work in a run that is ${state.status}`)
     require(state.calls.length === 0, `no open calls in a run that is ${state.status}`)
   }
+  const size = History.size(state.history)
+  const covered = state.compaction?.summary?.to ?? 0
+  require(covered <= size &&
+    History.at(state.history, covered)?.role !==
+      "tool", "a summary that ends before an answer and its results")
+  require(isAscending(state.pinned ?? [], size), "pinned messages of the history, in order")
+  const kept = state.compaction?.summary?.kept ?? []
+  require(isAscending(kept, covered) &&
+    kept.every((sequence) =>
+      standsAlone(History.at(state.history, sequence))
+    ), "kept messages that the summary covers and that are no part of a step")
   require(state.status !== "cancelled" || state.cancelled !== undefined, "the reason of the cancellation")
   require(state.status !== "error" || state.failure !== undefined, "the failure")
   require(isPaired(
@@ -86,6 +100,10 @@ export const contradictions = (state: Parts): ReadonlyArray<string> => {
   ), "one result for each call, directly after its answer")
   return found
 }
+
+/** Whether numbers ascend, and are below a bound. */
+const isAscending = (numbers: ReadonlyArray<number>, bound: number): boolean =>
+  numbers.every((value, index) => value < bound && (index === 0 || value > numbers[index - 1]!))
 
 const isDistinct = (ids: ReadonlyArray<string>): boolean => new Set(ids).size === ids.length
 

@@ -1,10 +1,11 @@
-/**
- * Used-up budgets and changed limits: how a run is wrapped up, and how it continues when a budget is raised.
- */
 import { callIdOf } from "../Interruption.ts"
 import * as Limits from "../Limits.ts"
 import { text } from "../Message.ts"
 import type { RunState } from "../RunState.ts"
+/**
+ * Used-up budgets and changed limits: how a run is wrapped up, and how it continues when a budget is raised.
+ */
+import { withoutMisses } from "./compacting.ts"
 import { appendUser, closeCalls, closeRequest, deliverQueued, deliverMessage, type Event } from "./turn.ts"
 
 /**
@@ -46,7 +47,8 @@ const unwrapUp = (state: RunState, at: number): RunState => {
 
 /** Changes the limits. Open requests for changed budgets are closed, and the warnings of these budgets may be recorded again. */
 export const limitsChanged = (before: RunState, { at, given, limits }: Event<"limits.changed">): RunState => {
-  const state = given?.maxTurns === undefined ? before : withGivenTurns(before)
+  const counted = given?.maxTurns === undefined ? before : withGivenTurns(before)
+  const state = limits.maxContextTokens === before.limits.maxContextTokens ? counted : withoutMisses(counted)
   return unwrapUp(
     {
       ...state,
@@ -83,7 +85,7 @@ const withGivenTurns = (state: RunState): RunState => {
 export const toppedUp = (state: RunState, budget: Limits.Budget, limit: number, at: number): RunState =>
   unwrapUp(
     {
-      ...state,
+      ...(budget === "context" ? withoutMisses(state) : state),
       limits: Limits.withBudget(state.limits, budget, limit),
       ...(state.warned === undefined ? {} : { warned: state.warned.filter((warned) => warned !== budget) })
     },

@@ -41,6 +41,8 @@ const stepText = (state: RunState, step: Step, changed: ReadonlySet<string>): st
   switch (step._tag) {
     case "CallModel":
       return "call the model"
+    case "Compact":
+      return "compact its context, then call the model"
     case "ClassifyCalls":
       return sentence`check the calls that the model asked for (${names(step.callIds)})`
     case "SettleToolCalls": {

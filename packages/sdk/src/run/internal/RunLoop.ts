@@ -22,6 +22,7 @@ import type { RunEvent } from "../../domain/RunEvent.ts"
 import { type RunState, isEnded } from "../../domain/RunState.ts"
 import { callModel } from "../steps/callModel.ts"
 import { classifyAll } from "../steps/classify.ts"
+import { compact } from "../steps/compact.ts"
 import { decodeOutput } from "../steps/decodeOutput.ts"
 import { handOff } from "../steps/handOff.ts"
 import { askLimit, withdrawLimits } from "../steps/limits.ts"
@@ -284,6 +285,8 @@ const performStep = (run: AgentRun, step: ActiveStep): Effect.Effect<void, Drive
   switch (step._tag) {
     case "CallModel":
       return callModel(run, step.turn)
+    case "Compact":
+      return compact(run, step.turn)
     case "ClassifyCalls":
       return classifyAll(run, step.callIds)
     case "SettleToolCalls":

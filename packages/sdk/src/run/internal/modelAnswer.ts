@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { attempt, describe, logFailure } from "../../agent/internal/userCode.ts"
+import type { PreparedContext } from "../../context/PolicyDefinition.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { AnsweredPart, FinishReason } from "../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
@@ -108,7 +109,7 @@ const hasFields = (part: object, count: number): boolean => {
  * Usage that can be stored. Providers may report invalid values: an invalid count becomes 0, an invalid cost is left out, and counts and
  * costs are capped at the largest representable value.
  */
-const soundUsage = (given: ModelUsage | undefined): ModelUsage => {
+export const soundUsage = (given: ModelUsage | undefined): ModelUsage => {
   const usage: Partial<ModelUsage> = given ?? {}
   const { cacheWriteTokens, costUsd } = usage
   const sound: { -readonly [Key in keyof ModelUsage]: ModelUsage[Key] } = {
@@ -142,14 +143,14 @@ export const failDefect = (
 }
 
 /**
- * Emits the event of an answer; `messages` are those that the context policy selected. Returns the error, and emits nothing, if the answer
+ * Emits the event of an answer; `selected` is the context that the policy selected. Returns the error, and emits nothing, if the answer
  * is not valid.
  */
 export const takeAnswer = (
   run: AgentRun,
   request: ModelRequest,
   response: ModelResponse,
-  messages: ModelRequest["messages"]
+  selected: PreparedContext
 ): ModelError | undefined => {
   const answer = soundAnswer(response)
   const { usage } = answer
@@ -158,8 +159,9 @@ export const takeAnswer = (
   const { content, finishReason, lastInputTokens, profile } = answer
   const counted = lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens }
   remember(request, counted)
-  // The context policy counts messages without the bytes of stored files.
-  if (messages !== request.messages) remember({ ...request, messages }, counted)
+  // The context policy counts messages without the bytes of stored files, and without sections.
+  if (selected.messages !== request.messages) remember({ ...request, messages: selected.messages }, counted)
+  selected.counted?.(counted.inputTokens)
   const event = { _tag: "model.answered", at: now(run.drive), content, usage, finishReason } as const
   emit(run, profile === undefined ? event : { ...event, profile })
   return undefined

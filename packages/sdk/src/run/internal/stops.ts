@@ -30,6 +30,7 @@ export const isHalted = (run: AgentRun): boolean =>
 const beginsUnheard = (state: RunState, step: Step): boolean => {
   switch (step._tag) {
     case "CallModel":
+    case "Compact":
     case "ClassifyCalls":
     case "StartBackground":
     case "SettleAgents":

@@ -7,9 +7,11 @@ import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 import type { BoundAgent } from "../../agent/Entry.ts"
 import { attempt, attemptEffect, call, describe, ignoreRejection } from "../../agent/internal/userCode.ts"
-import type { ContextTooLarge, PreparedContext } from "../../context/ContextPolicy.ts"
+import type { ContextUsage } from "../../context/ContextUsage.ts"
+import type { ContextTooLarge, PreparedContext, WindowUnknown } from "../../context/PolicyDefinition.ts"
 import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
 import type { Exceeded } from "../../domain/Limits.ts"
+import type { Message } from "../../domain/Message.ts"
 import { exhausted } from "../../domain/next.ts"
 import { ContentMissing } from "../../domain/RunError.ts"
 import { mayCallComplete, streamCut } from "../../model/internal/modelError.ts"
@@ -20,7 +22,9 @@ import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { RunStoreError } from "../../store/RunStoreError.ts"
 import { calledOf } from "../calls/userCalls.ts"
 import { type AgentRun, budgetTime, isStopped, isThere, timeLeftOf, stateOf } from "../internal/AgentRun.ts"
+import { dueIn, prune } from "../internal/compactionDue.ts"
 import { hasStoredFile, requireInline } from "../internal/Contents.ts"
+import { contextInput } from "../internal/contextInput.ts"
 import { type DriveError, emit, now } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
 import {
@@ -31,8 +35,9 @@ import {
   notAnswered,
   takeAnswer
 } from "../internal/modelAnswer.ts"
-import { contextInput, isUnsent, requestOf } from "../internal/modelRequest.ts"
+import { isUnsent, requestOf } from "../internal/modelRequest.ts"
 import { instructionsContext } from "../internal/runContext.ts"
+import { renderSections } from "../internal/sections.ts"
 import { ShownParts } from "../internal/ShownParts.ts"
 import { isHalted } from "../internal/stops.ts"
 import type { Deadline } from "../internal/Supervisor.ts"
@@ -60,15 +65,29 @@ export const callModel = Effect.fnUntraced(function* (
  * waits.
  */
 function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveError> {
-  const { bound, drive, supervisor } = run
-  const { instructions: given = "" } = bound.agent.options
-  const instructions = typeof given === "string" ? given : yield* callInstructions(run, turn, given)
-  if (instructions === undefined) return
-  const { contextPolicy } = drive.runtime
-  const prepared = yield* supervisor.run(
-    attemptEffect(() => contextPolicy.prepare(contextInput(run, instructions)))
-  )
-  if (Exit.isFailure(prepared)) return yield* notPrepared(run, prepared.cause)
+  const { drive, supervisor } = run
+  const { agent } = run.bound
+  // Most agents have a text and no sections, and take no step for them.
+  const isPlain = typeof agent.options.instructions !== "function" && agent.options.sections === undefined
+  const fixed = isPlain
+    ? { instructions: (agent.options.instructions as string | undefined) ?? "", sections: none }
+    : yield* instructionsAndSections(run, turn)
+  if (fixed === undefined) return
+  const { sections } = fixed
+  let prepared = yield* prepare(run, fixed)
+  if (Exit.isFailure(prepared)) {
+    const due = dueIn(prepared.cause)
+    if (due === undefined) return yield* notPrepared(run, prepared.cause)
+    if (due.plan._tag === "Summarize") return requestCompaction(run, "full", due.usage)
+    prune(run, due.plan)
+    prepared = yield* prepare(run, fixed)
+    if (Exit.isFailure(prepared)) {
+      const again = dueIn(prepared.cause)
+      return again === undefined
+        ? yield* notPrepared(run, prepared.cause)
+        : requestCompaction(run, "full", again.usage)
+    }
+  }
   const selected = prepared.value
   // Most requests have no file in the store, and take no step for them.
   const isFilled = attempt(() => !hasStoredFile(selected?.messages)) === true
@@ -76,25 +95,100 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
     ? Exit.succeed(selected)
     : yield* supervisor.run(attemptEffect(() => withFiles(run, selected)))
   if (Exit.isFailure(filled)) return yield* notFilled(run, filled.cause)
-  const request = attempt(() => requestOf(run, turn, filled.value))
+  const request = attempt(() => requestOf(run, turn, filled.value, sections))
   if (request === undefined || Exit.isExit(request)) return yield* notPrepared(run, Cause.fail(noContext))
 
+  if (selected.usage !== undefined) publishUsage(run, turn, selected)
   const collector = makeCollector()
   const publishing = drive.onUpdate === undefined ? undefined : publisher(run, request, collector)
   const begun = begin(run, request, publishing ?? collector)
-  const streamed = yield* supervisor.run(begun, deadlineOf(run, request))
+  const streamed = yield* supervisor.run(begun, modelDeadline(run, request))
   publishing?.close()
   const response = Exit.isSuccess(streamed) ? collector.response() : undefined
   if (response !== undefined) {
-    const fault = takeAnswer(run, request, response, selected.messages)
+    const fault = takeAnswer(run, request, response, selected)
     return fault === undefined ? undefined : yield* notAnswered(run, request, Cause.fail(fault))
   }
   const cause = Exit.isSuccess(streamed) ? Cause.fail(streamCut()) : streamed.cause
   if (isStopped(run, cause)) keepSaid(run, collector)
   const error: unknown = Cause.squash(cause)
+  if (isOverflow(error) && mayCompact(run, selected)) return overflowed(run, error, selected)
   const mayFallBack = isModelError(error) && !collector.hasContent() && mayRepeat(error) && !isUnsent(request)
   if (!mayFallBack || isOutOfTime(run) || isHalted(run)) return yield* notAnswered(run, request, cause)
-  return yield* callComplete(run, request, error, selected.messages)
+  return yield* callComplete(run, request, error, selected)
+}
+
+const none: ReadonlyArray<never> = []
+
+const prepare = (run: AgentRun, { instructions, sections }: Fixed) => {
+  const { bound, drive, supervisor } = run
+  const { runtime } = drive
+  return supervisor.run(
+    attemptEffect(() =>
+      runtime.contextPolicy.prepare(
+        contextInput({ bound, runtime, state: stateOf(run) }, instructions, { sections })
+      )
+    )
+  )
+}
+
+/** What a context holds besides the history. */
+interface Fixed {
+  readonly instructions: string
+  readonly sections: ReadonlyArray<Message>
+}
+
+/** The instructions and the rendered sections; `undefined` if the run has failed or was stopped meanwhile. */
+export const instructionsAndSections = Effect.fnUntraced(function* (
+  run: AgentRun,
+  turn: number
+): Effect.fn.Return<Fixed | undefined> {
+  const { instructions: given = "", sections } = run.bound.agent.options
+  const instructions = typeof given === "string" ? given : yield* callInstructions(run, turn, given)
+  if (instructions === undefined) return undefined
+  const rendered = sections === undefined ? none : yield* renderSections(run, turn, sections)
+  return rendered === undefined ? undefined : { instructions, sections: rendered }
+})
+
+const requestCompaction = (run: AgentRun, reason: "full" | "overflow", usage?: ContextUsage): void =>
+  emit(run, {
+    _tag: "compaction.requested",
+    at: now(run.drive),
+    by: "runtime",
+    reason,
+    ...(usage === undefined ? {} : { used: usage.used, usable: usage.usable })
+  })
+
+/** Publishes how the context is used, and warns once when it is nearly full. */
+const publishUsage = (run: AgentRun, turn: number, { isNearlyFull, usage }: PreparedContext): void => {
+  const { drive } = run
+  const { agentPath, runId: agentRunId, warned } = stateOf(run)
+  if (usage === undefined) return
+  if (isNearlyFull === true && warned?.includes("context") !== true)
+    emit(run, {
+      _tag: "budget.nearing",
+      at: now(drive),
+      budget: "context",
+      limit: usage.usable,
+      spent: usage.used
+    })
+  drive.onUpdate?.({ _tag: "context.usage", runId: drive.state.runId, agentRunId, agentPath, turn, usage })
+}
+
+const isOverflow = (error: unknown): error is ModelError =>
+  isModelError(error) && error.reason._tag === "ContextOverflow"
+
+/** Whether a compaction may help a call that was too long: it has not been tried often enough without success. */
+const mayCompact = (run: AgentRun, { overflowed }: PreparedContext): boolean =>
+  overflowed !== undefined && (stateOf(run).compaction?.overflows ?? 0) < mostOverflows && !isHalted(run)
+
+const mostOverflows = 2
+
+/** Compacts the context of a call that the provider refused as too long, and corrects the estimate. */
+const overflowed = (run: AgentRun, error: ModelError, selected: PreparedContext): void => {
+  charge(run, error)
+  selected.overflowed?.()
+  requestCompaction(run, "overflow", selected.usage)
 }
 
 /** Keeps what the model had said, in case the run is cancelled. */
@@ -107,7 +201,7 @@ const keepSaid = (run: AgentRun, collector: Collector): void => {
 const noContext = new TypeError("it did not return instructions and messages")
 
 /** Budget exhausted: opens a `limit` request, asks the model for a summary, or fails the run. */
-const outOfBudget = (run: AgentRun, exceeded: Exceeded): Effect.Effect<void, DriveError> => {
+export const outOfBudget = (run: AgentRun, exceeded: Exceeded): Effect.Effect<void, DriveError> => {
   const step = exhausted(stateOf(run), exceeded)
   if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return run.perform(run, step)
   return step._tag === "Finish" && step.end._tag === "failed" ? failRun(run, step.end.failure) : Effect.void
@@ -168,10 +262,15 @@ const notFilled = (
   return error instanceof RunStoreError ? Effect.fail(error) : notPrepared(run, cause)
 }
 
-const notPrepared = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
+export const notPrepared = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
   if (isStopped(run, cause)) return Effect.void
   const error: unknown = Cause.squash(cause)
   if (isContextTooLarge(error)) return overContext(run, error)
+  if (isWindowUnknown(error))
+    return failRun(run, {
+      _tag: "WindowUnknown",
+      ...(typeof error.profile === "string" ? { profile: error.profile } : {})
+    })
   return failDefect(run, "context policy", cause)
 }
 
@@ -186,18 +285,21 @@ const callComplete = Effect.fnUntraced(function* (
   run: AgentRun,
   request: ModelRequest,
   error: ModelError,
-  messages: ModelRequest["messages"]
+  selected: PreparedContext
 ) {
   const { drive, supervisor } = run
   charge(run, error)
   request.onFallback?.(error.reason._tag)
   const whole = yield* supervisor.run(
     attemptEffect(() => drive.runtime.model.complete(request)),
-    deadlineOf(run, request)
+    modelDeadline(run, request)
   )
-  const fault = Exit.isSuccess(whole) ? takeAnswer(run, request, whole.value, messages) : undefined
-  if (Exit.isFailure(whole)) yield* notAnswered(run, request, whole.cause)
-  else if (fault !== undefined) yield* notAnswered(run, request, Cause.fail(fault))
+  const fault = Exit.isSuccess(whole) ? takeAnswer(run, request, whole.value, selected) : undefined
+  if (Exit.isFailure(whole)) {
+    const failure: unknown = Cause.squash(whole.cause)
+    if (isOverflow(failure) && mayCompact(run, selected)) overflowed(run, failure, selected)
+    else yield* notAnswered(run, request, whole.cause)
+  } else if (fault !== undefined) yield* notAnswered(run, request, Cause.fail(fault))
 })
 
 /** Checks the return value of a client, which may be written without types. */
@@ -233,7 +335,7 @@ const publisher = ({ drive }: AgentRun, request: ModelRequest, collector: Collec
 }
 
 /** The timeout of a model call: the run's `modelTimeoutMs`, or the time left to the run and the runs above it if that is less. */
-const deadlineOf = (run: AgentRun, request: ModelRequest): Deadline<ModelError> => {
+export const modelDeadline = (run: AgentRun, request: ModelRequest): Deadline<ModelError> => {
   const { modelTimeoutMs } = stateOf(run).limits
   return {
     ms: Math.max(1, Math.min(modelTimeoutMs, timeLeftOf(run) ?? modelTimeoutMs)),
@@ -253,11 +355,15 @@ const isContextTooLarge = (error: unknown): error is ContextTooLarge =>
     return _tag === "ContextTooLarge" && Number.isFinite(limit) && Number.isFinite(tokens)
   }) === true
 
-const overContext = (run: AgentRun, { tokens, limit }: ContextTooLarge): Effect.Effect<void> => {
+const isWindowUnknown = (error: unknown): error is WindowUnknown =>
+  attempt(() => (error as WindowUnknown | undefined)?._tag === "WindowUnknown") === true
+
+const overContext = (run: AgentRun, { limit, reason, tokens }: ContextTooLarge): Effect.Effect<void> => {
   const exceeded = { budget: "context", limit, spent: tokens } as const
+  const why = typeof reason === "string" ? { reason } : {}
   return stateOf(run).asks
-    ? Effect.sync(() => openLimit(run, exceeded))
-    : failRun(run, { _tag: "BudgetExceeded", ...exceeded })
+    ? Effect.sync(() => openLimit(run, exceeded, why.reason))
+    : failRun(run, { _tag: "BudgetExceeded", ...exceeded, ...why })
 }
 
 /** Whether the run itself makes a complete call after a failed stream. A client that retries has made one as its last attempt. */

@@ -25,10 +25,10 @@ import type { JournalError } from "../internal/Journal.ts"
 import { lastMisfit } from "./decodeOutput.ts"
 
 /** Opens a `limit` request, which asks for more of a budget that is exhausted or whose rest is reserved, or for a larger context. */
-export const openLimit = (run: AgentRun, exceeded: Exceeded): void => {
+export const openLimit = (run: AgentRun, exceeded: Exceeded, why?: string): void => {
   const state = stateOf(run)
   const at = now(run.drive)
-  const reason = run.bound.output === undefined ? undefined : lastMisfit(state)
+  const reason = why ?? (run.bound.output === undefined ? undefined : lastMisfit(state))
   emit(run, {
     _tag: "request.opened",
     at,
@@ -90,12 +90,12 @@ export const askAbove = (run: AgentRun, nothing: NothingLeft): boolean => {
 
 /** Whether the budgets above a sub-agent leave room for its next step. If not, the sub-agent waits for a top-up, or fails. */
 export const roomAbove = (run: AgentRun, step: Step): "room" | "waits" | RunFailure => {
-  if (run.parent === undefined || (step._tag !== "CallModel" && step._tag !== "ClassifyCalls")) return "room"
+  const callsModel = step._tag === "CallModel" || step._tag === "Compact"
+  if (run.parent === undefined || (!callsModel && step._tag !== "ClassifyCalls")) return "room"
   const line = statesOf(run.parent)
-  const nothing =
-    step._tag === "CallModel"
-      ? exceededAbove(line, stateOf(run).limits, now(run.drive))
-      : exceededByCallsAbove(line)
+  const nothing = callsModel
+    ? exceededAbove(line, stateOf(run).limits, now(run.drive))
+    : exceededByCallsAbove(line)
   if (nothing === undefined) return "room"
   return askAbove(run.parent, nothing) ? "waits" : { _tag: "BudgetExceeded", ...nothing.exceeded }
 }

@@ -65,6 +65,7 @@ export const makeClient = (
       stream,
       complete: whole,
       contextTokens: () => profile.contextTokens,
+      maxOutputTokens: () => profile.maxOutputTokens,
       secrets: secretsOf(profile)
     }
     return retrying(guarded(client, { ...profile, server: hostOf(profile) }), profile.retry)
