@@ -43,11 +43,9 @@ export const isPlaceholder = (text: string): boolean =>
   isStandIn(text) ||
   fillers.test(text.slice(0, 400))
 
-/** Whether a token stands for one: it says so, counts, or repeats up to three capital letters, digits and signs. */
+/** Whether a token stands for one: it says so, or repeats up to three capital letters, digits and signs. */
 export const isFiller = (token: string): boolean =>
-  isStandIn(token) ||
-  fillers.test(token.slice(0, 400)) ||
-  (new Set(token.slice(0, 100)).size < 4 && !/[a-z]/.test(token))
+  isStandIn(token) || (new Set(token.slice(0, 100)).size < 4 && !/[a-z]/.test(token))
 
 /** Letters of one case in a row, or a capital letter and small ones. */
 const runs = /[A-Z]?[a-z]{2,}|[A-Z]{3,}(?![a-z])/g

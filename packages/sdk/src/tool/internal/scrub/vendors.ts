@@ -69,7 +69,7 @@ const isWord = (code: number): boolean =>
   (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 0xe000
 
 /** Whether what follows a prefix is words, as in `sk-learn-contrib` and `hf_requiredTypes`. */
-const isName = (rest: string): boolean => partInWords(rest) >= 0.6
+const isName = (rest: string): boolean => partInWords(rest) >= 0.6 && new Set(rest).size > 5
 
 const tokenAt = (text: string, at: number): Span | undefined => {
   const rules = byStart.get(text.slice(at, at + 2))
