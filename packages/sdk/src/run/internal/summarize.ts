@@ -11,7 +11,7 @@ import type { Runtime } from "../../agent/Runtime.ts"
 import type { Summarize } from "../../context/CompactionPlan.ts"
 import type { ContextUsage } from "../../context/ContextUsage.ts"
 import { digestMessages, fit } from "../../context/internal/digest.ts"
-import { target } from "../../context/internal/plan.ts"
+import { aroundSummary, target } from "../../context/internal/plan.ts"
 import { stepsFrom } from "../../context/internal/steps.ts"
 import {
   instructions,
@@ -65,9 +65,6 @@ interface Part {
   readonly transcript: string
 }
 
-/** The tokens around a summary in its message. */
-const aroundSummary = 80
-
 /** Output tokens beyond those of the summary, for models that reason first. */
 const forReasoning = 4096
 
@@ -79,7 +76,7 @@ export const summarize = Effect.fnUntraced(function* (
   const { countText } = viewFunctions(summarizing)
   const profiles = [options.profile ?? bound.agent.options.profile, bound.agent.options.profile]
   const part = partOf(summarizing, profiles[0])
-  const most = Math.max(16, plan.mostSummary - aroundSummary)
+  const most = plan.mostSummary - aroundSummary
   const previous = state.compaction?.summary?.text
   if (mayCallModel) {
     for (const [index, profile] of profiles.entries()) {
@@ -228,6 +225,7 @@ const record = (
     compaction: after.compaction,
     promptAt: input.promptAt ?? 0,
     recall: input.recall,
+    pinned: input.view!.pinned,
     count: input.view!.countMessage
   })
   const fixed = usage.system + usage.tools + usage.sections + usage.memory
