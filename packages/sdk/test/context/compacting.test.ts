@@ -31,7 +31,7 @@ const modelOf = (
     (request) => (isSummary(request) ? summary(request, (times += 1)) : answer(request)),
     {
       tokenizer: Tokenizer.estimate,
-      contextTokens: window
+      contextTokens
     }
   )
 }
@@ -184,7 +184,7 @@ describe("a summary", () => {
       let vetoes = 0
       const model = modelOf(() => "Facts.")
       const policy = ContextPolicy.compacting({
-        before: ({ from }) => (vetoes === 0 ? ((vetoes += 1), { veto: true }) : { pinned: [from] })
+        before: () => (vetoes === 0 ? ((vetoes += 1), { veto: true }) : { pinned: [0] })
       })
       const { runtime } = yield* under(rebind(agent, model), policy)
       const { onUpdate, updates } = watch()
