@@ -16,10 +16,11 @@ import type { Message } from "../domain/Message.ts"
 import type { AnsweredPart, FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
 import { ModelClient } from "../model/ModelClient.ts"
-import { InvalidRequest, ModelError, type Reason } from "../model/ModelError.ts"
+import { ContextOverflow, InvalidRequest, ModelError, type Reason } from "../model/ModelError.ts"
 import type { ModelPart, ModelResponse } from "../model/ModelPart.ts"
 import { partsOf } from "../model/ModelPart.ts"
 import type { ModelRequest } from "../model/ModelRequest.ts"
+import { countMessages, countText, countTools, type Tokenizer } from "../model/Tokenizer.ts"
 
 /** A tool call in a scripted response. */
 export interface ScriptedCall {
@@ -83,6 +84,22 @@ export interface ScriptedModel {
   readonly layer: Layer.Layer<ModelClient>
 }
 
+/** The options of a scripted model. */
+export interface ScriptedModelOptions {
+  /**
+   * Counts the tokens of requests and responses, which then are the default of `usage`, as a provider reports them. Default: every response
+   * reports 10 input and 5 output tokens.
+   */
+  readonly tokenizer?: Tokenizer
+  /**
+   * The size of the context, response included, that the client reports for every profile. With a `tokenizer`, a request that is larger fails
+   * with the reason `ContextOverflow`, and takes no response. Default: unknown.
+   */
+  readonly contextTokens?: number
+  /** The most output tokens, which the client reports for every profile. Default: unknown. */
+  readonly maxOutputTokens?: number
+}
+
 /**
  * Makes a scripted model from a list of responses or from a function.
  *
@@ -95,7 +112,8 @@ export interface ScriptedModel {
  * @since 0.1.0
  */
 export const make = (
-  script: ReadonlyArray<Script> | ((request: ModelRequest) => string | ScriptedAnswer)
+  script: ReadonlyArray<Script> | ((request: ModelRequest) => string | ScriptedAnswer),
+  options: ScriptedModelOptions = {}
 ): ScriptedModel => {
   const answers = typeof script === "function" ? undefined : script
   const requests: Array<ModelRequest> = []
@@ -103,14 +121,26 @@ export const make = (
   const take = (request: ModelRequest): Effect.Effect<ScriptedAnswer, ModelError> =>
     Effect.suspend(() => {
       requests.push(request)
-      const problem = validateHistory(request.messages)
+      const problem = validateRequest(request.messages)
       if (problem !== undefined) return refuse(`The history is not valid: ${problem}`)
+      const { contextTokens = Infinity, tokenizer } = options
+      const inputTokens = tokenizer === undefined ? 0 : countWhole(tokenizer, request)
+      if (inputTokens > contextTokens) {
+        const description = `The request has ${inputTokens} tokens, and the context ${contextTokens}.`
+        return Effect.fail(new ModelError({ reason: new ContextOverflow({ description }) }))
+      }
       const entry = typeof script === "function" ? script : script[at++]
       if (entry === undefined) {
         return refuse(`The script has ${script.length} responses, and the model was called once more.`)
       }
-      const answer = typeof entry === "function" ? entry(request) : entry
-      return Effect.succeed(typeof answer === "string" ? { text: answer } : answer)
+      const given = typeof entry === "function" ? entry(request) : entry
+      const answer = typeof given === "string" ? { text: given } : given
+      if (tokenizer === undefined || answer.error !== undefined) return Effect.succeed(answer)
+      const outputTokens = countText(
+        tokenizer,
+        `${answer.reasoning ?? ""}${answer.text ?? ""}${JSON.stringify(answer.calls ?? "")}`
+      )
+      return Effect.succeed({ ...answer, usage: { inputTokens, outputTokens, ...answer.usage } })
     })
   const waited = (answer: ScriptedAnswer): Effect.Effect<ScriptedAnswer> => {
     if (answer.hang === true) return Effect.never
@@ -141,13 +171,24 @@ export const make = (
             : Effect.fail(failureOf(answer.error, answer))
       )
   }
+  const { contextTokens, maxOutputTokens } = options
   return {
-    client,
+    client: {
+      ...client,
+      ...(contextTokens === undefined ? {} : { contextTokens: () => contextTokens }),
+      ...(maxOutputTokens === undefined ? {} : { maxOutputTokens: () => maxOutputTokens })
+    },
     requests,
     remaining: () => Math.max(0, (answers?.length ?? at) - at),
-    layer: Layer.succeed(ModelClient, client)
+    get layer() {
+      return Layer.succeed(ModelClient, this.client)
+    }
   }
 }
+
+/** Counts a whole request, without what providers have reported for earlier ones. */
+const countWhole = (tokenizer: Tokenizer, { instructions, messages, tools }: ModelRequest): number =>
+  countText(tokenizer, instructions) + countTools(tokenizer, tools) + countMessages(tokenizer, messages)
 
 const refuse = (description: string) =>
   Effect.fail(new ModelError({ reason: new InvalidRequest({ description }) }))
@@ -195,15 +236,32 @@ const streamed = (answer: ScriptedAnswer): ReadonlyArray<ModelPart> => {
 }
 
 /**
+ * Checks the messages of a request: every tool call has exactly one result, directly after the response that made the call; every result has
+ * a call; and sequence numbers do not descend. Messages may be missing, as a context policy leaves them out. Returns the first problem as
+ * text, or `undefined` if the messages are valid.
+ */
+export const validateRequest = (messages: ReadonlyArray<Message>): string | undefined => {
+  const index = messages.findIndex(
+    (message, index) => index > 0 && message.sequence < messages[index - 1]!.sequence
+  )
+  return index === -1 ? pairingFault(messages) : `message ${index} has sequence ${messages[index]!.sequence}`
+}
+
+/**
  * Checks a history: every tool call has exactly one result, directly after the response that made the call; every result has a call; and
  * sequence numbers have no gap. Returns the first problem as text, or `undefined` if the history is valid.
  */
 export const validateHistory = (messages: ReadonlyArray<Message>): string | undefined => {
+  const index = messages.findIndex(
+    (message, index) => index > 0 && message.sequence !== messages[index - 1]!.sequence + 1
+  )
+  return index === -1 ? pairingFault(messages) : `message ${index} has sequence ${messages[index]!.sequence}`
+}
+
+/** The first call or result without its counterpart, as text. */
+const pairingFault = (messages: ReadonlyArray<Message>): string | undefined => {
   let open: Array<string> = []
   for (const [index, message] of messages.entries()) {
-    if (index > 0 && message.sequence !== messages[index - 1]!.sequence + 1) {
-      return `message ${index} has sequence ${message.sequence}`
-    }
     if (message.role === "tool") {
       const at = open.indexOf(message.callId)
       if (at === -1) return `the result of ${message.callId} answers no open call`

@@ -138,7 +138,7 @@ describe("a scripted model", () => {
         yield* refused(user, calling, result, { ...result, sequence: 3 }),
         "answers no open call"
       )
-      assert.include(yield* refused(user, { ...calling, sequence: 2 }), "sequence")
+      assert.include(yield* refused({ ...user, sequence: 3 }, calling), "sequence")
       assert.isUndefined(ScriptedModel.validateHistory([user, calling, result]))
     })
   )

@@ -55,7 +55,7 @@ const agents: Kind = {
 }
 
 /** A section, as `Section.make` returns it. */
-export const sectionKind: Kind = {
+const sectionKind: Kind = {
   takes: "a section, as Section.make returns it: { name, render }",
   is: (value) =>
     typeof value === "object" &&

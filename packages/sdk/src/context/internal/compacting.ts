@@ -116,10 +116,8 @@ const prepare = (
     promptAt,
     recall: input.recall,
     count: view.countMessage,
-    pinned: () =>
-      options.pinned === undefined
-        ? view.pinned
-        : [...view.pinned, ...pinnedBy(options.pinned, view.history)],
+    pinned: view.pinned,
+    alsoPinned: () => (options.pinned === undefined ? none : pinnedBy(options.pinned, view.history)),
     usable,
     trigger,
     isForced: view.compacting !== undefined && view.compacting.reason !== "full"
@@ -160,6 +158,8 @@ const prepare = (
     }
   }
 }
+
+const none: ReadonlyArray<never> = []
 
 const due = (
   made: Extract<Plan, { readonly _tag: "Prune" | "Summarize" }>,

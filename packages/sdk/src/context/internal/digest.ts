@@ -37,7 +37,7 @@ export const digestMessages = (
     room -= count(fitting)
     return fitting
   }
-  // Of what is to be told, the newest words of the user come first, and the earlier record gets what is left.
+  // The newest words of the user come first, and the earlier record gets what is left.
   const list = take(tools, most / 4)
   const newest: Array<string> = []
   for (let index = said.length - 1; index >= 0 && room > 0; index -= 1) {

@@ -12,12 +12,12 @@ import { standsAlone, textOf, type ToolMessage } from "../../domain/Message.ts"
 import type { Prune, Summarize } from "../CompactionPlan.ts"
 import { clear, isClearable, shorten } from "./shortened.ts"
 import { type HistoryStep, stepsFrom } from "./steps.ts"
-import { shownAt, type View, type ViewInput, viewOf } from "./view.ts"
+import { keptIn, shownAt, type View, type ViewInput, viewOf } from "./view.ts"
 
 /** The input of a plan. */
 export interface PlanInput extends ViewInput {
-  /** Returns the sequence numbers of messages that stay unchanged. Called only if something is due. */
-  readonly pinned: () => ReadonlyArray<number>
+  /** Returns the sequence numbers of further messages that stay unchanged. Called only if a summary is due. */
+  readonly alsoPinned: () => ReadonlyArray<number>
   /** The most tokens of the summary and the messages. */
   readonly usable: number
   /** The part of `usable` above which something is done. */
@@ -40,8 +40,12 @@ export const target = 0.6
 /** Newest steps whose results are not replaced. */
 const protectedSteps = 3
 
-/** The most tokens that a summary may have. */
-export const mostSummaryOf = (usable: number): number => Math.min(4000, Math.floor(0.15 * usable))
+/** The tokens of the message around a summary. */
+export const aroundSummary = 80
+
+/** The most tokens that a summary may have, with its message. */
+const mostSummaryOf = (usable: number): number =>
+  Math.max(aroundSummary + 40, Math.min(4000, Math.floor(0.15 * usable)))
 
 /** Plans what to do with a context. */
 export const plan = (input: PlanInput): Plan => {
@@ -92,13 +96,13 @@ const summarizeOf = (
   latest: number | undefined,
   view: View
 ): Plan => {
-  const { count, history, isForced, pinned, trigger, usable } = input
+  const { alsoPinned, count, history, isForced, pinned, trigger, usable } = input
   const from = input.compaction?.summary?.to ?? 0
   const { start, tokens } = tailOf(input, steps)
   const hasHead = start > from
   if (!hasHead && isForced && used <= usable) return { _tag: "Keep", view }
   const to = hasHead ? start : from
-  const kept = hasHead ? keptBefore(history, to, pinned(), latest) : (input.compaction?.summary?.kept ?? [])
+  const kept = hasHead ? keptBefore(history, to, [...pinned, ...alsoPinned()], latest) : keptIn(input, to)
   const keptTokens = kept.reduce((sum, sequence) => sum + count(shownAt(input, sequence)), 0)
   if (keptTokens > usable) return { _tag: "TooLarge", need: keptTokens, because: "pinned" }
   const mostSummary = hasHead ? mostSummaryOf(usable) : view.summaryTokens
@@ -149,7 +153,7 @@ const tailTokens = (input: PlanInput, from: number): number =>
   stepTokens(input, { start: from, end: History.size(input.history), isOpen: false })
 
 /** The messages before `to` that stay: the user's latest one, and the pinned ones that are no part of a step. */
-export const keptBefore = (
+const keptBefore = (
   history: History.History,
   to: number,
   pinned: ReadonlyArray<number>,

@@ -8,7 +8,7 @@ import { sha256Of } from "../../domain/internal/sha256.ts"
 import { type Message, text, textOf, type ToolMessage } from "../../domain/Message.ts"
 
 /** Shorter results are not replaced. */
-export const clearedAbove = 400
+const clearedAbove = 400
 
 /** Whether a message is a long result of a successful call. What failed stays, so that it is not tried again. */
 export const isClearable = (message: Message): message is ToolMessage =>

@@ -6,7 +6,7 @@
  */
 import type { Compaction, Summary } from "../../domain/Compaction.ts"
 import * as History from "../../domain/History.ts"
-import { type Message, text, type UserMessage } from "../../domain/Message.ts"
+import { type Message, standsAlone, text, type UserMessage } from "../../domain/Message.ts"
 import { withoutFiles } from "./earlierFiles.ts"
 import { clear, isClearable, shorten } from "./shortened.ts"
 
@@ -14,6 +14,8 @@ import { clear, isClearable, shorten } from "./shortened.ts"
 export interface ViewInput {
   readonly history: History.History
   readonly compaction: Compaction | undefined
+  /** Sequence numbers of the pinned messages. */
+  readonly pinned: ReadonlyArray<number>
   /** The sequence number of the message that began the run: earlier files are replaced by texts. */
   readonly promptAt: number
   /** The name of the tool that reads files and results again, if there is one. */
@@ -72,7 +74,7 @@ const beginningOf = (input: ViewInput): Beginning => {
     messages.push(shown)
     tokens += count(shown)
   }
-  for (const sequence of summary?.kept ?? []) add(sequence)
+  for (const sequence of keptIn(input, to)) add(sequence)
   for (let sequence = to; sequence < history.chunks.length * History.chunkSize; sequence += 1) add(sequence)
   // The tail is part of the input, and must not be kept in memory.
   const made = { input: { ...input, history: History.empty }, messages, tokens }
@@ -80,12 +82,30 @@ const beginningOf = (input: ViewInput): Beginning => {
   return made
 }
 
+/** The messages that the summary covers and that stay: those that the compaction kept, and those that are pinned now. */
+export const keptIn = ({ compaction, history, pinned }: ViewInput, to: number): ReadonlyArray<number> => {
+  const kept = compaction?.summary?.kept ?? []
+  const others = pinned.filter(
+    (sequence) => sequence < to && !kept.includes(sequence) && standsAlone(History.at(history, sequence))
+  )
+  return others.length === 0 ? kept : [...kept, ...others].toSorted((a, b) => a - b)
+}
+
 const isSame = (a: ViewInput, b: ViewInput): boolean =>
-  a.compaction === b.compaction && a.promptAt === b.promptAt && a.recall === b.recall && a.count === b.count
+  a.compaction === b.compaction &&
+  a.pinned === b.pinned &&
+  a.promptAt === b.promptAt &&
+  a.recall === b.recall &&
+  a.count === b.count
 
 /** The message as the view shows it. */
 export const shownAt = (
-  { compaction, history, promptAt, recall }: Omit<ViewInput, "count">,
+  {
+    compaction,
+    history,
+    promptAt,
+    recall
+  }: Pick<ViewInput, "compaction" | "history" | "promptAt" | "recall">,
   sequence: number
 ): Message => {
   const original = History.at(history, sequence)!
@@ -99,13 +119,14 @@ export const shownAt = (
 const summaries = new WeakMap<Summary, UserMessage>()
 
 /** The message that holds a summary. */
-export const summaryMessage = (summary: Summary): UserMessage => {
+const summaryMessage = (summary: Summary): UserMessage => {
   const known = summaries.get(summary)
   if (known !== undefined) return known
-  const { at, kept = [], to } = summary
+  const { at, to } = summary
   const made: UserMessage = {
     role: "user",
-    sequence: Math.max(0, Math.min(to - 1, ...kept)),
+    // It precedes every message that follows it.
+    sequence: 0,
     at,
     origin: "runtime",
     content: [text(`${opening(to)}\n\n${summary.text}\n\n${closing}`)]

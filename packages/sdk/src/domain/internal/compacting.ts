@@ -40,11 +40,15 @@ export const compacted = (state: RunState, event: Event<"context.compacted">): R
     })
   }
   const booked = usage === undefined ? state : bookUsage(state, usage)
-  const { warned, ...rest } = more === true ? booked : withoutRequest(booked)
+  const { warned, ...rest } = more === true ? goingOn(booked) : withoutRequest(booked)
   // The context can become nearly full again.
   const others = warned?.filter((budget) => budget !== "context")
   return { ...rest, compaction, ...defined({ warned: others }) }
 }
+
+/** The rest of a compaction is performed also if the context has room again. */
+const goingOn = (state: RunState): RunState =>
+  state.compacting === undefined ? state : { ...state, compacting: { ...state.compacting, reason: "asked" } }
 
 const withoutRequest = (state: RunState): RunState => {
   const { compacting: _, ...rest } = state

@@ -62,7 +62,10 @@ export interface FermataOptions extends Pick<
    * sub-agent that selects a profile itself keeps that one.
    */
   readonly modelProfile?: string
-  /** Selects the messages that each model call receives. Default: all of the session; a call over `maxContextTokens` is not made. */
+  /**
+   * Selects the messages that each model call receives. Default: `ContextPolicy.compacting()`, which sends a summary in place of the oldest
+   * messages when the context is nearly full.
+   */
   readonly contextPolicy?: ContextPolicy | ContextFunction
   /** Counts the tokens of requests. Default: an estimate from the length of the text. */
   readonly tokenizer?: Tokenizer

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { ContextPolicy, make as makeContextPolicy } from "../../context/ContextPolicy.ts"
+import { compacting, ContextPolicy, make as makeContextPolicy } from "../../context/ContextPolicy.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import { isPlain, readOnce } from "../../domain/internal/untyped.ts"
 import type { Principal } from "../../domain/Principal.ts"
@@ -46,7 +46,7 @@ export const settingsOf = (
   const policy = typeof contextPolicy === "function" ? makeContextPolicy(contextPolicy) : contextPolicy
   const services: Layer.Layer<ModelClient> = Layer.mergeAll(
     Layer.succeed(ModelClient, model),
-    ...(policy === undefined ? [] : [Layer.succeed(ContextPolicy, policy)]),
+    Layer.succeed(ContextPolicy, policy ?? compacting()),
     ...(scrubber === undefined ? [] : [Layer.succeed(Scrubber, scrubber)]),
     ...(secrets === undefined ? [] : [Layer.succeed(Secrets, secrets)]),
     ...(web === undefined ? [] : [Layer.succeed(WebAccess, web)]),

@@ -2,12 +2,20 @@
  * The contents that a run may read: those to which its session refers.
  */
 import * as Effect from "effect/Effect"
+import * as Base64 from "effect/encoding/Base64"
 import * as Stream from "effect/Stream"
+import { digestOf, isClearable } from "../../context/internal/shortened.ts"
 import type { BlobRef, Sha256 } from "../../domain/Blob.ts"
 import * as History from "../../domain/History.ts"
 import { bytesOf } from "../../domain/internal/files.ts"
 import { sha256Of } from "../../domain/internal/sha256.ts"
-import type { AssistantPart, FilePart, UserPart } from "../../domain/Message.ts"
+import {
+  type AssistantPart,
+  type FilePart,
+  type Message,
+  textOf,
+  type UserPart
+} from "../../domain/Message.ts"
 import type { BlobPort } from "../../store/BlobPort.ts"
 import { joined } from "../../store/internal/blobs.ts"
 import type { Recalled } from "../../tool/internal/recalling.ts"
@@ -21,8 +29,10 @@ export const recallIn = Effect.fnUntraced(function* (run: AgentRun, digits: stri
   const { journal } = run.drive
   const found = new Map<Sha256, Recalled>()
   for (const { history } of statesOf(run)) {
-    for (const { content } of History.toArray(history))
-      for (const part of content) addPart(found, journal.contents?.blobs, digits, part)
+    for (const message of History.toArray(history)) {
+      for (const part of message.content) addPart(found, journal.contents?.blobs, digits, part)
+      addResult(found, digits, message)
+    }
   }
   const isWhole = digits.length === wholeLength && found.size > 0
   if (isWhole || journal.references === undefined || journal.contents === undefined)
@@ -56,6 +66,23 @@ const addPart = (
   } else if (part._tag === "text" && part.whole?.sha256.startsWith(digits) === true && blobs !== undefined) {
     if (!found.has(part.whole.sha256)) found.set(part.whole.sha256, storedContent(blobs, part.whole))
   }
+}
+
+/** Adds the text of a result that a compaction of the context may have replaced, if it has these digits. */
+const addResult = (found: Map<Sha256, Recalled>, digits: string, message: Message): void => {
+  if (!isClearable(message)) return
+  const sha256 = digestOf(message) as Sha256
+  if (!sha256.startsWith(digits) || found.has(sha256)) return
+  const bytes = new TextEncoder().encode(textOf(message.content))
+  found.set(sha256, {
+    bytes: bytes.length,
+    asFile: (mediaType) => ({
+      _tag: "file",
+      mediaType,
+      source: { _tag: "bytes", base64: Base64.encode(bytes) }
+    }),
+    read: (from, length) => Effect.succeed(bytes.subarray(from, from + length))
+  })
 }
 
 const inlineContent = (file: FilePart, bytes: Uint8Array): Recalled => ({

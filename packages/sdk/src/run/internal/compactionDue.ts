@@ -2,6 +2,7 @@
  * A compaction that the context policy reported as due, and the part of it that needs no model.
  */
 import * as Cause from "effect/Cause"
+import { attempt } from "../../agent/internal/userCode.ts"
 import type { Prune } from "../../context/CompactionPlan.ts"
 import type { CompactionDue } from "../../context/PolicyDefinition.ts"
 import { defined } from "../../domain/internal/defined.ts"
@@ -11,8 +12,8 @@ import { emit, now } from "./Drive.ts"
 /** The compaction that a policy reported as due. */
 export const dueIn = (cause: Cause.Cause<unknown>): CompactionDue | undefined => {
   const error: unknown = Cause.squash(cause)
-  const isDue =
-    typeof error === "object" && error !== null && "_tag" in error && error._tag === "CompactionDue"
+  // Safe for any thrown value, such as a proxy that throws when it is inspected.
+  const isDue = attempt(() => (error as CompactionDue | undefined)?._tag === "CompactionDue") === true
   return isDue ? (error as CompactionDue) : undefined
 }
 

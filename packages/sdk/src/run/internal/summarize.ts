@@ -11,7 +11,7 @@ import type { Runtime } from "../../agent/Runtime.ts"
 import type { Summarize } from "../../context/CompactionPlan.ts"
 import type { ContextUsage } from "../../context/ContextUsage.ts"
 import { digestMessages, fit } from "../../context/internal/digest.ts"
-import { target } from "../../context/internal/plan.ts"
+import { aroundSummary, target } from "../../context/internal/plan.ts"
 import { stepsFrom } from "../../context/internal/steps.ts"
 import {
   instructions,
@@ -65,11 +65,8 @@ interface Part {
   readonly transcript: string
 }
 
-/** The tokens around a summary in its message. */
-const aroundSummary = 80
-
 /** Output tokens beyond those of the summary, for models that reason first. */
-const forReasoning = 4096
+const forReasoning = (window: number): number => Math.min(4096, Math.floor(window / 8))
 
 /** Writes the summary of one part of the plan, and emits `context.compacted`. Returns the call that failed, if the run should not go on. */
 export const summarize = Effect.fnUntraced(function* (
@@ -79,7 +76,7 @@ export const summarize = Effect.fnUntraced(function* (
   const { countText } = viewFunctions(summarizing)
   const profiles = [options.profile ?? bound.agent.options.profile, bound.agent.options.profile]
   const part = partOf(summarizing, profiles[0])
-  const most = Math.max(16, plan.mostSummary - aroundSummary)
+  const most = plan.mostSummary - aroundSummary
   const previous = state.compaction?.summary?.text
   if (mayCallModel) {
     for (const [index, profile] of profiles.entries()) {
@@ -136,13 +133,17 @@ function* messagesOf(history: History.History, from: number, to: number): Genera
   for (let sequence = from; sequence < to; sequence += 1) yield History.at(history, sequence)!
 }
 
+const windowOf = (runtime: Runtime, { assumedWindow }: SummaryOptions, profile: string | undefined): number =>
+  known(runtime, "contextTokens", profile) ?? assumedWindow
+
 /** As many steps of the plan as the summarizing model can take, at least one. */
 const partOf = (summarizing: Summarizing, profile: string | undefined): Part => {
   const { options, plan, runtime, state } = summarizing
   const { countText } = viewFunctions(summarizing)
-  const window = known(runtime, "contextTokens", profile) ?? options.assumedWindow
+  const window = windowOf(runtime, options, profile)
   const previous = countText(state.compaction?.summary?.text ?? "")
-  const room = Math.floor((window * 0.85 - forReasoning) / options.ratio) - plan.mostSummary - previous - 600
+  const room =
+    Math.floor((window * 0.85 - forReasoning(window)) / options.ratio) - plan.mostSummary - previous - 600
   const texts: Array<string> = []
   let left = Math.max(500, room)
   let { from: to } = plan
@@ -159,7 +160,7 @@ const partOf = (summarizing: Summarizing, profile: string | undefined): Part => 
 }
 
 const requestOf = (
-  { options, plan, state }: Summarizing,
+  { options, plan, runtime, state }: Summarizing,
   { transcript }: Part,
   profile: string | undefined
 ): ModelRequest => ({
@@ -186,7 +187,10 @@ const requestOf = (
     }
   ],
   tools: [],
-  settings: { maxOutputTokens: Math.ceil(plan.mostSummary * options.ratio) + forReasoning },
+  settings: {
+    maxOutputTokens:
+      Math.ceil(plan.mostSummary * options.ratio) + forReasoning(windowOf(runtime, options, profile))
+  },
   ...defined({ profile })
 })
 
@@ -228,6 +232,7 @@ const record = (
     compaction: after.compaction,
     promptAt: input.promptAt ?? 0,
     recall: input.recall,
+    pinned: input.view!.pinned,
     count: input.view!.countMessage
   })
   const fixed = usage.system + usage.tools + usage.sections + usage.memory
