@@ -267,6 +267,41 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { tests: ["node/test/guard/WebClient.test.ts"] }
   },
   {
+    name: "runs a command unasked where nothing confines it",
+    file: "../../node/src/tools/internal/shell/judgeCommand.ts",
+    line: 'if (!capabilities.has("isolated")) {',
+    broken: 'if (capabilities.has("none" as never)) {',
+    finder: { tests: ["node/test/tools/shellTools.test.ts"] }
+  },
+  {
+    name: "runs a command that a rule denies",
+    file: "../../node/src/tools/internal/shell/runCommand.ts",
+    line: 'if (judgement.decision === "deny")',
+    broken: "if (judgement.decision === undefined)",
+    finder: { tests: ["node/test/tools/shellTools.test.ts"] }
+  },
+  {
+    name: "lets a command with a network run as if it had none",
+    file: "../../node/src/tools/internal/shell/judgeCommand.ts",
+    line: 'if (confined === "run" && !capabilities.has("noNetwork"))',
+    broken: 'if (confined === "ask" && !capabilities.has("noNetwork"))',
+    finder: { tests: ["node/test/tools/shellTools.test.ts"] }
+  },
+  {
+    name: "runs a command again that may have had effects",
+    file: "../../node/src/tools/internal/shell/runCommand.ts",
+    line: 'return isHarmless ? { _tag: "notHappened" } : { _tag: "unknown" }',
+    broken: 'return { _tag: "notHappened" }',
+    finder: { tests: ["node/test/tools/shellKilled.test.ts"] }
+  },
+  {
+    name: "lets a background command outlive its cancelled run",
+    file: "../../node/src/tools/internal/shell/runCommand.ts",
+    line: "scope: runScope,",
+    broken: "scope: sandbox.scope,",
+    finder: { tests: ["node/test/tools/shellStops.test.ts"] }
+  },
+  {
     name: "fetches from a domain that is not listed without asking",
     file: "../../node/src/tools/fetchUrl.ts",
     line: "!includes(allow, verdict.target.host)",

@@ -20,6 +20,7 @@ import {
   openAiCompatible,
   retry,
   Schema,
+  shellTools,
   SqliteStore,
   supply,
   tool,
@@ -70,6 +71,7 @@ export const models = {
 export const scripted = ScriptedModel.make(["yes"])
 export const servers = () => mcpTools({ command: "npx" })
 export const web = [...webTools(), fetchUrl()]
+export const shell = shellTools({ confined: "run" })
 export const guard = WebGuard.make()
 export const guardMethods = { ...guard }
 export const verdict = guard.checkUrl("https://example.com/")

@@ -9,6 +9,7 @@ import type {
   Limits,
   McpProgram,
   McpUrl,
+  ShellOptions,
   ToolOptions
 } from "@fermata/node"
 import type * as McpTools from "@fermata/sdk/mcp"
@@ -181,6 +182,18 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     timeout: true,
     protocols: true,
     client: true
+  }),
+  shellTools: keys<ShellOptions>({
+    rules: true,
+    confined: true,
+    unconfined: true,
+    timeout: true,
+    maxTimeout: true,
+    maxResultLength: true,
+    maxOutputBytes: true,
+    maxBackground: true,
+    shell: true,
+    cwd: true
   }),
   Limits: keys<Limits.Limits>({
     maxTurns: true,

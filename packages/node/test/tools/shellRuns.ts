@@ -22,7 +22,7 @@ import type * as Schema from "effect/Schema"
 /** A call of the script, with the texts of the earlier results as an argument. */
 export type Call = readonly [tool: string, args: object | ((results: ReadonlyArray<string>) => object)]
 
-export type Asked = Extract<Interruption.Interruption, { readonly _tag: "approval" }>
+type Asked = Extract<Interruption.Interruption, { readonly _tag: "approval" }>
 
 export interface PlayOptions extends ShellOptions {
   readonly workdir: string
@@ -50,18 +50,9 @@ export interface Played {
 /** An agent with the tools, which makes these calls one after another. */
 export const opened = async (
   calls: ReadonlyArray<Call> | ((results: ReadonlyArray<string>) => Call | undefined),
-  {
-    approved: _,
-    leaseTtl,
-    onUpdate: __,
-    policy = "ask",
-    sandbox,
-    signal: ___,
-    store,
-    workdir,
-    ...options
-  }: PlayOptions
+  options: Omit<PlayOptions, "approved" | "signal" | "onUpdate">
 ) => {
+  const { leaseTtl, policy = "ask", sandbox, store, workdir, ...shell } = options
   const model = ScriptedModel.make(({ messages }) => {
     const results = resultTexts(messages)
     const call = typeof calls === "function" ? calls(results) : calls[results.length]
@@ -72,7 +63,7 @@ export const opened = async (
     }
   })
   const fermata = await createFermata({
-    agents: [agent("developer", { tools: shellTools(options), policy: { mode: policy } })],
+    agents: [agent("developer", { tools: shellTools(shell), policy: { mode: policy } })],
     model: model.client,
     sandbox: sandbox?.(workdir) ?? localSandbox({ workdir }),
     store: store ?? ":memory:",
@@ -82,10 +73,17 @@ export const opened = async (
 }
 
 /** Makes the calls, and answers what is asked. */
-export const play = async (calls: ReadonlyArray<Call>, options: PlayOptions): Promise<Played> => {
+export const play = async (
+  calls: ReadonlyArray<Call>,
+  { approved, onUpdate, signal, ...options }: PlayOptions
+): Promise<Played> => {
   const { fermata, model } = await opened(calls, options)
   await using _ = fermata
-  return await drive(fermata, model, options)
+  return await drive(fermata, model, {
+    ...(approved === undefined ? {} : { approved }),
+    ...(onUpdate === undefined ? {} : { onUpdate }),
+    ...(signal === undefined ? {} : { signal })
+  })
 }
 
 export const drive = async (

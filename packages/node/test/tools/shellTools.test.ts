@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import {
   bubblewrapSandbox,
-  CommandRules,
+  type CommandRules,
   localSandbox,
   OptionsInvalid,
   type SandboxProvider,

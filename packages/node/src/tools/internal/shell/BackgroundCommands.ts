@@ -14,7 +14,7 @@ import { OutputLog } from "./OutputLog.ts"
 import { CommandLost, TooManyCommands } from "./shellErrors.ts"
 
 /** How a command in the background stands. */
-export type BackgroundStatus =
+type BackgroundStatus =
   | { readonly _tag: "running" }
   | { readonly _tag: "ended"; readonly result: Sandbox.ExecResult }
   | { readonly _tag: "failed"; readonly error: unknown }

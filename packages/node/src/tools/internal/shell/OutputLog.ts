@@ -77,7 +77,7 @@ export class OutputLog {
   }
 
   #notify(): void {
-    for (const each of [...this.#changed]) each()
+    for (const each of this.#changed) each()
   }
 }
 

@@ -34,8 +34,7 @@ const directoryOf = ({ cwd }: Line, sandbox: Sandbox.Shape | undefined): string 
 export const riskOf = ({ reason }: CommandJudgement, { capabilities }: Sandbox.Shape): string =>
   `${reason} ${!capabilities.has("isolated") ? unconfined : capabilities.has("noNetwork") ? confined : connected}`
 
-const unconfined =
-  "It is not confined: whatever it does, it can read, change and send everything that this program can."
+const unconfined = "It is not confined: it can read, change and send everything that this program can."
 const confined = "It is confined: it can change the workspace and nothing else, and has no network."
 const connected =
   "It is confined: it can change the workspace and nothing else on the machine. It can send what it reads over the network."
