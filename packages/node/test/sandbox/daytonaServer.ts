@@ -50,6 +50,8 @@ export class DaytonaServer {
   hasOldLogs = false
   /** Answers a request instead of the server, by its method and path. */
   intercept: ((request: string) => Reply | "drop" | undefined) | undefined
+  /** A request whose answer is lost, once: it is carried out. */
+  loseNextAnswer: string | undefined
   private readonly server: Server
   private readonly top = realpathSync(mkdtempSync(join(tmpdir(), "fermata-daytona-")))
 
@@ -114,6 +116,10 @@ export class DaytonaServer {
       (request.headers.authorization === `Bearer ${apiKey}`
         ? await this.answer(request, url, body)
         : { status: 401, json: { message: "Unauthorized", statusCode: 401 } })
+    if (this.loseNextAnswer === shown) {
+      this.loseNextAnswer = undefined
+      return void request.socket.destroy()
+    }
     response.statusCode = reply.status ?? 200
     const isText = reply.bytes !== undefined
     response.setHeader(
