@@ -17,6 +17,7 @@ interface Command {
   readonly stdout: Array<Buffer>
   readonly stderr: Array<Buffer>
   readonly child: ChildProcess
+  readonly ended: Promise<void>
   exitCode: number | undefined
 }
 
@@ -287,7 +288,7 @@ export class DaytonaServer {
       const made = this.start(box, command)
       commands.push(made)
       if (runAsync === true) return { status: 202, json: { cmdId: made.id } }
-      await new Promise((resolve) => made.child.once("close", resolve))
+      await made.ended
       const [stdout, stderr] = [text(made.stdout), text(made.stderr)]
       return { json: { cmdId: made.id, exitCode: made.exitCode, stdout, stderr, output: stdout + stderr } }
     }
@@ -310,7 +311,16 @@ export class DaytonaServer {
 
   private start(box: Box, command: string): Command {
     const child = spawn("sh", ["-c", command], this.place(box))
-    const made: Command = { id: randomUUID(), command, stdout: [], stderr: [], child, exitCode: undefined }
+    const { promise: ended, resolve } = Promise.withResolvers<void>()
+    const made: Command = {
+      id: randomUUID(),
+      command,
+      stdout: [],
+      stderr: [],
+      child,
+      ended,
+      exitCode: undefined
+    }
     child.stdout.on("data", (bytes: Buffer) => void made.stdout.push(bytes))
     child.stderr.on("data", (bytes: Buffer) => void made.stderr.push(bytes))
     child.once("exit", (code) => {
@@ -318,6 +328,7 @@ export class DaytonaServer {
       setImmediate(() => {
         made.exitCode = code ?? 137
         box.running.delete(child)
+        resolve()
       })
     })
     box.running.add(child)

@@ -12,6 +12,9 @@ import type * as Scope from "effect/Scope"
 
 const program = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"].find((path) => existsSync(path))
 
+/** Comes with the client. */
+const keyProgram = "ssh-keygen"
+
 const hasClient = () => {
   try {
     execFileSync("ssh", ["-V"], { stdio: "ignore" })
@@ -41,7 +44,7 @@ export const sshServer: Effect.Effect<SshServer, never, Scope.Scope> = Effect.ac
     const directory = mkdtempSync(join(tmpdir(), "fermata-sshd-"))
     const key = (name: string) => {
       const path = join(directory, name)
-      execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path])
+      execFileSync(keyProgram, ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path])
       return path
     }
     const [hostKey, userKey] = [key("host_key"), key("user_key")]

@@ -23,7 +23,7 @@ export class HostFailed extends Error {
 }
 
 /** How a script ended. */
-export interface ScriptEnd {
+interface ScriptEnd {
   readonly exitCode: number
   readonly stdout: Buffer
 }
