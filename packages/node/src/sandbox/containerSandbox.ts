@@ -36,14 +36,11 @@ export type { ContainerSandboxOptions } from "./internal/containerOptions.ts"
  *
  * **Example** (A container of each run)
  *
- * ```ts
- * import { containerSandbox, createFermata } from "@fermata/node"
+ * ```ts no-run it needs Docker
+ * import { containerSandbox } from "@fermata/node"
  *
- * await using fermata = await createFermata({
- *   agents: [coder],
- *   model,
- *   sandbox: containerSandbox({ image: "node:24", mount: "/srv/checkout" })
- * })
+ * const sandbox = containerSandbox({ image: "node:24", mount: "/srv/checkout" })
+ * console.log(sandbox.target) // a container of node:24, without network
  * ```
  *
  * **Errors**

@@ -2,6 +2,7 @@
 export * as Evidence from "./Evidence.ts"
 export * as FaultyRunStore from "./FaultyRunStore.ts"
 export * as FaultySqlClient from "./FaultySqlClient.ts"
+export * as MemorySandbox from "./MemorySandbox.ts"
 export * as RecordedModel from "./RecordedModel.ts"
 export * as Rehearsal from "./Rehearsal.ts"
 export * as RehearsalParts from "./RehearsalParts.ts"
