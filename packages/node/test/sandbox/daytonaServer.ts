@@ -17,6 +17,7 @@ interface Command {
   readonly stdout: Array<Buffer>
   readonly stderr: Array<Buffer>
   readonly child: ChildProcess
+  readonly ended: Promise<void>
   exitCode: number | undefined
 }
 
@@ -50,6 +51,8 @@ export class DaytonaServer {
   hasOldLogs = false
   /** Answers a request instead of the server, by its method and path. */
   intercept: ((request: string) => Reply | "drop" | undefined) | undefined
+  /** A request whose answer is lost, once: it is carried out. */
+  loseNextAnswer: string | undefined
   private readonly server: Server
   private readonly top = realpathSync(mkdtempSync(join(tmpdir(), "fermata-daytona-")))
 
@@ -114,6 +117,10 @@ export class DaytonaServer {
       (request.headers.authorization === `Bearer ${apiKey}`
         ? await this.answer(request, url, body)
         : { status: 401, json: { message: "Unauthorized", statusCode: 401 } })
+    if (this.loseNextAnswer === shown) {
+      this.loseNextAnswer = undefined
+      return void request.socket.destroy()
+    }
     response.statusCode = reply.status ?? 200
     const isText = reply.bytes !== undefined
     response.setHeader(
@@ -281,7 +288,7 @@ export class DaytonaServer {
       const made = this.start(box, command)
       commands.push(made)
       if (runAsync === true) return { status: 202, json: { cmdId: made.id } }
-      await new Promise((resolve) => made.child.once("close", resolve))
+      await made.ended
       const [stdout, stderr] = [text(made.stdout), text(made.stderr)]
       return { json: { cmdId: made.id, exitCode: made.exitCode, stdout, stderr, output: stdout + stderr } }
     }
@@ -304,7 +311,16 @@ export class DaytonaServer {
 
   private start(box: Box, command: string): Command {
     const child = spawn("sh", ["-c", command], this.place(box))
-    const made: Command = { id: randomUUID(), command, stdout: [], stderr: [], child, exitCode: undefined }
+    const { promise: ended, resolve } = Promise.withResolvers<void>()
+    const made: Command = {
+      id: randomUUID(),
+      command,
+      stdout: [],
+      stderr: [],
+      child,
+      ended,
+      exitCode: undefined
+    }
     child.stdout.on("data", (bytes: Buffer) => void made.stdout.push(bytes))
     child.stderr.on("data", (bytes: Buffer) => void made.stderr.push(bytes))
     child.once("exit", (code) => {
@@ -312,6 +328,7 @@ export class DaytonaServer {
       setImmediate(() => {
         made.exitCode = code ?? 137
         box.running.delete(child)
+        resolve()
       })
     })
     box.running.add(child)

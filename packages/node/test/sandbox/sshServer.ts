@@ -12,6 +12,9 @@ import type * as Scope from "effect/Scope"
 
 const program = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"].find((path) => existsSync(path))
 
+/** Comes with the client. */
+const keyProgram = "ssh-keygen"
+
 const hasClient = () => {
   try {
     execFileSync("ssh", ["-V"], { stdio: "ignore" })
@@ -29,10 +32,10 @@ export const noSshServer: string | undefined =
 export interface SshServer {
   readonly options: SshSandboxOptions
   readonly directory: string
-  /** Ends the server and every connection, as a network that fails does. */
+  /** Ends the server. */
   readonly stop: Effect.Effect<void>
-  /** Starts it again. */
-  readonly start: Effect.Effect<void>
+  /** Ends every connection, as a network that fails does. The commands go on. */
+  readonly cut: Effect.Effect<void>
 }
 
 /** Starts a server. It ends with the scope. */
@@ -41,7 +44,7 @@ export const sshServer: Effect.Effect<SshServer, never, Scope.Scope> = Effect.ac
     const directory = mkdtempSync(join(tmpdir(), "fermata-sshd-"))
     const key = (name: string) => {
       const path = join(directory, name)
-      execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path])
+      execFileSync(keyProgram, ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path])
       return path
     }
     const [hostKey, userKey] = [key("host_key"), key("user_key")]
@@ -71,7 +74,7 @@ export const sshServer: Effect.Effect<SshServer, never, Scope.Scope> = Effect.ac
     writeFileSync(knownHosts, `[127.0.0.1]:${port} ${publicKey}`)
     // The place where sshd separates its privileges.
     if (userInfo().uid === 0) mkdirSync("/run/sshd", { recursive: true })
-    let server = await listen(config)
+    const server = await listen(config)
     return {
       directory,
       close: () => {
@@ -80,12 +83,12 @@ export const sshServer: Effect.Effect<SshServer, never, Scope.Scope> = Effect.ac
       },
       stop: Effect.promise(async () => {
         const ended = new Promise((resolve) => server.once("close", resolve))
-        // The processes of the connections are in the group of the server.
-        process.kill(-server.pid!, "SIGKILL")
+        server.kill("SIGTERM")
         await ended
       }),
-      start: Effect.promise(async () => {
-        server = await listen(config)
+      cut: Effect.sync(() => {
+        for (const pid of childrenOf(server.pid!))
+          for (const each of [pid, ...childrenOf(pid)]) endConnection(each)
       }),
       options: {
         host: "127.0.0.1",
@@ -99,6 +102,19 @@ export const sshServer: Effect.Effect<SshServer, never, Scope.Scope> = Effect.ac
   }),
   ({ close }) => Effect.sync(close)
 )
+
+const childrenOf = (pid: number): ReadonlyArray<number> =>
+  execFileSync("ps", ["-A", "-o", "pid=,ppid="])
+    .toString()
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/).map(Number))
+    .flatMap(([child = 0, parent]) => (parent === pid ? [child] : []))
+
+/** Kills a process of the server itself, and none that a connection started. */
+const endConnection = (pid: number): void => {
+  const name = execFileSync("ps", ["-o", "comm=", "-p", String(pid)]).toString()
+  if (name.startsWith("sshd")) process.kill(pid, "SIGKILL")
+}
 
 const listen = (config: string): Promise<ReturnType<typeof spawn>> =>
   new Promise((resolve, reject) => {

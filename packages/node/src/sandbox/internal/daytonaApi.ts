@@ -6,7 +6,6 @@ import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpBody from "effect/http/HttpBody"
 import * as HttpClient from "effect/http/HttpClient"
-import type * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as Redacted from "effect/Redacted"
@@ -347,8 +346,7 @@ const absent = <A>(called: Called<A>): Called<A | undefined> =>
     () => Effect.succeed(undefined)
   )
 
-const unreachable = (_: HttpClientError.HttpClientError) =>
-  new DaytonaFailed("Daytona cannot be reached", true)
+const unreachable = () => new DaytonaFailed("Daytona cannot be reached", true)
 
 const refused = (status: number): DaytonaFailed => {
   if (status === 401 || status === 403)

@@ -2,7 +2,13 @@
  * Opens sandboxes of Daytona: creates and finds them by the name of their run, and makes their files and commands.
  */
 import { createHash } from "node:crypto"
-import { makeSandbox, type Sandbox, SandboxError, type SandboxProvider, type SandboxRef } from "@fermata/sdk"
+import {
+  makeSandbox,
+  type Sandbox,
+  type SandboxError,
+  type SandboxProvider,
+  type SandboxRef
+} from "@fermata/sdk"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"

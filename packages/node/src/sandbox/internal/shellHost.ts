@@ -23,7 +23,7 @@ export class HostFailed extends Error {
 }
 
 /** How a script ended. */
-export interface ScriptEnd {
+interface ScriptEnd {
   readonly exitCode: number
   readonly stdout: Buffer
 }
@@ -79,9 +79,13 @@ export const runProgram = (
     child.stderr?.on("data", (bytes: Buffer) => {
       stderr = (stderr + bytes.toString()).slice(-maxStderr)
     })
-    child.once("error", () =>
-      resume(Effect.fail(new HostFailed(`the program ${program} could not be started`, true)))
-    )
+    child.once("error", (error) => {
+      const isMissing = "code" in error && error.code === "ENOENT"
+      const problem = isMissing
+        ? `the program ${program} is not installed`
+        : `the program ${program} did not start`
+      resume(Effect.fail(new HostFailed(problem, true, !isMissing)))
+    })
     child.once("close", (code) => resume(Effect.succeed({ exitCode: code ?? undefined, stderr })))
     // A program that ends without having read its input closes the pipe.
     child.stdin?.on("error", () => undefined)
