@@ -1,15 +1,23 @@
 /**
- * The demonstration of `npm start`: a run that is held in one process and released in another, twice.
+ * The demonstration of `npm start`: an agent reads and edits a real directory and runs a real command, and its run is held in one process and
+ * released in another, twice.
  *
- * The first process is killed with SIGKILL while its run is held. The second process knows only the file: it lists the pending
- * requests, shows the exact call, records a decision, and completes the run. Then two workers try to release one run.
+ * The first process is killed with SIGKILL while its run is held at an edit. The second process knows only the file: it lists the pending
+ * requests, shows the diff and then the exact command, records the decisions, and completes the run. Then two workers try to release one run.
  */
 import { once } from "node:events"
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
-import { approve, Display, type Fermata, isEditedArgumentsInvalid, type RunStore } from "@fermata/node"
-import { openEditor, prepare, published, storeOf } from "./agent.ts"
+import {
+  approve,
+  Display,
+  type Fermata,
+  type Interruption,
+  isEditedArgumentsInvalid,
+  type RunStore
+} from "@fermata/node"
+import { evidence, openEditor, prepare, storeOf } from "./agent.ts"
 import { type Answer, BadOption, parseOptions, usage } from "./options.ts"
 import { startWorker, type Worker } from "./processes.ts"
 import { ask, hasTerminal, shown } from "./terminal.ts"
@@ -32,7 +40,7 @@ const holdAndKill = async (directory: string): Promise<string> => {
   console.log(`   held      ${held.runId}`)
   child.kill("SIGKILL")
   const [, signal] = await once(child, "exit")
-  console.log(`   ended     by ${signal}; the site has ${count(published(directory).length, "line")}`)
+  console.log(`   ended     by ${signal}; the page has ${count(evidence(directory).notes.length, "note")}`)
   return held.runId
 }
 
@@ -59,24 +67,39 @@ const takeDecision = async (
   }
 }
 
-/** Decides the run's requests and resumes it. Returns false if there was no decision. */
+/** Shows a call to the person who decides: the tool, its risk, and the diff or the command. */
+const show = (request: Extract<Interruption.Interruption, { readonly _tag: "approval" }>): void => {
+  console.log(`   pending   ${request.requestId}, asked by ${request.agentPath.join(" > ")}`)
+  console.log(`   the call  ${Display.line(request.tool)}`)
+  for (const line of Display.text(request.preview ?? shown(request.arguments)).split("\n"))
+    console.log(`             ${line}`.trimEnd())
+  if (request.risk !== undefined) console.log(`   risk      ${Display.line(request.risk)}`)
+}
+
+/** Decides the requests of a run, and resumes it until it is completed. Returns false if there was no decision. */
 const release = async (
   fermata: Fermata.Fermata,
   runId: string,
   flag: Answer | undefined
 ): Promise<boolean> => {
   console.log(`\n2  A second process (${process.pid}) has the file, and nothing else.`)
-  for (const asked of await fermata.pending()) {
-    const { request } = asked
-    if (request._tag !== "approval") continue
-    console.log(`   pending   ${request.requestId}, asked by ${request.agentPath.join(" > ")}`)
-    console.log(`   the call  ${Display.line(request.tool)} ${shown(request.arguments)}`)
-    if (request.risk !== undefined) console.log(`   risk      ${Display.line(request.risk)}`)
-    if (!(await takeDecision(fermata, asked, flag))) return false
+  let answer = flag
+  for (;;) {
+    for (const asked of await fermata.pending()) {
+      if (asked.request._tag !== "approval") continue
+      show(asked.request)
+      if (!(await takeDecision(fermata, asked, answer))) return false
+      // Edited arguments are for one call. The next one runs as it was asked for.
+      if (answer?._tag === "approve") answer = approve()
+    }
+    const run = await fermata.resume(runId)
+    if (run.status === "interrupted") {
+      console.log("   held      again, before the next call")
+      continue
+    }
+    console.log(`   ${run.status} ${run.status === "completed" ? shown(run.text) : ""}`)
+    return true
   }
-  const run = await fermata.resume(runId)
-  console.log(`   ${run.status} ${run.status === "completed" ? shown(run.text) : ""}`)
-  return true
 }
 
 /** Starts two workers that release one run at the same moment. */
@@ -115,17 +138,21 @@ const account = async (
     )
     console.log(`   ${runId}   ${each.join(" · ")}`)
   }
-  let approved = 0
-  for (const runId of runIds) {
-    const state = await fermata.state(runId)
-    approved += state.requests.filter(({ decision }) => decision?._tag === "approve").length
-  }
-  const lines = published(directory)
-  const ok = lines.length === approved
+  const approved = { edit_file: 0, run_shell: 0 }
+  for (const runId of runIds)
+    for (const { decision, request } of (await fermata.state(runId)).requests)
+      if (
+        decision?._tag === "approve" &&
+        request._tag === "approval" &&
+        Object.hasOwn(approved, request.tool)
+      )
+        approved[request.tool as keyof typeof approved] += 1
+  const { notes, published } = evidence(directory)
+  const ok = notes.length === approved.edit_file && published === approved.run_shell
   console.log(
-    `   the site   ${count(lines.length, "line")} for ${count(approved, "approved call")}: ${ok ? "each ran exactly once" : "not what was approved!"}`
+    `   the site   ${count(notes.length, "note")} for ${count(approved.edit_file, "approved edit")}, published ${count(published, "time")} by ${count(approved.run_shell, "approved command")}: ${ok ? "each ran exactly once" : "not what was approved!"}`
   )
-  for (const line of lines) console.log(`              ${Display.line(line)}`)
+  for (const line of notes) console.log(`              ${Display.line(line)}`)
   return ok
 }
 
@@ -133,7 +160,7 @@ const count = (number: number, what: string): string => `${number} ${what}${numb
 
 const demonstrate = async (directory: string, flag: Answer | undefined): Promise<boolean> => {
   console.log("Fermata holds an agent run at a risky call and releases it in another process.")
-  console.log("The model is scripted; the processes, the database and the files are real.")
+  console.log("The model is scripted; the processes, the database, the files and the command are real.")
   const first = await holdAndKill(directory)
   await using fermata = await openEditor(directory, "second-process")
   if (!(await release(fermata, first, flag))) {

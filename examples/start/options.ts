@@ -17,9 +17,10 @@ export interface Options {
 export class BadOption extends Error {}
 
 export const usage = `npm start                        asks at a terminal; without one it approves
-npm start -- --approve           runs the call as it was asked for
-npm start -- --edit '{…}'        runs it with these arguments instead, such as '{"page":"notes.md","text":"Hello"}'
-npm start -- --deny "why"        does not run it; the model reads why
+npm start -- --approve           makes the edit and runs the command as they were asked for
+npm start -- --edit '{…}'        makes the edit with these arguments instead, such as
+                                 '{"path":"notes.md","edits":[{"oldText":"# Notes\\n","newText":"# Notes\\n\\n- Hello\\n"}]}'
+npm start -- --deny "why"        does not make it; the model reads why
              --keep              leaves the directory behind`
 
 export const parseOptions = (args: ReadonlyArray<string>): Options => {

@@ -1,7 +1,7 @@
 /**
  * The processes that the demonstration starts. `hold` runs a prompt until the run is held, and waits to be killed. `release`
- * waits for a word on its standard input, then decides the run's requests. The first process resumes the run; the other reports the
- * error that it gets.
+ * waits for a word on its standard input, then decides the run's requests. The first process resumes the run to its end; the other reports
+ * the error that it gets.
  */
 import { once } from "node:events"
 import { approve, Id, isAlreadyDecided } from "@fermata/node"
@@ -38,7 +38,12 @@ const release = async (directory: string, owner: string, runId: string) => {
     send({ _tag: "lost", message: error.message, by: error.by })
     return
   }
-  const done = await fermata.resume(runId)
+  let done = await fermata.resume(runId)
+  // The edit was approved; the run is held again before its command.
+  while (done.status === "interrupted") {
+    for (const request of done.interruptions) await fermata.decide(request, approve())
+    done = await fermata.resume(runId)
+  }
   send({ _tag: "won", text: done.status === "completed" ? done.text : done.status })
 }
 

@@ -6,6 +6,7 @@
 import type { Tool } from "@fermata/sdk"
 import { fetchUrl, type FetchUrlOptions } from "./fetchUrl.ts"
 import * as FileTools from "./FileTools.ts"
+import { type ShellOptions, shellTools } from "./shellTools.ts"
 
 /**
  * Tools that read the web: `fetch_url`. Calls need approval unless `allow` lists their domain. See {@link fetchUrl}.
@@ -52,14 +53,37 @@ export const readOnlyTools = (options: FileTools.FileToolOptions = {}): Readonly
   FileTools.searchFiles(options)
 ]
 
+/** Options of {@link workspaceTools}: those of the file tools, and of the tools for commands. */
+export interface WorkspaceToolsOptions extends FileTools.FileToolOptions {
+  /**
+   * The options of the tools for commands, or `false` for none. Commands run in the sandbox of the run. Default: with their defaults, and none if
+   * `root` is given.
+   */
+  readonly shell?: ShellOptions | false
+}
+
 /**
- * Tools that work on a workspace: those of {@link readOnlyTools}, `write_file` and `edit_file`. Each change needs approval, which shows a diff.
+ * Tools that work on a workspace: those of {@link readOnlyTools}, `write_file` and `edit_file`, and those of `shellTools`. Each change needs approval,
+ * which shows a diff, and so do commands, as `shellTools` describes it.
  *
  * **Details**
  *
- * With `root`, they act in this directory of this machine, without a sandbox. Without it, they act in the sandbox of the run.
+ * Without `root`, all act in the sandbox of the run: the program needs the option `sandbox`. With it, the tools for files act in this directory of this
+ * machine, without a sandbox. Commands still run in the sandbox, so there are none unless `shell` is given.
  *
- * **Example** (An agent that changes a project)
+ * **Example** (An agent that works on a project, with commands that are confined)
+ *
+ * ```ts run
+ * import { agent, createFermata, machineSandbox, workspaceTools } from "@fermata/node"
+ * import { ScriptedModel } from "@fermata/node/testing"
+ *
+ * const developer = agent("developer", { tools: workspaceTools() })
+ * const model = ScriptedModel.make(["done"]).client
+ * const sandbox = machineSandbox({ workdir: "." })
+ * await using fermata = await createFermata({ agents: [developer], model, sandbox, store: false })
+ * ```
+ *
+ * **Example** (An agent that changes files, and runs no commands)
  *
  * ```ts run
  * import { agent, workspaceTools } from "@fermata/node"
@@ -74,8 +98,16 @@ export const readOnlyTools = (options: FileTools.FileToolOptions = {}): Readonly
  * @category constructors
  * @since 0.2.0
  */
-export const workspaceTools = (options: FileTools.FileToolOptions = {}): ReadonlyArray<Tool.Tool> => [
-  ...readOnlyTools(options),
-  FileTools.writeFile(options),
-  FileTools.editFile(options)
-]
+export const workspaceTools = (options: WorkspaceToolsOptions = {}): ReadonlyArray<Tool.Tool> => {
+  // Other values are refused by the tools themselves.
+  const isObject = typeof options === "object" && options !== null
+  const { shell, ...files } = isObject ? options : ({} as WorkspaceToolsOptions)
+  const given = isObject ? files : options
+  const commands = shell === undefined ? files.root === undefined && {} : shell
+  return [
+    ...readOnlyTools(given),
+    FileTools.writeFile(given),
+    FileTools.editFile(given),
+    ...(commands === false ? [] : shellTools(commands))
+  ]
+}

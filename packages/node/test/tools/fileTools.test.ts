@@ -365,6 +365,26 @@ describe("the toolsets", () => {
         assert.throws(() => make(options), OptionsInvalid.OptionsInvalid, "", JSON.stringify(options))
   })
 
+  it("have tools for commands in the sandbox of the run, and with a root only if they are asked for", () => {
+    const names = (tools: ReadonlyArray<{ readonly name: string }>) => tools.map(({ name }) => name).join(" ")
+    const reading = "read_file list_dir search_files"
+    const files = `${reading} write_file edit_file`
+    const commands = "run_shell shell_output shell_stop"
+    assert.strictEqual(names(readOnlyTools({ root: "." })), reading)
+    assert.strictEqual(names(workspaceTools({ root: "." })), files)
+    assert.strictEqual(names(workspaceTools({ root: ".", shell: {} })), `${files} ${commands}`)
+    assert.strictEqual(names(workspaceTools()), `${files} ${commands}`)
+    assert.strictEqual(names(workspaceTools({ shell: false })), files)
+    for (const shell of [true, null, { rules: 1 }, "no"])
+      assert.throws(
+        () => workspaceTools({ shell } as never),
+        OptionsInvalid.OptionsInvalid,
+        "",
+        String(shell)
+      )
+    assert.throws(() => workspaceTools("." as never), OptionsInvalid.OptionsInvalid)
+  })
+
   it.live("act in the sandbox of the run without a root", () =>
     Effect.gen(function* () {
       const { workdir } = yield* temporaryDirectory
