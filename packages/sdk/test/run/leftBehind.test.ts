@@ -218,7 +218,9 @@ describe("an uninterruptible effect of a tool", () => {
       const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { cancellation }))
       yield* Deferred.await(begun)
       cancellation.cancel("enough")
+      yield* TestClock.adjust("1 second")
       yield* Deferred.succeed(over, undefined)
+      yield* turn
       yield* TestClock.adjust("1 second")
       yield* Deferred.await(interrupted)
       const result = expect(yield* Fiber.join(running), "cancelled")
