@@ -116,6 +116,8 @@ const others = {
   prefix: true,
   server: true,
   safety: true,
+  untrusted: true,
+  effects: true,
   trustHints: true,
   needsApproval: true,
   secrets: true,

@@ -97,6 +97,7 @@ export const fetchUrl = (options: FetchUrlOptions = {}): Tool.Tool => {
     parameters,
     safety: "sideEffecting",
     idempotent: true,
+    untrusted: true,
     // The body of a call with a refused URL fails before it sends anything.
     needsApproval: ({ url }) => {
       const verdict = guard.checkUrl(url)

@@ -239,8 +239,8 @@ const toTool = Effect.fnUntraced(function* (
     failure: Schema.String,
     failureMode: "return",
     needsApproval:
-      typeof needsApproval === "boolean"
-        ? needsApproval
+      typeof needsApproval !== "function"
+        ? needsApproval !== false
         : (args: unknown) =>
             Effect.flatMap(decode(args), (value) => outcomeOf(() => needsApproval(value, whose))).pipe(
               Effect.map((answer) => answer !== false),

@@ -64,23 +64,33 @@ export type Verdict =
   | { readonly _tag: "deny"; readonly message: string }
 
 /**
+ * What may permit a call without a decision. `any`: a rule, the mode, or a grant. `named`: only a rule with the exact name of the tool, because
+ * the run has read an untrusted result. `none`: nothing, because the tool has each such call asked about.
+ */
+export type Permits = "any" | "named" | "none"
+
+/**
  * Judges a call by one policy: by its first rule that matches the tool's name, otherwise by `needsApproval` and the mode.
  *
  * **Details**
  *
  * `tool` is the tool's own name, and `needsApproval` the tool's own declaration for the arguments of the call. Grants are not considered: a
- * call for which the verdict is `ask` may be covered by one. The mode `until` without a time counts as `ask`.
+ * call for which the verdict is `ask` may be covered by one. The mode `until` without a time counts as `ask`. With `permits`, a mode or rule
+ * that may not permit the call asks about it; it never makes a denied call run.
  */
 export const judge = (
   policy: ApprovalPolicy,
   tool: string,
   needsApproval: boolean,
-  now: Timestamp
+  now: Timestamp,
+  permits: Permits = "any"
 ): Verdict => {
   const rule = policy.rules?.find((rule) => matchesGlob(rule.tool, tool))
   switch (rule?.action) {
     case "approve":
-      return { _tag: "run", by: `rule ${rule.tool}` }
+      if (permits === "any" || (permits === "named" && rule.tool === tool))
+        return { _tag: "run", by: `rule ${rule.tool}` }
+      return needsApproval ? { _tag: "ask" } : { _tag: "run", by: "tool" }
     case "deny":
       return { _tag: "deny", message: rule.message ?? `The approval policy does not allow ${tool}.` }
     case "ask":
@@ -89,14 +99,14 @@ export const judge = (
   if (!needsApproval) return { _tag: "run", by: "tool" }
   switch (policy.mode) {
     case "all":
-      return { _tag: "run", by: "policy all" }
+      return permits === "any" ? { _tag: "run", by: "policy all" } : { _tag: "ask" }
     case "none":
       return {
         _tag: "deny",
         message: `The approval policy denies every call that needs approval, and ${tool} does.`
       }
     case "until":
-      return policy.until !== undefined && now < policy.until
+      return permits === "any" && policy.until !== undefined && now < policy.until
         ? { _tag: "run", by: "policy until" }
         : { _tag: "ask" }
     case "ask":
@@ -115,8 +125,9 @@ export const judgeAll = (
   policies: readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>],
   tool: string,
   needsApproval: boolean,
-  now: Timestamp
+  now: Timestamp,
+  permits: Permits = "any"
 ): Verdict =>
   policies
-    .map((policy) => judge(policy, tool, needsApproval, now))
+    .map((policy) => judge(policy, tool, needsApproval, now, permits))
     .reduce((one, other) => stricter(one, other))

@@ -5,7 +5,8 @@
  * scope, by expiry or by revocation. A call that a grant let through records the grant's id.
  *
  * Grants are checked when a call is classified and again directly before its body starts. A grant does not release a request that is
- * already open. It covers the calls of sub-agents only with `inherit`, no call that a policy denies, and no call of a `privileged` tool.
+ * already open. It covers the calls of sub-agents only with `inherit`, no call that a policy denies, no call of a `privileged` tool, and no
+ * call that its tool always asks about.
  *
  * A store keeps one row per grant and reads it in the commit that starts a call, so a revocation takes effect in every run, fork
  * and process. Without a store, grants and revocations exist only in the state that the caller keeps.
@@ -14,7 +15,7 @@
  */
 import * as Schema from "effect/Schema"
 import { sentence } from "./Display.ts"
-import { GrantId, grantId, Timestamp } from "./Id.ts"
+import { GrantId, grantId, Timestamp, ToolCallId } from "./Id.ts"
 import { defined } from "./internal/defined.ts"
 import { matchesGlob } from "./internal/glob.ts"
 import { canonicalJson, sameJson } from "./internal/json.ts"
@@ -22,6 +23,7 @@ import { Safety, type ToolApprovalItem } from "./Interruption.ts"
 import { type Attributed, Principal } from "./Principal.ts"
 import { TaggedError } from "./TaggedError.ts"
 import { type Definition, difference, type Peers } from "./ToolIdentity.ts"
+import type { UntrustedResult } from "./Untrusted.ts"
 
 /**
  * What a granted argument must be: equal to `value`, or a string that matches `pattern`, in which `*` stands for any number of characters.
@@ -50,6 +52,11 @@ export const GrantRequest = Schema.Struct({
    * showed.
    */
   facts: Schema.optionalKey(Schema.Literal("any")),
+  /**
+   * `any`: the grant covers calls whatever untrusted results the run reads. Default: only calls of a run that has read no others than those
+   * that the request listed.
+   */
+  untrusted: Schema.optionalKey(Schema.Literal("any")),
   /**
    * Whether the grant also covers calls of tools with the same name, schema and safety, in the sub-agents of the grant's agent at any
    * depth. Default: false.
@@ -87,6 +94,11 @@ export const Grant = Schema.Struct({
   arguments: Schema.Record(Schema.String, ArgumentPattern),
   /** The facts for which calls are covered. Absent if the tool stated none: then no call is covered for which it states some. */
   facts: Schema.optionalKey(Schema.Union([Schema.Literal("any"), Schema.Struct({ equal: Schema.Json })])),
+  /**
+   * The calls whose untrusted results the request listed: the grant covers calls with outside effects of a run that has read no others.
+   * Absent if it listed none.
+   */
+  untrusted: Schema.optionalKey(Schema.Union([Schema.Literal("any"), Schema.Array(ToolCallId)])),
   /** The only arguments that are covered. If set, `arguments` is empty. */
   exact: Schema.optionalKey(Schema.Json),
   by: Schema.String,
@@ -112,12 +124,14 @@ export const make = (options: {
   readonly approved: Schema.Json
   /** The facts that the request showed. */
   readonly facts?: Schema.Json | undefined
+  /** The untrusted results that the request listed. */
+  readonly untrusted?: ReadonlyArray<UntrustedResult> | undefined
   readonly request: GrantRequest
   readonly by: Attributed
   readonly at: Timestamp
 }): Grant => {
   const { agent, safety, schema, tool } = options.definition
-  const { arguments: args, expiresAt, facts, inherit = false, scope } = options.request
+  const { arguments: args, expiresAt, facts, inherit = false, scope, untrusted } = options.request
   const peers = options.peers?.tools?.filter((name) => name !== tool) ?? []
   return {
     id: options.id,
@@ -131,6 +145,11 @@ export const make = (options: {
     inherit,
     ...(args === undefined ? { exact: options.approved } : {}),
     ...(facts === "any" ? { facts } : options.facts === undefined ? {} : { facts: { equal: options.facts } }),
+    ...(untrusted === "any"
+      ? { untrusted }
+      : options.untrusted === undefined
+        ? {}
+        : { untrusted: options.untrusted.map(({ callId }) => callId) }),
     ...(peers.length === 0 ? {} : { peers }),
     ...defined({ schema, agentPeers: options.peers?.agents, principal: options.by.principal, expiresAt })
   }
@@ -163,6 +182,7 @@ export const fromApproval = (
     peers: { tools: Object.keys(tools), agents: peers },
     approved: decision.arguments ?? request.arguments,
     facts: request.facts,
+    untrusted: request.untrusted,
     request: decision.grant,
     by: decision,
     at: decision.at
@@ -180,7 +200,7 @@ export const isActive = (grant: Grant, now: Timestamp): boolean =>
 
 /**
  * Whether the grant covers a call of this tool with these arguments. Does not check its scope, whether it {@link isActive}, and whether it
- * {@link coversFacts}.
+ * {@link coversFacts} and {@link coversUntrusted}.
  *
  * **Details**
  *
@@ -202,6 +222,13 @@ export const covers = (
 /** Whether the grant covers calls for which the tool states these facts. Pass `undefined` for a call without facts. */
 export const coversFacts = ({ facts: granted }: Grant, facts: Schema.Json | undefined): boolean =>
   granted === "any" || sameJson(granted?.equal, facts)
+
+/** Whether the grant covers calls with outside effects of a run that has read these untrusted results. */
+export const coversUntrusted = (
+  { untrusted: known }: Grant,
+  results: ReadonlyArray<Pick<UntrustedResult, "callId">>
+): boolean =>
+  results.length === 0 || known === "any" || results.every(({ callId }) => known?.includes(callId) === true)
 
 const matches = (grant: Grant, args: Schema.Json): boolean => {
   if (grant.exact !== undefined) return canonicalJson(grant.exact) === canonicalJson(args)

@@ -10,6 +10,7 @@
 import * as Schema from "effect/Schema"
 import { RequestId, RunId, Timestamp, ToolCallId } from "./Id.ts"
 import { Budget } from "./Limits.ts"
+import { UntrustedResult } from "./Untrusted.ts"
 
 /**
  * The declared effect of a tool: `readOnly` changes nothing; `sideEffecting`, the default, changes something; `privileged` changes
@@ -62,6 +63,16 @@ export const ToolApprovalItem = Schema.TaggedStruct("approval", {
   risk: Schema.optionalKey(Schema.String),
   /** The tool's text about what would happen, such as a diff. Absent if the tool gave none. */
   preview: Schema.optionalKey(Schema.String),
+  /**
+   * Why each such call is asked about, under every policy and whatever was granted, in the words of the tool. A grant is refused. Absent if
+   * a policy or a grant may permit the call.
+   */
+  always: Schema.optionalKey(Schema.String),
+  /**
+   * The untrusted results that the run has read, if the call has effects outside of the workspace. No policy or earlier grant permits the
+   * call because of them. A grant of this request covers calls while there are no others. Absent if there are none.
+   */
+  untrusted: Schema.optionalKey(Schema.Array(UntrustedResult)),
   /**
    * Why the request was opened, in unusual cases: a rule failed, or an earlier decision, grant or permission could not be used. Absent
    * otherwise.

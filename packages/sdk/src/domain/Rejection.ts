@@ -110,9 +110,10 @@ export class GrantRefused extends TaggedError<GrantRefused>()("GrantRefused", {
   tool: Schema.String,
   /**
    * `subAgent`: the grant is for the session, and a sub-agent's run ends with its call, so that no later run could use the grant.
-   * `expired`: the grant expires before the decision is made. Absent: the tool is privileged.
+   * `expired`: the grant expires before the decision is made. `always`: the tool has each such call asked about. Absent: the tool is
+   * privileged.
    */
-  reason: Schema.optionalKey(Schema.Literals(["subAgent", "expired"]))
+  reason: Schema.optionalKey(Schema.Literals(["subAgent", "expired", "always"]))
 }) {
   override get message() {
     if (this.reason === "subAgent") {
@@ -120,6 +121,9 @@ export class GrantRefused extends TaggedError<GrantRefused>()("GrantRefused", {
     }
     if (this.reason === "expired") {
       return sentence`The grant for ${this.tool} would have expired already, and would cover no call: give ${this.requestId} a grant with a later "expiresAt", or approve it alone.`
+    }
+    if (this.reason === "always") {
+      return sentence`Each such call of ${this.tool} is asked about, so that no grant covers it: approve ${this.requestId} alone.`
     }
     return sentence`${this.tool} is privileged and cannot be granted for more than one call: approve ${this.requestId} alone.`
   }

@@ -15,6 +15,7 @@ import { GrantId, RequestId, Revision, RunId, SessionId, Timestamp, ToolCallId }
 import { Interruption, Safety } from "./Interruption.ts"
 import { Budget, LimitChanges, Limits } from "./Limits.ts"
 import { FilePart, ReasoningPart, TextPart, UserPart } from "./Message.ts"
+import { PlanEntry } from "./Plan.ts"
 import { Principal } from "./Principal.ts"
 import { RunFailure } from "./RunError.ts"
 import { AgentIdentity, Conducted, MayRepeat, Reopens } from "./RunState.ts"
@@ -143,17 +144,20 @@ export const SandboxOpened = Schema.TaggedStruct("sandbox.opened", { ...at, sand
 
 const settled = { ...at, callId: ToolCallId, content: Schema.Array(UserPart) }
 
+/** Set if the content has text that others than the user and the program wrote: the tool says so. Absent in events of earlier versions. */
+const untrusted = { untrusted: Schema.optionalKey(Schema.Literal(true)) }
+
 /**
  * A call has its result: its body returned it, `reconcile` reported it, another system completed the call, its wait was over at once, or
  * the runtime carried out a call about sub-agents or a handoff. (A question and a timer are settled by their `request.decided`, the call of
  * a sub-agent by the end of the sub-agent's run.)
  */
-export const ToolCompleted = Schema.TaggedStruct("tool.completed", settled)
+export const ToolCompleted = Schema.TaggedStruct("tool.completed", { ...settled, ...untrusted })
 /**
  * The call failed: in its body, before it, for example because the arguments did not decode, or after it, for example because its result
  * cannot be shown.
  */
-export const ToolFailed = Schema.TaggedStruct("tool.failed", settled)
+export const ToolFailed = Schema.TaggedStruct("tool.failed", { ...settled, ...untrusted })
 /**
  * A policy or the denial of an earlier, equal call denied the call, it needs approval in a run that is not interactive, or what would run
  * changed each time it was asked about. (A denial by decision is a `request.decided`.)
@@ -162,6 +166,13 @@ export const ToolDenied = Schema.TaggedStruct("tool.denied", {
   ...settled,
   /** The request about an earlier, equal call whose denial stands for this one. Absent if something else denied the call. */
   requestId: Schema.optionalKey(RequestId)
+})
+
+/** The model replaced its plan. `callId` is the call that did so. */
+export const PlanUpdated = Schema.TaggedStruct("plan.updated", {
+  ...at,
+  callId: ToolCallId,
+  entries: Schema.Array(PlanEntry)
 })
 
 /** A request was opened. */
@@ -383,6 +394,7 @@ const flat = [
   ToolCompleted,
   ToolFailed,
   ToolDenied,
+  PlanUpdated,
   RequestOpened,
   RequestDecided,
   RequestSuperseded,

@@ -21,11 +21,13 @@ import * as Limits_ from "./Limits.ts"
 import { Limits } from "./Limits.ts"
 import type { AssistantPart, Message, ToolMessage } from "./Message.ts"
 import { textOf, UserPart } from "./Message.ts"
+import { Plan } from "./Plan.ts"
 import { Principal } from "./Principal.ts"
 import { RunFailure } from "./RunError.ts"
 import { SandboxRef } from "./SandboxRef.ts"
 import { StartOptions } from "./StartOptions.ts"
 import * as ToolCall_ from "./ToolCall.ts"
+import { UntrustedResult } from "./Untrusted.ts"
 import { SessionUsage } from "./Usage.ts"
 
 /** The version of the shape of a state. Raise it with every change that an older reader would misread; see `RunStateCodec`. */
@@ -232,6 +234,13 @@ const stateFields = {
    * session's next run and forks continue in it. Absent before.
    */
   sandbox: Schema.optionalKey(SandboxRef),
+  /**
+   * The untrusted results in the history, the last one of each tool. The session's next run and forks continue with them. Absent if there
+   * are none.
+   */
+  untrusted: Schema.optionalKey(Schema.Array(UntrustedResult)),
+  /** The plan that the model keeps. The session's next run and forks continue with it. Absent before the model made one. */
+  plan: Schema.optionalKey(Plan),
   /**
    * Set when a decision stops the run, or supersedes the turn that waits for it. From then on, neither the run nor a sub-agent under it
    * starts anything.

@@ -59,7 +59,9 @@ export const ToolResult = Schema.Struct({
   outcome: ToolOutcome,
   content: Schema.Array(UserPart),
   /** When the call settled. */
-  at: Timestamp
+  at: Timestamp,
+  /** Set if the result has text that others than the user and the program wrote; see `Untrusted`. */
+  untrusted: Schema.optionalKey(Schema.Literal(true))
 })
 export type ToolResult = typeof ToolResult.Type
 

@@ -87,6 +87,7 @@ const isProgress = (event: RunEvent): boolean => {
     case "tool.started":
     case "tool.notStarted":
     case "sandbox.opened":
+    case "plan.updated":
     case "request.expiring":
     case "budget.nearing":
     case "budget.exhausted":
@@ -134,11 +135,13 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
     case "sandbox.opened":
       return { ...state, sandbox: event.sandbox }
     case "tool.completed":
-      return settle(state, event.callId, "completed", event.content, event.at)
+      return settle(state, event.callId, "completed", event.content, event.at, event.untrusted)
     case "tool.failed":
-      return settle(state, event.callId, "failed", event.content, event.at)
+      return settle(state, event.callId, "failed", event.content, event.at, event.untrusted)
     case "tool.denied":
       return settle(state, event.callId, "denied", event.content, event.at)
+    case "plan.updated":
+      return planned(state, event)
     case "request.opened":
       return opened(state, event)
     case "request.decided":
@@ -295,7 +298,9 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
       mayRepeat,
       sandbox: previous?.sandbox,
       compaction: previous?.compaction,
-      pinned: previous?.pinned
+      pinned: previous?.pinned,
+      untrusted: previous?.untrusted,
+      plan: previous?.plan
     }),
     ...(event.defaultTurns === true ? { reportTurns: 0 } : {}),
     asks: event.asks,
@@ -385,6 +390,12 @@ const requested = (
   idempotent: false,
   attempt: 0
 })
+
+/** Of two calls of one turn, the later in the response has the last word, whichever runs first. */
+const planned = (state: RunState, { at, callId, entries }: Event<"plan.updated">): RunState => {
+  const placeOf = (id: Id.ToolCallId | undefined) => state.calls.findIndex((call) => call.id === id)
+  return placeOf(state.plan?.callId) > placeOf(callId) ? state : { ...state, plan: { entries, callId, at } }
+}
 
 const opened = (state: RunState, { request }: Event<"request.opened">): RunState => {
   const callId = callIdOf(request)

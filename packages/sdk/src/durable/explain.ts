@@ -15,9 +15,11 @@ import { instant, sentence } from "../domain/Display.ts"
 import { isWithin, type RequestId, type RunId, type Timestamp } from "../domain/Id.ts"
 import { list, shapeOf } from "../domain/internal/misfits.ts"
 import { lineTo } from "../domain/internal/subAgents.ts"
+import { untrustedIn } from "../domain/internal/untrusted.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
 import { constraintsOf, next, noConstraints, type Unavailable } from "../domain/next.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
+import type { Plan } from "../domain/Plan.ts"
 import { type AgentNotFound, fromFailure, type ToolUnavailable } from "../domain/RunError.ts"
 import {
   answerable,
@@ -27,6 +29,7 @@ import {
   type Status,
   type ToolCall
 } from "../domain/RunState.ts"
+import type { UntrustedResult } from "../domain/Untrusted.ts"
 import { withDecisions } from "../run/internal/mailEvents.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
@@ -69,6 +72,10 @@ export interface Explanation {
    * continue. Absent if there are none, if the run is completed, cancelled or stopped, or if `runtimes` does not have the run's agent.
    */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
+  /** The plan that the run's model keeps. Absent if it keeps none. */
+  readonly plan?: Plan
+  /** The untrusted results that the run has read: calls with outside effects need a decision because of them. Absent if there are none. */
+  readonly untrusted?: ReadonlyArray<UntrustedResult>
   /** What resuming the run now would do, in words and in order, up to the next model call, hold or end. */
   readonly resuming: ReadonlyArray<string>
   /** The whole description in a few sentences, with the number of messages that wait to be read. */
@@ -226,6 +233,7 @@ export const explainState = (
       ? resumingOf(after, unavailable, changed)
       : stoppedSteps(after, constraintsOf(line, unavailable))
   const problems = (stop === undefined ? missing?.problemsOf(state.runId) : undefined) ?? []
+  const untrusted = untrustedIn(after)
   const parts = [
     statusText(state, lease, isDriven, now),
     ...waitsFor.map((wait) => sentence`It waits ${waitText(wait, now)}.`),
@@ -234,6 +242,8 @@ export const explainState = (
         sentence`${decision.by} has decided (${decision._tag}), and the run has not acted on it yet.`
     ),
     ...problems.map(({ message }) => message),
+    planText(after),
+    isEnded(after) ? "" : untrustedSentence(untrusted),
     stop === undefined ? supersededText(state, after, decisions) : stopText(after, stop),
     lease === undefined && !isDriven && resuming.length > 0
       ? sentence`Resuming it would ${resuming.join(", then ")}.`
@@ -246,10 +256,26 @@ export const explainState = (
     waitsFor,
     decided: decisions,
     ...(problems.length === 0 ? {} : { missing: problems }),
+    ...(after.plan === undefined ? {} : { plan: after.plan }),
+    ...(untrusted.length === 0 ? {} : { untrusted }),
     resuming,
     text: parts.filter((part) => part !== "").join(" ")
   }
 }
+
+/** How far the plan of a run is. */
+const planText = ({ plan }: RunState): string => {
+  if (plan === undefined || plan.entries.length === 0) return ""
+  const done = plan.entries.filter(({ status }) => status === "completed").length
+  const current = plan.entries.find(({ status }) => status === "in_progress")
+  const now = current === undefined ? "" : sentence`; in progress: "${current.content}"`
+  return `${sentence`Of its plan, ${done} of ${plan.entries.length} entries are completed`}${now}.`
+}
+
+const untrustedSentence = (untrusted: ReadonlyArray<UntrustedResult>): string =>
+  untrusted.length === 0
+    ? ""
+    : sentence`It has read untrusted results of ${untrusted.map(({ tool }) => tool).join(", ")}.`
 
 const waitOf = (request: Interruption): Wait => ({
   requestId: request.requestId,
@@ -265,7 +291,7 @@ const waitOf = (request: Interruption): Wait => ({
 const whatOf = (request: Interruption): string => {
   switch (request._tag) {
     case "approval":
-      return sentence`for approval of ${request.tool}`
+      return sentence`for approval of ${request.tool}${request.always === undefined ? "" : sentence` (always: ${request.always})`}`
     case "question":
       return sentence`for an answer to "${request.question}"`
     case "inDoubt":

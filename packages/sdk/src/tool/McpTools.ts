@@ -96,11 +96,22 @@ export interface Options {
    * tool when the tools are made. The server receives the values. Default: none.
    */
   readonly secrets?: ReadonlyArray<string> | ((tool: McpSchema.Tool) => ReadonlyArray<string> | undefined)
+  /**
+   * Whether the results of the tools have text that others wrote, as the option `untrusted` of each tool: after one, calls with outside effects
+   * need a decision. Set it to `false` for a server of your own whose results have no such text. Default: `true`.
+   */
+  readonly untrusted?: boolean | ((tool: McpSchema.Tool) => boolean)
+  /**
+   * Where the effects of the tools are, as the option `effects` of each tool. Default: `outside`, unless the tool is `readOnly`.
+   */
+  readonly effects?: Effects | ((tool: McpSchema.Tool) => Effects | undefined)
   /** The longest result or error in characters, as the `maxResultLength` of each tool. Default: the runtime's, or 1,000,000. */
   readonly maxResultLength?: number
   /** Selects the tools to use. Default: all. */
   readonly include?: (tool: McpSchema.Tool) => boolean
 }
+
+type Effects = NonNullable<Tool.ToolOptions<unknown, unknown>["effects"]>
 
 /** Options for the connection to a server. */
 export interface ConnectOptions {
@@ -162,6 +173,8 @@ const shape = shapeOf<Options & ConnectOptions & { readonly headers?: unknown }>
   trustHints: flag,
   needsApproval: either(flag, callable),
   secrets: either(strings, callable),
+  untrusted: either(flag, callable),
+  effects: either(oneOf("outside", "workspace"), callable),
   maxResultLength: length,
   include: callable,
   protocols: "anything",
@@ -391,6 +404,8 @@ const toolOf = (
   options: Options
 ): Tool.Tool => {
   const { maxResultLength, needsApproval, safety, secrets: given, trustHints = false } = options
+  const { effects: placed, untrusted = true } = options
+  const effects = typeof placed === "function" ? placed(tool) : placed
   const secrets = typeof given === "function" ? given(tool) : given
   const hints = trustHints ? tool.annotations : undefined
   const hinted = hints?.readOnlyHint === true ? "readOnly" : "sideEffecting"
@@ -403,6 +418,8 @@ const toolOf = (
     idempotent: hints?.idempotentHint === true,
     identity: identityOf(server, tool.name),
     otherNames: otherNames(server, `${options.prefix ?? ""}${tool.name}`),
+    untrusted: typeof untrusted === "function" ? untrusted(tool) : untrusted,
+    ...(effects === undefined ? {} : { effects }),
     ...(asked === undefined ? {} : { needsApproval: asked }),
     ...(secrets === undefined ? {} : { secrets }),
     ...(maxResultLength === undefined ? {} : { maxResultLength }),

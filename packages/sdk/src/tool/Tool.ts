@@ -27,6 +27,7 @@ import { ToolDefinitionError, ToolResultInvalid } from "./ToolError.ts"
 import type { StreamItem, ToolOptions } from "./ToolOptions.ts"
 
 export type {
+  AlwaysAsk,
   ApprovalContext,
   ApprovalOptions,
   Awaitable,

@@ -79,6 +79,15 @@ export interface ApprovalOptions {
 }
 
 /**
+ * The answer of `needsApproval` for a call that a person decides about each time, such as a change of a file that is executed later: also
+ * under the policies `all` and `until` and a rule that approves, and whatever was granted. A grant for it is refused.
+ */
+export interface AlwaysAsk {
+  /** Why, in a sentence for the person who decides; the request has it as `always`. */
+  readonly always: string
+}
+
+/**
  * The run of a call, for the callbacks of its tool: the last argument of `needsApproval`, `facts`, `risk`, `preview` and `reconcile`. It does
  * not identify the call. `Context` is the context of the run as the tool reads it.
  */
@@ -156,13 +165,30 @@ export interface ToolOptions<
   /** The effect of a call. Default: `sideEffecting`. */
   readonly safety?: Safety
   /**
-   * Whether a call needs approval; the approval policy determines what happens then. Default: only if the tool is not `readOnly`. A
-   * function that fails or does not return `false` counts as `true`. This callback has the same timeout as the body, and so has each of
-   * `facts`, `risk`, `preview` and `reconcile`.
+   * Whether a call needs approval; the approval policy determines what happens then. With {@link AlwaysAsk}, no policy and no grant permits
+   * the call. Default: only if the tool is not `readOnly`. A function that does not return `false` or {@link AlwaysAsk} counts as `true`; a
+   * call for which it fails is asked about under every policy. This callback has the same timeout as the body, and so has each of `facts`,
+   * `risk`, `preview` and `reconcile`.
    */
   readonly needsApproval?:
     | boolean
-    | ((args: A, context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed>) => Awaitable<boolean, R>)
+    | AlwaysAsk
+    | ((
+        args: A,
+        context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed>
+      ) => Awaitable<boolean | AlwaysAsk, R>)
+  /**
+   * Whether the results of the tool have text that others than the user and the program wrote, such as pages, mails or the answers of a
+   * server. After such a result, calls with outside effects need a decision; see `effects`. Default: `false`.
+   */
+  readonly untrusted?: boolean
+  /**
+   * Where the effects of the tool are. `workspace`: in the workspace alone, so that a call can neither send data away nor change anything
+   * elsewhere. `outside`: anywhere. Once a run has read an untrusted result, the modes `all` and `until`, rules with a `*` and earlier grants
+   * permit no call with outside effects. Default: `outside`, unless the tool is `readOnly` or acts in a sandbox that is isolated and has no
+   * network.
+   */
+  readonly effects?: "outside" | "workspace"
   /**
    * The names of the secrets that the arguments of a call may refer to, as `secret://name` anywhere in a text, or `secret://{name}` in
    * front of other text; `*` in a name stands for any characters. Only the handler and `reconcile` receive the values, which have to fit

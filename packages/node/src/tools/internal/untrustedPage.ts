@@ -1,7 +1,7 @@
 /**
  * The frame around text from the web in the result of a tool.
  *
- * This is the one place where untrusted text becomes a part of a result: what marks a result as untrusted for the runtime belongs here, too.
+ * This is the one place where untrusted text becomes a part of a result. The tool's option `untrusted` marks all its results for the runtime.
  */
 
 export interface Page {

@@ -11,6 +11,7 @@ import * as RunState_ from "../RunState.ts"
 import { bookChild } from "./bookUsage.ts"
 import { reportStart } from "./reports.ts"
 import { asText, requestsInside, deliverMessage, settle, updateCall, type Event } from "./turn.ts"
+import { untrustedIn, withUntrusted } from "./untrusted.ts"
 
 type Evolve = (state: RunState | undefined, event: RunEvent) => RunState
 
@@ -57,7 +58,7 @@ const backgroundAdvanced = (state: RunState, event: Event<"child.advanced">, evo
   }
   const { callId, name } = entry
   const ended: RunState = {
-    ...booked,
+    ...withUntrusted(booked, untrustedIn(child)),
     background: replaced({ callId, name, ended: { status: child.status, at: event.at } }),
     requests: [...booked.requests, ...requestsInside(child)]
   }

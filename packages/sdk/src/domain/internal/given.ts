@@ -63,6 +63,7 @@ export const grantShape: Shape = demanded(
     arguments: { values: casesOf(ArgumentPattern, { pattern: required(string) }), filled: true },
     expiresAt: time,
     facts: oneOf("any"),
+    untrusted: oneOf("any"),
     inherit: flag
   })
 )

@@ -103,7 +103,8 @@ const applicable: { readonly [K in Kind]: ReadonlyArray<Decision["_tag"]> } = {
  *
  * - `DecisionNotApplicable` — the decision does not answer this kind of request, or a top-up is not above what was spent.
  * - `ArgumentsChanged` — the decision carries another digest than the request.
- * - `GrantRefused` — the decision carries a grant for a privileged tool, or a grant for the session on a sub-agent's request.
+ * - `GrantRefused` — the decision carries a grant for a privileged tool or for a call that is always asked about, or a grant for the session
+ *   on a sub-agent's request.
  */
 export const check = (
   request: Interruption,
@@ -120,8 +121,9 @@ export const check = (
     return Result.fail(new ArgumentsChanged({ requestId, expected: request.digest, actual: decision.digest }))
   }
   if (request._tag === "approval" && decision._tag === "approve" && decision.grant !== undefined) {
-    const { agentPath, safety, tool } = request
+    const { agentPath, always, safety, tool } = request
     if (safety === "privileged") return Result.fail(new GrantRefused({ requestId, tool }))
+    if (always !== undefined) return Result.fail(new GrantRefused({ requestId, tool, reason: "always" }))
     if (decision.grant.scope === "session" && agentPath.length > 1) {
       return Result.fail(new GrantRefused({ requestId, tool, reason: "subAgent" }))
     }

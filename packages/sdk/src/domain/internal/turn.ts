@@ -13,6 +13,7 @@ import * as RunState_ from "../RunState.ts"
 import type { CallReport } from "../ToolCall.ts"
 import { informed } from "./editText.ts"
 import { isOnHold, returnedResult } from "./released.ts"
+import { untrustedResults, withUntrusted } from "./untrusted.ts"
 
 /** The events with this tag. */
 export type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
@@ -53,13 +54,19 @@ export const settle = (
   callId: ToolCallId,
   outcome: ToolOutcome,
   content: ReadonlyArray<UserPart>,
-  at: Timestamp
+  at: Timestamp,
+  untrusted?: true
 ): RunState => {
   const index = indexOf(state, callId)
   const open = state.calls[index]
   if (open === undefined || RunState_.isSettled(open)) return state
   const calls = state.calls.slice()
-  calls[index] = { ...open, status: "settled", result: { outcome, content: informed(open, content), at } }
+  const result = { outcome, content: informed(open, content), at }
+  calls[index] = {
+    ...open,
+    status: "settled",
+    result: untrusted === undefined ? result : { ...result, untrusted }
+  }
   return calls.every(RunState_.isSettled) ? closeTurn(state, calls) : { ...state, calls }
 }
 
@@ -73,7 +80,8 @@ const closeTurn = (state: RunState, calls: ReadonlyArray<ToolCall>): RunState =>
     history = History.append(history, RunState_.toolMessage(call, History.size(history), state.startedAt))
     if (call.child !== undefined) requests = [...requests, ...requestsInside(call.child)]
   }
-  return appendQueued({ ...withoutSuperseded(state), history, requests, calls: none })
+  const closed = { ...withoutSuperseded(state), history, requests, calls: none }
+  return appendQueued(withUntrusted(closed, untrustedResults(calls)))
 }
 
 /** Removes the mark of a superseded turn. Most turns have none, and a rest pattern copies the other fields one by one. */

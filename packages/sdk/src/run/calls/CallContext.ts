@@ -9,11 +9,13 @@ import type { RunContext } from "../../domain/RunContext.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import type { Shape as Sandbox } from "../../sandbox/Sandbox.ts"
 import { isOutputChunk, type StreamName } from "../../tool/internal/outputChunk.ts"
+import { type Planning, planning } from "../../tool/internal/planning.ts"
 import { type Recall, recalling } from "../../tool/internal/recalling.ts"
 import { targetIn, virtualPath } from "../../tool/internal/toolTarget.ts"
 import type { Scrubber, ScrubStream } from "../../tool/Scrubber.ts"
 import type { CallPolicy, ToolContext, ToolTarget } from "../../tool/ToolContext.ts"
 import { isThere, stateOf, type AgentRun } from "../internal/AgentRun.ts"
+import { emit, now } from "../internal/Drive.ts"
 import { idempotencyKey } from "./idempotencyKey.ts"
 import { judgeOnly } from "./judgeOnly.ts"
 import { recallIn } from "./sessionContents.ts"
@@ -52,6 +54,7 @@ export class CallContext implements ToolContext {
   declare readonly sandbox?: Sandbox
   declare readonly runScope?: Scope.Scope
   readonly [recalling]: Recall
+  readonly [planning]: Planning
   /** A symbol instead of a private name, so that the signal works through a proxy of the context. */
   readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
   readonly #run: AgentRun
@@ -76,6 +79,9 @@ export class CallContext implements ToolContext {
     // An own property, so that copies of the context have it. A getter in a literal would be slow in V8.
     Object.defineProperty(this, "signal", CallContext.signalProperty)
     this[recalling] = (digits) => recallIn(run, digits)
+    this[planning] = (entries) => {
+      if (this.isUnderWay()) emit(run, { _tag: "plan.updated", at: now(run.drive), callId: call.id, entries })
+    }
     this.progress = (given) => {
       if (run.drive.onUpdate !== undefined)
         this.publish({ _tag: "progress", message: this.scrubber.scrub(given) })

@@ -2,7 +2,7 @@
  * Checks a call's authorization again right before its body starts.
  *
  * A call that was approved, covered by a grant or allowed may have waited since: behind another call, for a decision, or over a deploy. The
- * tool's definition, the decided arguments, the grant, the policies and the tool's approval rule are checked again; `factsStanding`
+ * tool's definition, the decided arguments, the grant, the policies, the tool's approval rule and what the run has read are checked again; `factsStanding`
  * compares the facts. If one of them no longer allows the call, a policy denies it, or it is judged again, which usually opens a new
  * request with the reason. A call whose definition or arguments have changed is classified and judged like a new one.
  */
@@ -19,9 +19,10 @@ import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.
 import { type Difference, difference, identityIn, type ToolIdentity } from "../../domain/ToolIdentity.ts"
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
+import { askNeed, fixedNeed, type Need, permitsOf, ruleOf, untrustedFor } from "./approvalNeed.ts"
 import { approvalDigest } from "./digest.ts"
 import { findGrant } from "./findGrant.ts"
-import { askRule, strictest } from "./judgeCall.ts"
+import { strictest } from "./judgeCall.ts"
 import { shownOf } from "./openRequest.ts"
 import { type ToolEntry } from "./userCalls.ts"
 
@@ -91,18 +92,25 @@ export function* authorize(
   }
   if (release?.decision._tag === "approve") return yield* authorizeApproved(judging, release)
   if (release !== undefined) return authorizeRetried(judging, release.request)
-  if (call.grantId !== undefined) return authorizeGranted(judging)
+  // No decision: the tool, its rule, a policy or a grant allowed the call.
+  const need = yield* needNow(judging, value)
+  if (need === undefined || "_tag" in need) return need
+  return call.grantId === undefined ? standingOf(judging, need) : authorizeGranted(judging, need)
+}
+
+/** What the tool says about the call now. Its rule is not asked again if the run has not waited since. */
+function* needNow(
+  { call, entry, run }: Judging,
+  value: () => Effect.Effect<unknown, unknown>
+): Effect.fn.Return<Need | typeof holds | undefined> {
   const { tool } = entry
-  // No decision and no grant: the tool, its rule or a policy allowed the call.
-  const needsApproval = tool.options.needsApproval ?? tool.safety !== "readOnly"
-  if (typeof needsApproval !== "function") return standingOf(judging, needsApproval)
-  if (strictest(run, tool.name, true)._tag === "run") return holds
-  if (run.drive.justAllowed?.has(call.id) === true && !isTimed(run)) return standingOf(judging, false)
+  if (ruleOf(tool) === undefined) return fixedNeed(tool)
+  const isJustAllowed = run.drive.justAllowed?.has(call.id) === true && !isTimed(run)
+  if (isJustAllowed && untrustedFor(run, tool).length === 0) return allowed
   const decoded = yield* run.supervisor.run(value())
   // `prepare` decodes the arguments for the body, too, and reports the failure.
   if (Exit.isFailure(decoded)) return holds
-  const need = yield* askRule(run, call, tool, needsApproval, decoded.value)
-  return need === undefined ? undefined : standingOf(judging, need.needed)
+  return yield* askNeed(run, call, tool, decoded.value)
 }
 
 /** Whether an approval's edited arguments were decoded with the tool's current schema. */
@@ -183,7 +191,10 @@ const authorizeRetried = ({ call, entry, run }: Judging, request: Interruption):
     : changed(sentence`The stored arguments of ${name} are not the ones that were approved.`)
 }
 
-const authorizeGranted = (judging: Judging): Standing => {
+/** The need of a call that its tool's rule, a policy or a grant has just allowed. */
+const allowed: Need = { needed: false, isAlways: false }
+
+const authorizeGranted = (judging: Judging, need: Need): Standing => {
   const { call, entry, run } = judging
   const { grantId } = call
   const found = findGrant(run, ({ id }) => id === grantId)
@@ -195,15 +206,19 @@ const authorizeGranted = (judging: Judging): Standing => {
   if (!Grant.covers(grant, entry.definition, shownOf(call), reach)) {
     return lapsed(sentence`The grant ${grantId} does not cover this call.`)
   }
+  if (need.isAlways) return lapsed(sentence`No grant covers this call of ${entry.tool.name} now.`)
+  if (!Grant.coversUntrusted(grant, untrustedFor(run, entry.tool)))
+    return lapsed(sentence`The grant ${grantId} was given before the run read untrusted results.`)
   return policyStanding(judging, true) ?? holds
 }
 
-const standingOf = (judging: Judging, needed: boolean): Standing => {
+const standingOf = (judging: Judging, need: Need): Standing => {
   const { entry, run } = judging
   const { name } = entry.tool
-  if (strictest(run, name, needed)._tag === "run") return holds
+  const permits = permitsOf(need, untrustedFor(run, entry.tool))
+  if (strictest(run, name, need.needed, permits)._tag === "run") return holds
   return (
-    policyStanding(judging, needed) ??
+    policyStanding(judging, need.needed) ??
     lapsed(sentence`${name} was let through without approval, and needs one now.`)
   )
 }

@@ -1,27 +1,29 @@
 /**
- * Judges a call by its tool, the policies of its run and of the runs above it, earlier denials of equal calls, and grants: the call may
- * run, is denied, needs approval, or fails because its facts cannot be read.
+ * Judges a call by its tool, the policies of its run and of the runs above it, the untrusted results that they have read, earlier denials of
+ * equal calls, and grants: the call may run, is denied, needs approval, or fails because its facts cannot be read.
  */
 import * as Cause from "effect/Cause"
 import type * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Schema from "effect/Schema"
 import { describe } from "../../agent/internal/userCode.ts"
 import * as ApprovalPolicy from "../../domain/ApprovalPolicy.ts"
 import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
 import { hasDenial } from "../../domain/internal/denials.ts"
 import { type ToolCall, policiesAbove, policiesOf } from "../../domain/RunState.ts"
+import type { UntrustedResult } from "../../domain/Untrusted.ts"
 import type { DecodedArguments } from "../../tool/internal/decodedArguments.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { now } from "../internal/Drive.ts"
-import { callbackContext } from "../internal/runContext.ts"
+import { askNeed, type Need, permitsOf, untrustedFor, untrustedText } from "./approvalNeed.ts"
 import { deniedBefore, denyAgain } from "./deniedBefore.ts"
 import { failUnread, noFacts, readFacts } from "./facts.ts"
 import { findGrant } from "./findGrant.ts"
 import { openApproval, openInDoubt } from "./openRequest.ts"
 import { classifyTool, deny } from "./recordClassification.ts"
-import { askTool, failCall, type ToolEntry } from "./userCalls.ts"
+import { failCall, type ToolEntry } from "./userCalls.ts"
 
 /** The arguments of a call: as they are recorded, and as the tool's callbacks receive them. */
 export interface Understood {
@@ -43,13 +45,10 @@ export function* judgeCall(
 ): Effect.fn.Return<void> {
   const { drive } = run
   const { tool } = entry
-  const needsApproval = tool.options.needsApproval ?? tool.safety !== "readOnly"
-  const need =
-    typeof needsApproval === "boolean"
-      ? { needed: needsApproval }
-      : yield* askRule(run, call, tool, needsApproval, value)
+  const need = yield* askNeed(run, call, tool, value)
   if (need === undefined) return
-  const verdict = strictest(run, tool.name, need.needed)
+  const untrusted = untrustedFor(run, tool)
+  const verdict = strictest(run, tool.name, need.needed, permitsOf(need, untrusted))
   if (verdict._tag === "deny") return deny(run, call, verdict.message)
   // An allowed call shows no one its facts; they only tell whether an equal call was denied.
   const isShown = verdict._tag !== "run" || hasDenial(drive.state, tool.name)
@@ -61,61 +60,76 @@ export function* judgeCall(
   if (denial !== undefined) return denyAgain(run, call, denial)
   if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })
 
-  const at = now(drive)
-  const found =
-    tool.safety === "privileged"
-      ? undefined
-      : findGrant(
-          run,
-          (one, reach) =>
-            Grant.isActive(one, at) &&
-            Grant.covers(one, entry.definition, args.shown, reach) &&
-            Grant.coversFacts(one, facts)
-        )
-  if (found !== undefined) {
-    const { by, id } = found.grant
+  const found = grantFor(run, entry, args.shown, facts, need)
+  if (found !== undefined && Grant.coversUntrusted(found, untrusted)) {
+    const { by, id } = found
     return classifyTool(run, call, entry, args, { allowedBy: sentence`grant of ${by}`, grantId: id })
   }
+  const why = reasonOf([reason, need.reason, liftedReason(run, tool, need, untrusted, found)])
   if (drive.runtime.options.interactive === false) {
     const message = `${tool.name} needs approval, and this run is not interactive. It has not run.`
-    return deny(run, call, message)
+    return deny(run, call, why === undefined ? message : `${message} ${why}`)
   }
   classifyTool(run, call, entry, args, {})
-  yield* openApproval(run, call, entry, args.shown, Exit.succeed(value), reason ?? need.reason, read)
+  yield* openApproval(run, call, entry, args.shown, Exit.succeed(value), {
+    reason: why,
+    always: need.always,
+    untrusted,
+    facts: read
+  })
 }
 
-/** Whether a call needs approval by the tool's rule, and why if the rule failed. */
-interface Need {
-  readonly needed: boolean
-  readonly reason?: string
-}
-
-type Rule = Exclude<AnyTool["options"]["needsApproval"], boolean | undefined>
-
-/** Calls the tool's approval rule. A rule that fails requires approval. Returns `undefined` if the run was stopped meanwhile. */
-export function* askRule(
+/**
+ * A grant that covers a call, one that does so whatever the run has read if there is any. A privileged tool and a call that is always asked
+ * about have none.
+ */
+export const grantFor = (
   run: AgentRun,
-  call: ToolCall,
-  tool: AnyTool,
-  rule: Rule,
-  value: unknown
-): Effect.fn.Return<Need | undefined> {
-  const answer = yield* askTool(run, call, tool, "needsApproval", () =>
-    rule(value, callbackContext(run, tool))
-  )
-  if (answer === undefined) return undefined
-  return Exit.isSuccess(answer)
-    ? { needed: answer.value !== false }
-    : { needed: true, reason: `The approval rule of ${tool.name} failed, so it is asked about.` }
+  { definition, tool }: ToolEntry,
+  shown: Schema.Json,
+  facts: Schema.Json | undefined,
+  need: Need
+): Grant.Grant | undefined => {
+  if (tool.safety === "privileged" || need.isAlways) return undefined
+  const at = now(run.drive)
+  const untrusted = untrustedFor(run, tool)
+  const fits = (one: Grant.Grant, reach: "own" | "inherited") =>
+    Grant.isActive(one, at) && Grant.covers(one, definition, shown, reach) && Grant.coversFacts(one, facts)
+  const best = findGrant(run, (one, reach) => fits(one, reach) && Grant.coversUntrusted(one, untrusted))
+  return (best ?? (untrusted.length === 0 ? undefined : findGrant(run, fits)))?.grant
+}
+
+/** Why a call is asked about that a policy or a grant would permit, if the run had read no untrusted results. */
+export const liftedReason = (
+  run: AgentRun,
+  { name }: AnyTool,
+  need: Need,
+  untrusted: ReadonlyArray<UntrustedResult>,
+  grant: Grant.Grant | undefined
+): string | undefined =>
+  untrusted.length > 0 &&
+  !need.isAlways &&
+  (grant !== undefined || strictest(run, name, need.needed)._tag === "run")
+    ? untrustedText(untrusted)
+    : undefined
+
+const reasonOf = (reasons: ReadonlyArray<string | undefined>): string | undefined => {
+  const given = reasons.filter((reason) => reason !== undefined)
+  return given.length === 0 ? undefined : [...new Set(given)].join(" ")
 }
 
 /** The strictest verdict of the policies of the run and the runs above it: a sub-agent may do no more than its parents. */
-export const strictest = (run: AgentRun, tool: string, needed: boolean): ApprovalPolicy.Verdict => {
+export const strictest = (
+  run: AgentRun,
+  tool: string,
+  needed: boolean,
+  permits: ApprovalPolicy.Permits = "any"
+): ApprovalPolicy.Verdict => {
   const at = now(run.drive)
-  let verdict = ApprovalPolicy.judgeAll(policiesOf(stateOf(run)), tool, needed, at)
+  let verdict = ApprovalPolicy.judgeAll(policiesOf(stateOf(run)), tool, needed, at, permits)
   for (let below = run; below.parent !== undefined; below = below.parent) {
     const policies = policiesAbove(stateOf(below.parent), below.path.at(-1)!)
-    verdict = ApprovalPolicy.stricter(verdict, ApprovalPolicy.judgeAll(policies, tool, needed, at))
+    verdict = ApprovalPolicy.stricter(verdict, ApprovalPolicy.judgeAll(policies, tool, needed, at, permits))
   }
   return verdict
 }

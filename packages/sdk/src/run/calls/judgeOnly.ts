@@ -13,15 +13,15 @@ import { call as callUserCode, describe } from "../../agent/internal/userCode.ts
 import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
+import { defined } from "../../domain/internal/defined.ts"
 import { copyJson } from "../../domain/internal/json.ts"
 import type { CallJudgement } from "../../tool/ToolContext.ts"
 import { type AgentRun, isThere, judgingMs, stateOf } from "../internal/AgentRun.ts"
-import { now } from "../internal/Drive.ts"
 import { callbackContext } from "../internal/runContext.ts"
+import { failedRule, fixedNeed, needOf, permitsOf, ruleOf, untrustedFor } from "./approvalNeed.ts"
 import { deniedBefore } from "./deniedBefore.ts"
 import { statedFacts } from "./facts.ts"
-import { findGrant } from "./findGrant.ts"
-import { strictest } from "./judgeCall.ts"
+import { grantFor, liftedReason, strictest } from "./judgeCall.ts"
 import { describeArguments } from "./recordClassification.ts"
 import { unstatedIn } from "./secrets.ts"
 import { calledOf, type ToolEntry } from "./userCalls.ts"
@@ -53,40 +53,35 @@ const judge = Effect.fnUntraced(function* (
   const unstated = unstatedIn(tool, args.arguments, shown)
   if (unstated !== undefined) return invalid(unstated.message)
   const call = { id: "policy" as ToolCallId }
-  const { needsApproval = tool.safety !== "readOnly" } = tool.options
-  const need =
-    typeof needsApproval === "boolean"
-      ? Exit.succeed(needsApproval)
+  const rule = ruleOf(tool)
+  const answer =
+    rule === undefined
+      ? undefined
       : yield* Effect.exit(
           callUserCode(
             run.drive.runtime,
             calledOf(run, "needsApproval", call, tool),
-            () => needsApproval(value, callbackContext(run, tool)),
+            () => rule(value, callbackContext(run, tool)),
             judgingMs(run, tool)
           )
         )
-  const verdict = strictest(run, tool.name, Exit.isFailure(need) || need.value !== false)
+  const need =
+    answer === undefined ? fixedNeed(tool) : Exit.isSuccess(answer) ? needOf(answer.value) : failedRule(tool)
+  const untrusted = untrustedFor(run, tool)
+  const verdict = strictest(run, tool.name, need.needed, permitsOf(need, untrusted))
   if (verdict._tag === "deny") return deny(verdict.message)
   const facts = yield* Effect.exit(statedFacts(run, call, tool, value))
   if (Exit.isFailure(facts)) return invalid(sentence`the facts of ${tool.name} cannot be read`)
   const denial = yield* Effect.gen(() => deniedBefore(run, definition, shown, facts.value))
   if (denial !== undefined) return deny(sentence`${denial.decision.by} denied the same call before.`)
   if (verdict._tag === "run") return { _tag: "run", by: verdict.by }
-  const at = now(run.drive)
-  const found =
-    tool.safety === "privileged"
-      ? undefined
-      : findGrant(
-          run,
-          (one, reach) =>
-            Grant.isActive(one, at) &&
-            Grant.covers(one, definition, shown, reach) &&
-            Grant.coversFacts(one, facts.value)
-        )
-  if (found !== undefined) return { _tag: "run", by: sentence`grant of ${found.grant.by}` }
+  const grant = grantFor(run, entry, shown, facts.value, need)
+  if (grant !== undefined && Grant.coversUntrusted(grant, untrusted))
+    return { _tag: "run", by: sentence`grant of ${grant.by}` }
   if (run.drive.runtime.options.interactive === false)
     return deny(sentence`${tool.name} needs approval, and this run is not interactive.`)
-  return { _tag: "ask" }
+  const reason = need.always ?? need.reason ?? liftedReason(run, tool, need, untrusted, grant)
+  return { _tag: "ask", ...defined({ reason }) }
 })
 
 const deny = (message: string) => ({ _tag: "deny", message }) as const satisfies CallJudgement

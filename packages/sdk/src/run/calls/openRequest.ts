@@ -9,11 +9,13 @@ import type { BoundAgent } from "../../agent/Entry.ts"
 import { defined } from "../../domain/internal/defined.ts"
 import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
 import type { ToolIdentity } from "../../domain/ToolIdentity.ts"
+import type { UntrustedResult } from "../../domain/Untrusted.ts"
 import { counted } from "../../tool/internal/scrub/redactions.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import { type AgentRun, stateOf, isCallOpen, nextRequestId } from "../internal/AgentRun.ts"
 import { now, emit } from "../internal/Drive.ts"
 import { callbackContext } from "../internal/runContext.ts"
+import { untrustedFor } from "./approvalNeed.ts"
 import { deniedBefore, denyAgain } from "./deniedBefore.ts"
 import { approvalDigest } from "./digest.ts"
 import { type Facts, failUnread, noFacts, readFacts } from "./facts.ts"
@@ -38,9 +40,20 @@ const warningOf = (
     ? {}
     : { warnAt: expiresAt - Math.ceil(Duration.toMillis(Duration.fromInputUnsafe(warnBefore))) }
 
+/** Why a call is asked about, and what is known of it. */
+interface Asked {
+  /** An unusual cause of the request. */
+  readonly reason: string | undefined
+  /** Why each such call is asked about. */
+  readonly always?: string | undefined
+  /** The untrusted results to list. Default: those that the run has read. */
+  readonly untrusted?: ReadonlyArray<UntrustedResult>
+  /** The facts, if they have been read. */
+  readonly facts?: Facts
+}
+
 /**
- * Opens an `approval` request, with the tool's facts, risk and preview; without what they compute if the arguments did not decode. `reason`
- * states an unusual cause of the request. `known` are the facts, if they have been read.
+ * Opens an `approval` request, with the tool's facts, risk and preview; without what they compute if the arguments did not decode.
  */
 export function* openApproval(
   run: AgentRun,
@@ -48,11 +61,10 @@ export function* openApproval(
   { definition, tool }: ToolEntry,
   args: Schema.Json,
   decoded: Exit.Exit<unknown, unknown>,
-  reason: string | undefined,
-  known?: Facts
+  { always, facts, reason, untrusted = untrustedFor(run, tool) }: Asked
 ): Effect.fn.Return<void> {
   const { drive } = run
-  const read = known ?? (Exit.isFailure(decoded) ? noFacts : yield* readFacts(run, call, tool, decoded.value))
+  const read = facts ?? (Exit.isFailure(decoded) ? noFacts : yield* readFacts(run, call, tool, decoded.value))
   if (read === undefined) return
   if (Exit.isFailure(read)) return failUnread(run, call, tool, read.cause)
   const { approval, preview, risk } = tool.options
@@ -74,6 +86,8 @@ export function* openApproval(
     risk: textOf(said),
     preview:
       previewText === undefined ? undefined : counted(previewText, drive.runtime.scrubber.scrub(previewText)),
+    always: always === undefined ? undefined : counted(always, drive.runtime.scrubber.scrub(always)),
+    untrusted,
     reason
   })
 }
@@ -84,6 +98,8 @@ interface Described {
   readonly facts?: Schema.Json | undefined
   readonly risk?: string | undefined
   readonly preview?: string | undefined
+  readonly always?: string | undefined
+  readonly untrusted?: ReadonlyArray<UntrustedResult>
   readonly reason?: string | undefined
 }
 
@@ -93,7 +109,7 @@ export function* requestApproval(
   call: ToolCall,
   { safety, schema, tool }: ToolIdentity,
   args: Schema.Json,
-  { approval, facts, preview, reason, risk }: Described
+  { always, approval, facts, preview, reason, risk, untrusted = [] }: Described
 ): Effect.fn.Return<void> {
   const state = stateOf(run)
   const identity = { agentPath: state.agentPath, tool, schema, safety, ...defined({ facts }) }
@@ -119,6 +135,8 @@ export function* requestApproval(
       ...warningOf(expiresAt, approval?.warnBefore),
       ...(risk === undefined ? {} : { risk }),
       ...(preview === undefined ? {} : { preview }),
+      ...(always === undefined ? {} : { always }),
+      ...(untrusted.length === 0 ? {} : { untrusted }),
       ...(reason === undefined ? {} : { reason })
     }
   })

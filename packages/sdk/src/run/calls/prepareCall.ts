@@ -36,6 +36,7 @@ import { isCallOpen, isStopped, timeLeftOf, stateOf, type AgentRun } from "../in
 import { now } from "../internal/Drive.ts"
 import { contextFor } from "../internal/runContext.ts"
 import { outOfTime } from "../steps/limits.ts"
+import { askNeed } from "./approvalNeed.ts"
 import { authorize, editOf, type Judging } from "./authorize.ts"
 import { factsStanding } from "./factsStanding.ts"
 import { guarded, judgeCall } from "./judgeCall.ts"
@@ -306,8 +307,22 @@ function* askAgain(
   if (mayHaveRun) return doubtAs(judging, args, reason, facts)
   // Arguments that the schema does not take are shown as the model wrote them: only an edited approval can run the call.
   classifyTool(run, call, entry, args, { isUnfit: Exit.isFailure(decoded) })
-  yield* openApproval(run, call, entry, args.shown, decoded, reason)
+  const always = yield* alwaysOf(run, call, entry, decoded)
+  if (always === undefined) return undefined
+  yield* openApproval(run, call, entry, args.shown, decoded, { reason, ...always })
   return undefined
+}
+
+/** Why each such call is asked about, if its tool says so. Returns `undefined` if the run was stopped meanwhile. */
+function* alwaysOf(
+  run: AgentRun,
+  call: ToolCall,
+  { tool }: ToolEntry,
+  decoded: Exit.Exit<unknown, unknown>
+): Effect.fn.Return<{ readonly always?: string } | undefined> {
+  if (Exit.isFailure(decoded)) return {}
+  const need = yield* askNeed(run, call, tool, decoded.value)
+  return need?.always === undefined ? need && {} : { always: need.always }
 }
 
 /** Settles a call that was asked about too often. */

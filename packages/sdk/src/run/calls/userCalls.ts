@@ -51,7 +51,9 @@ export const failCall = (
   call: ToolCall,
   code: "handler" | "definition" | "secrets",
   cause: Cause.Cause<unknown>,
-  why: string | TextPart
+  why: string | TextPart,
+  /** The tool whose body failed. */
+  tool?: AnyTool
 ): void => {
   const { drive } = run
   const called = calledOf(run, code, call, { name: call.tool ?? call.name })
@@ -61,7 +63,8 @@ export const failCall = (
       _tag: "tool.failed",
       at: now(drive),
       callId: call.id,
-      content: [typeof why === "string" ? text(why) : why]
+      content: [typeof why === "string" ? text(why) : why],
+      ...markOf(tool)
     },
     cause
   )
@@ -110,7 +113,8 @@ const show = (
       whole === undefined ? parts : parts.map((part) => (part._tag === "text" ? { ...part, whole } : part))
   )
   if (Result.isSuccess(content)) {
-    return emit(run, { _tag: "tool.completed", at: now(drive), callId: call.id, content: content.success })
+    const event = { at: now(drive), callId: call.id, content: content.success, ...markOf(tool) }
+    return emit(run, { _tag: "tool.completed", ...event })
   }
   const problem = content.failure
   const cause = Cause.fail(new ToolResultInvalid({ tool: tool?.name ?? call.name, problem }))
@@ -131,8 +135,13 @@ export const recordFailure = (
     : describeFailure(run.drive.runtime, tool, Cause.squash(cause))
   const { text: shown, whole } = failureText(run, tool, why)
   const said: TextPart = { ...text(`${call.name} failed: ${shown}`), ...withoutUndefined({ whole }) }
-  failCall(run, call, "handler", cause, said)
+  // The message of a failure can be text of others, too.
+  failCall(run, call, "handler", cause, said, tool)
 }
+
+/** The mark of results that have text of others. */
+export const markOf = (tool: AnyTool | undefined): { readonly untrusted?: true } =>
+  tool?.options.untrusted === true ? { untrusted: true } : {}
 
 /** Keeps what is cut out of a result beside the journal, if the run has a place for it. */
 const keepIn = ({ drive: { journal } }: AgentRun): Keep => {

@@ -21,7 +21,7 @@ import { toolEntryOf, openInDoubt, shownOf } from "../calls/openRequest.ts"
 import { valueOf } from "../calls/prepareCall.ts"
 import { describeArguments } from "../calls/recordClassification.ts"
 import { resolved } from "../calls/secrets.ts"
-import { askTool, failureText, recordResult, type ToolEntry } from "../calls/userCalls.ts"
+import { askTool, failureText, markOf, recordResult, type ToolEntry } from "../calls/userCalls.ts"
 import type { AgentRun } from "../internal/AgentRun.ts"
 import { stateOf, isStopped } from "../internal/AgentRun.ts"
 import { now, emit } from "../internal/Drive.ts"
@@ -57,6 +57,7 @@ export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: Re
           _tag: "tool.failed",
           at: now(run.drive),
           callId,
+          ...markOf(entry?.tool),
           content: [
             failureText(
               run,

@@ -25,6 +25,16 @@ import type { ApprovalOptions, ToolOptions } from "../ToolOptions.ts"
 import { dataSchemaKind } from "./dataSchemaKind.ts"
 import { isPattern } from "./secretReferences.ts"
 
+const alwaysAsk: Kind = {
+  takes: 'an object { always: "why each call is asked about" }',
+  is: (value) =>
+    typeof value === "object" &&
+    value !== null &&
+    "always" in value &&
+    typeof value.always === "string" &&
+    value.always !== ""
+}
+
 const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
   description: string,
   parameters: dataSchemaKind,
@@ -33,7 +43,9 @@ const { keys } = shapeOf<ToolOptions<unknown, unknown>>({
   success: { takes: "an Effect Schema", is: Schema.isSchema },
   failure: { takes: "an Effect Schema", is: Schema.isSchema },
   safety: oneOf(...Safety.literals),
-  needsApproval: either(flag, callable),
+  needsApproval: either(flag, either(callable, alwaysAsk)),
+  untrusted: flag,
+  effects: oneOf("outside", "workspace"),
   idempotent: flag,
   reconcile: callable,
   external: flag,

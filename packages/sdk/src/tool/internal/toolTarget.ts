@@ -35,12 +35,13 @@ const workingDirectory = (): string | undefined => {
 export const virtualPath = ({ cwd }: ToolTarget, path: string): string => {
   const steps = stepsOf(path)
   const base = cwd === undefined ? [] : stepsOf(cwd)
+  const isInside = isAbsolute(path)
+    ? cwd !== undefined && base.every((step, at) => steps[at] === step)
+    : steps[0] !== ".."
+  const inside = isAbsolute(path) ? steps.slice(base.length) : steps
+  if (isInside && inside.length > 0) return `/workspace/${inside.join("/")}`
   const name = steps.at(-1) ?? "file"
-  if (!isAbsolute(path)) return steps[0] === ".." ? `/outside/${name}` : `/workspace/${steps.join("/")}`
-  const isInside = cwd !== undefined && base.every((step, at) => steps[at] === step)
-  return isInside && steps.length > base.length
-    ? `/workspace/${steps.slice(base.length).join("/")}`
-    : `/outside/${name}`
+  return `/outside/${name === ".." ? "file" : name}`
 }
 
 const isAbsolute = (path: string): boolean => /^([/\\]|[a-z]:[/\\])/i.test(path)

@@ -1,0 +1,110 @@
+/**
+ * What a call needs by its tool and by what its run has read: whether it needs approval, and what may permit it without a decision.
+ */
+import type * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type { Permits } from "../../domain/ApprovalPolicy.ts"
+import { sentence } from "../../domain/Display.ts"
+import { untrustedIn } from "../../domain/internal/untrusted.ts"
+import type { ToolCall } from "../../domain/RunState.ts"
+import { add, type UntrustedResult } from "../../domain/Untrusted.ts"
+import type { AnyTool } from "../../tool/Tool.ts"
+import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
+import { callbackContext } from "../internal/runContext.ts"
+import { askTool } from "./userCalls.ts"
+
+/** What a tool says about the approval of a call. */
+export interface Need {
+  readonly needed: boolean
+  /** Whether the call is asked about under every policy, and no grant covers it. */
+  readonly isAlways: boolean
+  /** Why each such call is asked about, in the words of the tool. */
+  readonly always?: string
+  /** Why the call is asked about although the tool did not say so: its rule failed. */
+  readonly reason?: string
+}
+
+type Rule = Extract<AnyTool["options"]["needsApproval"], (...args: never) => unknown>
+
+/** The approval rule of a tool; `undefined` if it says the same about every call. */
+export const ruleOf = ({ options: { needsApproval } }: AnyTool): Rule | undefined =>
+  typeof needsApproval === "function" ? needsApproval : undefined
+
+/** What a tool without a rule says about each of its calls. */
+export const fixedNeed = ({ options: { needsApproval }, safety }: AnyTool): Need =>
+  needOf(typeof needsApproval === "function" ? true : (needsApproval ?? safety !== "readOnly"))
+
+/** What the answer of an approval rule means. Everything except `false` needs approval. */
+export const needOf = (answer: unknown): Need => {
+  if (typeof answer !== "object" || answer === null) return { needed: answer !== false, isAlways: false }
+  const { always } = answer as { readonly always?: unknown }
+  // An object of another shape was meant to be strict.
+  return typeof always === "string" && always !== ""
+    ? { needed: true, isAlways: true, always }
+    : { needed: true, isAlways: true }
+}
+
+/** What a rule that failed means: the call may be one that is always asked about. */
+export const failedRule = ({ name }: AnyTool): Need => ({
+  needed: true,
+  isAlways: true,
+  reason: `The approval rule of ${name} failed, so it is asked about.`
+})
+
+/** Asks the tool what a call with these arguments needs. Returns `undefined` if the run was stopped meanwhile. */
+export function* askNeed(
+  run: AgentRun,
+  call: ToolCall,
+  tool: AnyTool,
+  value: unknown
+): Effect.fn.Return<Need | undefined> {
+  const rule = ruleOf(tool)
+  if (rule === undefined) return fixedNeed(tool)
+  const answer = yield* askTool(run, call, tool, "needsApproval", () =>
+    rule(value, callbackContext(run, tool))
+  )
+  if (answer === undefined) return undefined
+  return Exit.isSuccess(answer) ? needOf(answer.value) : failedRule(tool)
+}
+
+const none: ReadonlyArray<never> = []
+
+/**
+ * The untrusted results because of which a call of a tool needs a decision: those of its run and of the runs above it, if the tool has effects
+ * outside of the workspace. A run above may have passed on what it read, in a prompt or in a message.
+ */
+export const untrustedFor = (run: AgentRun, tool: AnyTool): ReadonlyArray<UntrustedResult> => {
+  let found: ReadonlyArray<UntrustedResult> = none
+  for (let below: AgentRun | undefined = run; below !== undefined; below = below.parent)
+    found = add(found, untrustedIn(stateOf(below)))
+  return found.length > 0 && hasOutsideEffects(run, tool) ? found : none
+}
+
+/** Whether a call of a tool can have an effect outside of the workspace, as far as is known. */
+const hasOutsideEffects = (run: AgentRun, { options, safety }: AnyTool): boolean => {
+  if (options.effects !== undefined) return options.effects === "outside"
+  return safety !== "readOnly" && !(options.sandbox === true && isConfined(run))
+}
+
+/** Whether the sandbox of the run lets nothing out: neither changes nor data. */
+const isConfined = ({ drive: { runtime, state } }: AgentRun): boolean => {
+  const sandboxes = runtime["~sandboxes"]
+  const open = sandboxes.find(state)
+  const { provider } = sandboxes
+  // The sandbox of another backend, to which the provider can attach, may be able to do more.
+  if (open === undefined && state.sandbox !== undefined && state.sandbox.backend !== provider?.backend)
+    return false
+  const capabilities = (open ?? provider)?.capabilities
+  return capabilities?.has("isolated") === true && capabilities.has("noNetwork")
+}
+
+/** What may permit a call without a decision. */
+export const permitsOf = ({ isAlways }: Need, untrusted: ReadonlyArray<UntrustedResult>): Permits =>
+  isAlways ? "none" : untrusted.length > 0 ? "named" : "any"
+
+/** Why a call is asked about that would be permitted if the run had read no untrusted results. */
+export const untrustedText = (untrusted: ReadonlyArray<UntrustedResult>): string => {
+  const tools = untrusted.map(({ callId, tool }) => sentence`${tool} (${callId})`)
+  const of = tools.length === 1 ? "an untrusted result" : "untrusted results"
+  return `The run has read ${of}, which may contain instructions of others: ${tools.join(", ")}.`
+}
