@@ -37,6 +37,7 @@ describe("RunEvent", () => {
       | "tool.completed"
       | "tool.failed"
       | "tool.denied"
+      | "plan.updated"
       | "request.opened"
       | "request.decided"
       | "request.superseded"

@@ -75,6 +75,71 @@ const inShort = (update: RunUpdate): string => {
   }
 }
 
+const named = (stream: "stdout" | "stderr", chunk: string): RunUpdate =>
+  ({ ...output(chunk), stream }) as RunUpdate
+
+describe("the live text of a tool with named streams", () => {
+  const inFull = (texts: ReadonlyArray<string>) =>
+    texts.flatMap((text) => decodeLiveText(runId, text)!.updates)
+
+  it.effect("keeps the names and the order of the streams, and joins what follows each other", () =>
+    Effect.gen(function* () {
+      const { add, sent } = yield* open
+      add(said("at once"))
+      sent.splice(0)
+      for (const chunk of ["a", "b"]) add(named("stdout", chunk))
+      for (const chunk of ["c", "d"]) add(named("stderr", chunk))
+      add(named("stdout", "e"))
+      yield* TestClock.adjust(50)
+      assert.deepStrictEqual(
+        inFull(sent).map((update) =>
+          update._tag === "output" ? [update.stream, update.chunk] : update._tag
+        ),
+        [
+          ["stdout", "ab"],
+          ["stderr", "cd"],
+          ["stdout", "e"]
+        ]
+      )
+    })
+  )
+
+  it.effect("keeps all of the text if the streams alternate often", () =>
+    Effect.gen(function* () {
+      const { add, sent } = yield* open
+      add(said("at once"))
+      sent.splice(0)
+      for (let index = 0; index < 500; index += 1) add(named(index % 2 === 0 ? "stdout" : "stderr", "x"))
+      yield* TestClock.adjust(50)
+      const got = inFull(sent)
+      const kept = got.map((update) => (update._tag === "output" ? update.chunk : "")).join("").length
+      const omitted = got.reduce((sum, update) => sum + ("omitted" in update ? (update.omitted ?? 0) : 0), 0)
+      assert.strictEqual(kept + omitted, 500)
+      assert.isAtMost(got.length, 110)
+    })
+  )
+
+  it.effect("has the media of a tool", () =>
+    Effect.gen(function* () {
+      const { add, sent } = yield* open
+      const media = {
+        ...whose,
+        _tag: "media" as const,
+        callId: "c" as ToolCallId,
+        path: "/workspace/a.png",
+        mediaType: "image/png"
+      }
+      add(media)
+      assert.deepStrictEqual(inFull(sent), [media])
+    })
+  )
+
+  it("is refused with a stream of another name", () => {
+    const text = JSON.stringify({ revision: 1, updates: [{ ...output("x"), stream: "stdin" }] })
+    assert.deepStrictEqual(decodeLiveText(runId, text)?.updates, [])
+  })
+})
+
 describe("the live text of a run", () => {
   it.effect(
     "is sent at once, then joined and sent twenty times a second, with the revision at which it was published",

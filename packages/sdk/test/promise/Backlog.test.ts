@@ -57,6 +57,27 @@ const brief = (backlog: Backlog): ReadonlyArray<string> => {
 }
 
 describe("the backlog of a reader", () => {
+  it("joins output of one stream, and keeps the order of two", () => {
+    const backlog = new Backlog()
+    const pieces = [
+      ["stdout", "a"],
+      ["stdout", "b"],
+      ["stderr", "c"],
+      ["stdout", "d"]
+    ] as const
+    for (const [stream, chunk] of pieces) backlog.push({ ...output(chunk), stream } as never)
+    assert.deepStrictEqual(
+      backlog
+        .take()
+        .pieces.map((piece) => (piece._tag === "output" ? [piece.stream, piece.chunk] : piece._tag)),
+      [
+        ["stdout", "ab"],
+        ["stderr", "c"],
+        ["stdout", "d"]
+      ]
+    )
+  })
+
   it("merges pieces of one text and of one call's output up to the next event", () => {
     const backlog = filled(
       text("a"),

@@ -17,7 +17,7 @@ const entry = (content: string, status: "pending" | "in_progress" | "completed" 
   status
 })
 
-const update = (...entries: ReadonlyArray<object>) => ({
+const update = (...entries: ReadonlyArray<Readonly<Record<string, string>>>) => ({
   tool: "update_plan",
   arguments: { entries: [...entries] }
 })

@@ -16,7 +16,6 @@ import type { Shape as Provider } from "../../src/sandbox/SandboxProvider.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import type { Script } from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
-import type { ToolOptions } from "../../src/tool/ToolOptions.ts"
 import {
   approve,
   bind,
@@ -36,7 +35,7 @@ const all: ApprovalPolicy = { mode: "all" }
 const until: ApprovalPolicy = { mode: "until", until: 8e15 }
 
 const fetching = () => safe("fetch", { untrusted: true })
-const sending = (options: Partial<ToolOptions<any, any>> = {}) => probe("send", options)
+const sending = () => probe("send")
 
 type Options = Omit<Runtime.RuntimeOptions<never, undefined>, "agent">
 
@@ -362,7 +361,7 @@ describe("an untrusted result in a tree of agents", () => {
 })
 
 describe("a call that is always asked about", () => {
-  const hook = (): ReturnType<typeof probe> =>
+  const hook = () =>
     probe("write", {
       needsApproval: ({ path }: { readonly path?: string }) =>
         path === ".git/hooks/pre-commit" ? { always: "git runs this file later" } : true
