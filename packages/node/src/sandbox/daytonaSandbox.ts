@@ -35,15 +35,17 @@ export type { DaytonaSandboxOptions } from "./internal/remoteOptions.ts"
  *
  * **Example** (A capability profile that acts in the cloud)
  *
- * ```ts
- * import { createFermata, daytonaSandbox, machineSandbox } from "@fermata/node"
+ * ```ts run
+ * import { agent, createFermata, daytonaSandbox, machineSandbox } from "@fermata/node"
+ * import { ScriptedModel } from "@fermata/node/testing"
  *
  * await using fermata = await createFermata({
- *   agents: [coder],
- *   model,
+ *   agents: [agent("coder")],
+ *   model: ScriptedModel.make([]).client,
+ *   store: false,
  *   sandbox: machineSandbox(),
  *   sandboxes: { daytona: daytonaSandbox({ autoStop: "10 minutes" }) },
- *   profile: process.env.CLOUD ? "daytona" : "default"
+ *   profile: process.env["CLOUD"] === undefined ? "default" : "daytona"
  * })
  * ```
  *

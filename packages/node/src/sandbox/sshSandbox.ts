@@ -36,14 +36,11 @@ export type { SshSandboxOptions } from "./internal/remoteOptions.ts"
  *
  * **Example** (A build host)
  *
- * ```ts
- * import { createFermata, sshSandbox } from "@fermata/node"
+ * ```ts run
+ * import { sshSandbox } from "@fermata/node"
  *
- * await using fermata = await createFermata({
- *   agents: [coder],
- *   model,
- *   sandbox: sshSandbox({ host: "build.internal", user: "agent", workdir: "/srv/checkout" })
- * })
+ * const sandbox = sshSandbox({ host: "build.internal", user: "agent", workdir: "/srv/checkout" })
+ * console.log(sandbox.target) // agent@build.internal over ssh, not confined
  * ```
  *
  * **Errors**

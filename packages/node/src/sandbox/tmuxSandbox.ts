@@ -33,10 +33,15 @@ export type { TmuxSandboxOptions } from "./internal/remoteOptions.ts"
  *
  * **Example** (An agent whose terminal a person can see)
  *
- * ```ts
- * import { createFermata, tmuxSandbox } from "@fermata/node"
+ * ```ts run
+ * import { tmuxCommand, tmuxSandbox } from "@fermata/node"
  *
- * await using fermata = await createFermata({ agents: [coder], model, sandbox: tmuxSandbox({ workdir: "." }) })
+ * const sandbox = tmuxSandbox({ workdir: "." })
+ * console.log(sandbox.target) // a tmux terminal on this machine, not confined
+ * // A run that used it has the reference of its terminal.
+ * const state = { socket: "/tmp/fermata-1000/tmux.sock", session: "fermata-1f" }
+ * console.log(tmuxCommand({ backend: "tmux", id: "run_1", workdir: "/repo", state }))
+ * // tmux -S '/tmp/fermata-1000/tmux.sock' attach -t 'fermata-1f'
  * ```
  *
  * **Errors**
