@@ -115,15 +115,17 @@ describe.skipIf(withoutBubblewrap !== undefined)("bubblewrapSandbox", () => {
 
   it.live("hides the home, and shows the directories of it that are readable", () =>
     Effect.gen(function* () {
-      const home = join((yield* temporaryDirectory).top, "home")
-      mkdirSync(join(home, ".ssh"), { recursive: true })
+      const { top } = yield* temporaryDirectory
+      const home = join(top, "home")
+      mkdirSync(join(home, "private"), { recursive: true })
       mkdirSync(join(home, ".tools"))
-      writeFileSync(join(home, ".ssh/id_ed25519"), "a private key")
+      writeFileSync(join(home, "private/letter"), "a letter")
       writeFileSync(join(home, ".tools/run"), "a tool")
       const { stdout } = yield* withVariables(
         { HOME: home },
-        run("cat ~/.ssh/id_ed25519; ls -A ~; cat ~/.tools/run; echo x > ~/.tools/run", () => ({
-          readable: [join(home, ".tools")]
+        run("cat ~/private/letter; ls -A ~; cat ~/.tools/run; echo x > ~/.tools/run", () => ({
+          // What is beside the home is visible, so it is not hidden by chance.
+          readable: [top, join(home, ".tools")]
         }))
       )
       assert.strictEqual(stdout, ".tools\na tool")
