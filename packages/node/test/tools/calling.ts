@@ -22,6 +22,7 @@ export interface Calling {
   readonly tools: ReadonlyArray<Tool.Tool>
   readonly policy?: ApprovalPolicy.ApprovalPolicy
   readonly sandbox?: SandboxProvider.Shape
+  readonly workingDirectory?: string
 }
 
 export interface Deciding {
@@ -35,7 +36,12 @@ export interface Deciding {
 export type Call = (tool: string, args: object, deciding?: Deciding) => Effect.Effect<Outcome>
 
 /** Opens a program whose agent makes the calls that it is prompted to make, one in each run. */
-export const caller = ({ policy, sandbox, tools }: Calling): Effect.Effect<Call, never, Scope.Scope> =>
+export const caller = ({
+  policy,
+  sandbox,
+  tools,
+  workingDirectory
+}: Calling): Effect.Effect<Call, never, Scope.Scope> =>
   Effect.gen(function* () {
     const model = ScriptedModel.make(({ messages, turn }) => {
       if (turn > 1) return "done"
@@ -50,7 +56,8 @@ export const caller = ({ policy, sandbox, tools }: Calling): Effect.Effect<Call,
           agents: [worker],
           model: model.client,
           store: false,
-          ...(sandbox === undefined ? {} : { sandbox })
+          ...(sandbox === undefined ? {} : { sandbox }),
+          ...(workingDirectory === undefined ? {} : { workingDirectory })
         })
       ),
       (fermata) => Effect.promise(() => fermata[Symbol.asyncDispose]())

@@ -74,21 +74,26 @@ interface Judged {
   readonly writes: Sandbox.PathJudgement
 }
 
+/** What writing and reading a path are judged as. At once, since each may be a command on another machine. */
+const judgements = (place: Place, path: string) =>
+  Effect.all([place.judgePath(path, "write"), place.judgePath(path, "read")], { concurrency: 2 })
+
 /** Judges a path. Fails if it may not be written, or not read. */
 const judgeChange = (place: Place, path: string): Failing<Judged> =>
   Effect.gen(function* () {
-    const writes = yield* place.judgePath(path, "write")
+    const [writes, reads] = yield* judgements(place, path)
     if (writes.decision === "deny") return yield* Effect.fail(refused(path, writes))
-    const reads = yield* place.judgePath(path, "read")
     if (reads.decision === "deny") return yield* Effect.fail(refused(path, reads))
     return { place: writes.path, reads, writes }
   })
 
-/** Whether each change of a path has to be approved by a person: it can hold credentials, or other programs run it. */
-export const isAlwaysAsked = (place: Place, path: string): Effect.Effect<boolean> =>
-  Effect.map(Effect.all([place.judgePath(path, "write"), place.judgePath(path, "read")]), (judgements) =>
-    judgements.some(({ decision }) => decision === "ask")
-  )
+/** Why each change of a path has to be approved by a person; `undefined` if a policy or a grant may let it through. */
+export const whyAlways = (place: Place, path: string): Effect.Effect<string | undefined> =>
+  Effect.map(judgements(place, path), ([writes, reads]) => {
+    if (writes.decision !== "ask" && reads.decision !== "ask") return undefined
+    const later = runsLater(place, path, writes.path)
+    return later === undefined ? "The file can hold credentials." : `The file is executed later: ${later}.`
+  })
 
 /** The file as it is, for the person who decides. The model does not receive it. */
 const readForPerson = (place: Place, path: string): Failing<Uint8Array | undefined> =>
@@ -159,19 +164,16 @@ const diffOf = (path: string, { after, before, textAfter, textBefore }: Change):
 
 /** What could go wrong, for the person who decides. */
 export const riskOf = (place: Place, path: string): Effect.Effect<string> =>
-  Effect.map(
-    Effect.all([place.judgePath(path, "write"), place.judgePath(path, "read")]),
-    ([writes, reads]) => {
-      const later = runsLater(place, path, writes.path)
-      return [
-        ...(later === undefined
-          ? []
-          : [`What is written here runs later, without another question: ${later}.`]),
-        ...(reads.decision === "ask" ? ["The file can hold credentials."] : []),
-        "The file is written at once, and what it had before is not kept."
-      ].join(" ")
-    }
-  )
+  Effect.map(judgements(place, path), ([writes, reads]) => {
+    const later = runsLater(place, path, writes.path)
+    return [
+      ...(later === undefined
+        ? []
+        : [`What is written here runs later, without another question: ${later}.`]),
+      ...(reads.decision === "ask" ? ["The file can hold credentials."] : []),
+      "The file is written at once, and what it had before is not kept."
+    ].join(" ")
+  })
 
 /** Makes the change. */
 export const makeChange = (place: Place, args: ChangeArguments, isApproved: boolean): Failing<string> =>

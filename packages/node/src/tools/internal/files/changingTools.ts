@@ -5,7 +5,7 @@ import { type Tool as ToolNamespace, Tool } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { actingOf, type Acting, type FileToolOptions } from "./acting.ts"
-import { isApproved, startedAtOf } from "./approved.ts"
+import { always, isApproved, startedAtOf } from "./approved.ts"
 import type * as Changes from "./changes.ts"
 import type { Place } from "./places.ts"
 
@@ -22,7 +22,9 @@ const changing = ({ placeOf, sandbox }: Acting) => {
   return {
     safety: "sideEffecting",
     sandbox,
-    needsApproval: true,
+    needsApproval: using(({ whyAlways }, place, { path }) =>
+      Effect.map(whyAlways(place, path), (why) => why === undefined || always(why))
+    ),
     facts: using(({ factsOf }, place, args) => factsOf(place, args)),
     preview: using(({ previewOf }, place, args) => previewOf(place, args)),
     risk: using(({ riskOf }, place, { path }) => riskOf(place, path)),
