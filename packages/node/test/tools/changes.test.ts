@@ -153,7 +153,7 @@ describe("write_file and edit_file", () => {
     })
   )
 
-  it.live("say that other programs run the file later, and are never let through by a policy alone", () =>
+  it.live("say that other programs run the file later, and ask about it under every policy", () =>
     Effect.gen(function* () {
       const hook = { path: ".git/hooks/pre-commit", content: "#!/bin/sh\n" }
       const { call, read } = yield* project()
@@ -163,13 +163,28 @@ describe("write_file and edit_file", () => {
       assert.strictEqual(read(".git/hooks/pre-commit"), "#!/bin/sh\n")
 
       const all = yield* project({ policy: { mode: "all" } })
-      yield* all.call("write_file", hook)
+      const always = yield* all.call("write_file", hook)
+      assert.include(always.asked?.always ?? "", "The file is executed later: version control runs hooks")
       for (const path of ["package.json", ".github/workflows/ci.yml", ".bashrc", ".env"])
         yield* all.call("write_file", { path, content: "{}\n" })
       assert.deepStrictEqual(Fs.readdirSync(all.root), ["src"])
       const ordinary = yield* all.call("write_file", { path: "src/b.ts", content: "b\n" })
       assert.strictEqual(ordinary.outcome, "completed")
       assert.strictEqual(all.read("src/b.ts"), "b\n")
+    })
+  )
+
+  it.live("refuse in the body what asks, unless a decision has approved the call", () =>
+    Effect.gen(function* () {
+      const { read, root } = yield* project()
+      const { handler } = FileTools.writeFile({ root }).options
+      const hook = { path: ".git/hooks/pre-commit", content: "#!/bin/sh\n" }
+      const body = (isApproved: boolean) =>
+        handler(hook, { isApproved } as never) as Effect.Effect<string, Error>
+      assert.include((yield* Effect.flip(body(false))).message, "It needs an approval.")
+      assert.deepStrictEqual(Fs.readdirSync(root), ["src"])
+      yield* body(true)
+      assert.strictEqual(read(".git/hooks/pre-commit"), "#!/bin/sh\n")
     })
   )
 

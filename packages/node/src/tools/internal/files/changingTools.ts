@@ -5,7 +5,7 @@ import { type Tool as ToolNamespace, Tool } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { actingOf, type Acting, type FileToolOptions } from "./acting.ts"
-import { always, isApproved, startedAtOf } from "./approved.ts"
+import { isApproved, startedAtOf } from "./approved.ts"
 import type * as Changes from "./changes.ts"
 import type { Place } from "./places.ts"
 
@@ -21,9 +21,10 @@ const changing = ({ placeOf, sandbox }: Acting) => {
       Effect.flatMap(Effect.all([changes, placeOf(context)]), ([loaded, place]) => use(loaded, place, args))
   return {
     safety: "sideEffecting",
+    effects: "workspace",
     sandbox,
     needsApproval: using(({ whyAlways }, place, { path }) =>
-      Effect.map(whyAlways(place, path), (why) => why === undefined || always(why))
+      Effect.map(whyAlways(place, path), (why) => why === undefined || { always: why })
     ),
     facts: using(({ factsOf }, place, args) => factsOf(place, args)),
     preview: using(({ previewOf }, place, args) => previewOf(place, args)),

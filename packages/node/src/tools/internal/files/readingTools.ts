@@ -6,7 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { actingOf, type Acting, type FileToolOptions } from "./acting.ts"
-import { always, isApproved } from "./approved.ts"
+import { isApproved } from "./approved.ts"
 import { filesFor } from "./places.ts"
 
 const line = (description: string) =>
@@ -21,7 +21,7 @@ const asking = ({ placeOf }: Acting, verb: string) => ({
     Effect.flatMap(placeOf(context), (place) =>
       Effect.map(
         place.judgePath(path, "read"),
-        ({ decision }) => decision === "ask" && always("The path can hold credentials.")
+        ({ decision }) => decision === "ask" && { always: "The path can hold credentials." }
       )
     ),
   facts: ({ path = "." }: { readonly path?: string }, context: object) =>
