@@ -53,15 +53,18 @@ const killed = (options: {
     const sandbox = () => (kind === "tmux" ? tmuxSandbox({ socket, workdir }) : localSandbox({ workdir }))
     const program = join(import.meta.dirname, "../programs/shellRun.ts")
     const args = [store, workdir, kind, socket, JSON.stringify(calls), fatal]
-    const signal = yield* Effect.promise(
+    const ended = yield* Effect.promise(
       () =>
-        new Promise((resolve) =>
-          spawn(process.execPath, ["--conditions=@fermata/source", program, ...args], {
-            stdio: "ignore"
-          }).once("close", (_, signal) => resolve(signal))
-        )
+        new Promise<string>((resolve) => {
+          const child = spawn(process.execPath, ["--conditions=@fermata/source", program, ...args], {
+            stdio: ["ignore", "ignore", "pipe"]
+          })
+          let stderr = ""
+          child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text))
+          child.once("close", (_, signal) => resolve(signal ?? stderr))
+        })
     )
-    assert.strictEqual(signal, "SIGKILL")
+    assert.strictEqual(ended, "SIGKILL")
     options.between?.(workdir)
     return yield* Effect.promise(async () => {
       const { fermata, model } = await opened(options.then ?? calls, {
@@ -108,7 +111,7 @@ describe.skipIf(process.platform === "win32")("after the process was killed", ()
         assert.strictEqual(wrote.result.interruptions[0]?._tag, "inDoubt")
         assert.notInclude(wrote.files, "made")
       }),
-    120_000
+    300_000
   )
 
   it.live(
@@ -125,7 +128,7 @@ describe.skipIf(process.platform === "win32")("after the process was killed", ()
         assert.strictEqual(result.status, "completed")
         assert.include(texts[2]!, "the process that started it has ended and its output is lost")
       }),
-    120_000
+    300_000
   )
 
   describe.skipIf(noTmux !== undefined)(
@@ -154,7 +157,7 @@ describe.skipIf(process.platform === "win32")("after the process was killed", ()
             assert.match(texts[2]!, /: running for .*\n.*\nserved\n/)
             assert.match(texts[3]!, /: stopped\n/)
           }),
-        120_000
+        300_000
       )
     }
   )

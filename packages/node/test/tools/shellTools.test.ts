@@ -285,16 +285,16 @@ describe("commands in the background", () => {
     Effect.gen(function* () {
       const { results } = yield* playing(
         [
-          run("i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done; sleep 600", {
-            background: true
-          }),
+          run("i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done", { background: true }),
+          // Beyond every output, so that the call waits for the end.
+          ["shell_output", (results) => ({ id: idIn(results), since: 10_000_000, wait: 60 })],
           ["shell_output", (results) => ({ id: idIn(results), since: 0 })],
           ["shell_output", (results) => ({ id: idIn(results) })]
         ],
         { maxOutputBytes: 10_000 }
       )
-      assert.match(results[1]!, /\[\d+ characters are missing here\]\n/)
-      assert.include(results[2]!, "line 4999")
+      assert.match(results[2]!, /\[\d+ characters are missing here\]\n/)
+      assert.include(results[3]!, "line 4999")
     })
   )
 
