@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as fc from "fast-check"
 import * as Agent from "../../src/agent/Agent.ts"
@@ -27,6 +29,8 @@ type Step =
   | { readonly _tag: "subscribe"; readonly from: number }
   | { readonly _tag: "read"; readonly subscriber: number; readonly count: number }
   | { readonly _tag: "pause"; readonly turns: number }
+  /** The scope of the plane closes, and another plane on the same store takes over. */
+  | { readonly _tag: "restart" }
 
 const index = fc.nat({ max: 7 })
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -50,6 +54,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.constant({ _tag: "new" as const }),
   fc.record({ _tag: fc.constant("resume" as const), session: index }),
   fc.constant({ _tag: "rename" as const }),
+  fc.constant({ _tag: "restart" as const }),
   fc.constant({ _tag: "switch" as const }),
   fc.record({ _tag: fc.constant("delete" as const), session: index }),
   { weight: 2, arbitrary: fc.record({ _tag: fc.constant("subscribe" as const), from: fc.nat({ max: 60 }) }) },
@@ -177,6 +182,8 @@ const act = (plane: ControlPlane.Shape, one: Step, readers: Array<Reader>) =>
           ? undefined
           : yield* submit({ _tag: "SessionDelete", sessionId: session.sessionId })
       }
+      case "restart":
+        return yield* submit({ _tag: "SessionResumeLast" })
       case "subscribe":
         return void readers.push(yield* readerOf(plane, Math.max(1, one.from)))
       case "read":
@@ -186,11 +193,26 @@ const act = (plane: ControlPlane.Shape, one: Step, readers: Array<Reader>) =>
     }
   })
 
+/** Plays the steps of each epoch in a plane of its own. The last epoch ends with `Shutdown`, the others with their scopes. */
 const play = (steps: ReadonlyArray<Step>, keepEvents: number) =>
+  Effect.gen(function* () {
+    const epochs: Array<Array<Step>> = [[]]
+    for (const one of steps) {
+      if (one._tag === "restart") epochs.push([one])
+      else epochs.at(-1)!.push(one)
+    }
+    const played: Array<Effect.Success<ReturnType<typeof playEpoch>>> = []
+    for (const [index, epoch] of epochs.entries())
+      played.push(yield* playEpoch(epoch, keepEvents, index === epochs.length - 1))
+    return played
+  })
+
+const playEpoch = (steps: ReadonlyArray<Step>, keepEvents: number, isLast: boolean) =>
   Effect.gen(function* () {
     const { layer } = ScriptedModel.make(answers)
     const runtime = yield* Effect.provide(Runtime.make({ agent: clerk }), layer)
-    const plane = yield* ControlPlane.make({ agents: [runtime], keepEvents })
+    const scope = yield* Scope.make()
+    const plane = yield* Scope.provide(ControlPlane.make({ agents: [runtime], keepEvents }), scope)
     const all: Array<RuntimeEventEnvelope> = []
     const live = yield* Effect.forkChild(
       Stream.runForEach(plane.events(), (envelope) => Effect.sync(() => all.push(envelope))),
@@ -198,16 +220,14 @@ const play = (steps: ReadonlyArray<Step>, keepEvents: number) =>
     )
     const readers = [yield* readerOf(plane, 1)]
     for (const one of steps) yield* act(plane, one, readers)
-    yield* plane.submit({ _tag: "Shutdown" })
+    if (isLast) yield* plane.submit({ _tag: "Shutdown" })
+    yield* Scope.close(scope, Exit.void)
     yield* Fiber.join(live)
     for (const { rest } of readers) yield* rest
     readers.push(yield* readerOf(plane, 1))
     yield* readers.at(-1)!.rest
     return { all, readers }
   }).pipe(Effect.scoped)
-
-const isText = ({ event }: RuntimeEventEnvelope): boolean =>
-  event._tag === "model.textDelta" || event._tag === "tool.output"
 
 /** The text of each answer and output, as a front end joins the parts. */
 const textsOf = (timeline: ReadonlyArray<RuntimeEventEnvelope>): ReadonlyMap<string, string> => {
@@ -238,29 +258,30 @@ for (const isStored of [false, true])
               fc.constantFrom(4, 4096),
               async (steps, keepEvents) => {
                 const played = play(steps, keepEvents)
-                const { all, readers } = await Effect.runPromise(
+                const epochs = await Effect.runPromise(
                   isStored ? Effect.provide(played, RunStore.layerMemory) : played
                 )
-                const report = () => `\n${linesOf(all)}`
-                const problems = problemsOf(all)
-                assert.deepStrictEqual(problems, [], problems.join("\n") + report())
-                const durable = all.filter((envelope) => !("offset" in envelope.event)).map(bare)
-                for (const { from, read } of readers) {
-                  const begins = Math.min(from, all.at(-1)!.seq + 1)
-                  let last = begins - 1
-                  for (const { merged = 1, seq } of read) {
-                    assert.strictEqual(seq - merged, last, `a subscriber from ${from}${report()}`)
-                    last = seq
+                for (const { all, readers } of epochs) {
+                  const report = () => `\n${linesOf(all)}`
+                  const problems = problemsOf(all)
+                  assert.deepStrictEqual(problems, [], problems.join("\n") + report())
+                  const durable = all.filter((envelope) => !("offset" in envelope.event)).map(bare)
+                  for (const { from, read } of readers) {
+                    const begins = Math.min(from, all.at(-1)!.seq + 1)
+                    let last = begins - 1
+                    for (const { merged = 1, seq } of read) {
+                      assert.strictEqual(seq - merged, last, `a subscriber from ${from}${report()}`)
+                      last = seq
+                    }
+                    const own = new Set(read.map(bare))
+                    const missing = durable.filter(
+                      (line) => JSON.parse(line).seq >= begins && !own.has(line) && !isTransientLine(line)
+                    )
+                    assert.deepStrictEqual(missing, [], `a subscriber from ${from}${report()}`)
+                    if (begins !== 1) continue
+                    assert.deepStrictEqual(textsOf(read), textsOf(all), report())
                   }
-                  const own = new Set(read.map(bare))
-                  const missing = durable.filter(
-                    (line) => JSON.parse(line).seq >= begins && !own.has(line) && !isTransientLine(line)
-                  )
-                  assert.deepStrictEqual(missing, [], `a subscriber from ${from}${report()}`)
-                  if (begins !== 1) continue
-                  assert.deepStrictEqual(textsOf(read), textsOf(all), report())
                 }
-                assert.isTrue(all.filter(isText).length >= 0)
               }
             ),
             { numRuns: Number(process.env["TIMELINES"] ?? 40) }
