@@ -91,10 +91,11 @@ export const Session = Schema.Union([
   }),
   eventOf("Session", "session.compacted", "The session's history was compacted.", {
     ...ofSession,
-    /** The number of messages that the summary replaces. */
+    /** The number of messages that the summary newly replaces. */
     messages: Schema.Natural,
-    tokensBefore: Schema.optionalKey(Schema.Natural),
-    tokensAfter: Schema.optionalKey(Schema.Natural)
+    /** Estimated tokens of the context before and after. */
+    tokensBefore: Schema.Natural,
+    tokensAfter: Schema.Natural
   }),
   eventOf("Session", "session.renamed", "The session has another title.", {
     ...ofSession,
@@ -130,6 +131,7 @@ export const Task = Schema.Union([
   eventOf("Task", "task.progress", "The progress of the task in words, such as `[2/8] running read_file`.", {
     ...scope,
     text: Schema.String,
+    /** How many of the turn's calls have their results, and how many there are; both 0 for other work. */
     done: Schema.Natural,
     total: Schema.Natural
   }),
@@ -235,6 +237,12 @@ export const Tool = Schema.Union([
     ...ofCall,
     message: Schema.String
   }),
+  eventOf("Tool", "tool.media", "A tool made or read a file, such as an image. Transient.", {
+    ...ofCall,
+    /** A virtual path. The result has the bytes. */
+    path: Schema.String,
+    mediaType: Schema.String
+  }),
   eventOf("Tool", "tool.completed", "A call has its result, which may be a failure or a denial.", {
     ...ofCall,
     outcome: ToolOutcome,
@@ -312,7 +320,8 @@ const transient: ReadonlySet<RuntimeEvent["_tag"]> = new Set([
   "model.reasoningDelta",
   "model.requestRetried",
   "tool.output",
-  "tool.progress"
+  "tool.progress",
+  "tool.media"
 ])
 
 /** Whether an event is transient: it comes from no journal, and its text may be merged with that of others. */

@@ -71,6 +71,19 @@ export class Publisher {
         const scope = { ...this.scopeOf(update), turn }
         return this.transient({ family: "Model", _tag: "model.requestStarted", ...scope, ...named })
       }
+      case "media": {
+        const { callId, mediaType, path } = update
+        const scope = this.scopeOf(update)
+        const of = { ...scope, callId, tool: this.toolOf(update.agentRunId, callId) }
+        return this.transient({ family: "Tool", _tag: "tool.media", ...of, path, mediaType })
+      }
+      case "context.compacting": {
+        const { message: text, turn } = update
+        const scope = { ...this.scopeOf(update), turn }
+        return this.transient({ family: "Task", _tag: "task.progress", ...scope, text, done: 0, total: 0 })
+      }
+      case "context.usage":
+        return
       case "retry":
       case "fallback": {
         const { reason, turn } = update

@@ -123,6 +123,12 @@ const taskEvents = ({ after, at, event }: Change, out: Array<RuntimeEvent>): voi
       out.push({ family: "Task", _tag: "task.policyChanged", ...at, policy, by })
       return
     }
+    case "context.compacted": {
+      const { from, to, tokensAfter, tokensBefore } = event
+      const sizes = { messages: Math.max(0, to - from), tokensBefore, tokensAfter }
+      out.push({ family: "Session", _tag: "session.compacted", sessionId: at.sessionId, ...sizes })
+      return
+    }
     case "session.renamed":
       out.push({ family: "Session", _tag: "session.renamed", sessionId: at.sessionId, title: event.title })
   }
