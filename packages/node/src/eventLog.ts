@@ -43,7 +43,10 @@ export const logEvents = async (
 ): Promise<void> => {
   const { files, log } = await load()
   const events = (from?: unknown) =>
-    Stream.fromAsyncIterable(plane.events(typeof from === "number" ? { from } : {}), (error) => error as never)
+    Stream.fromAsyncIterable(
+      plane.events(typeof from === "number" ? { from } : {}),
+      (error) => error as never
+    )
   await Effect.runPromise(Effect.provide(log.write({ events }, options), files))
 }
 

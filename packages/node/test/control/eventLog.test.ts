@@ -1,4 +1,13 @@
-import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, describe, it } from "@effect/vitest"
@@ -12,7 +21,11 @@ afterAll(() => rmSync(directory, { recursive: true }))
 type Envelope = RuntimeEventEnvelope.RuntimeEventEnvelope
 
 /** Runs prompts in a plane that is logged to a file. Returns the events as a subscriber received them. */
-const logged = async (name: string, prompts: number, options: { readonly maxBytes?: number; readonly keep?: number } = {}) => {
+const logged = async (
+  name: string,
+  prompts: number,
+  options: { readonly maxBytes?: number; readonly keep?: number } = {}
+) => {
   const path = join(directory, name)
   const look = tool("look", {
     safety: "readOnly",
@@ -63,7 +76,12 @@ describe("an event log", () => {
   it("begins a new file above its size, and keeps as many earlier ones as it is allowed", async () => {
     const { events, path } = await logged("turned.jsonl", 6, { maxBytes: 4000, keep: 3 })
     const files = readdirSync(directory).filter((name) => name.startsWith("turned.jsonl"))
-    assert.deepStrictEqual(files.toSorted(), ["turned.jsonl", "turned.jsonl.1", "turned.jsonl.2", "turned.jsonl.3"])
+    assert.deepStrictEqual(files.toSorted(), [
+      "turned.jsonl",
+      "turned.jsonl.1",
+      "turned.jsonl.2",
+      "turned.jsonl.3"
+    ])
     for (const name of files) assert.isAtMost(statSync(join(directory, name)).size, 4000)
     const read: Array<Envelope> = []
     for (const number of [".3", ".2", ".1", ""]) read.push(...(await readAll(`${path}${number}`)))
@@ -72,7 +90,12 @@ describe("an event log", () => {
 
   it("skips the last line of a program that was killed, and the events of later versions of the program", async () => {
     const { events, path } = await logged("killed.jsonl", 1)
-    const later = { v: 1, seq: 999, tsUnixMs: 1, event: { family: "Model", _tag: "model.dreamt", sessionId: "s" } }
+    const later = {
+      v: 1,
+      seq: 999,
+      tsUnixMs: 1,
+      event: { family: "Model", _tag: "model.dreamt", sessionId: "s" }
+    }
     appendFileSync(path, `${JSON.stringify(later)}\n{"v":1,"seq":10`)
     assert.deepStrictEqual(await readAll(path), events)
   })

@@ -47,15 +47,22 @@ describe("EventHistory", () => {
     const read = history.after(subscriber.seq, 10_000)
     assert.strictEqual(read.at(-1)?.seq, 100_000)
     const isOf = (which: number) => (entry: (typeof read)[number]) => entry.stream === streams[which]
-    for (const which of [0, 1]) assert.strictEqual(read.filter(isOf(which)).map(deltaOf).join(""), texts[which])
+    for (const which of [0, 1])
+      assert.strictEqual(read.filter(isOf(which)).map(deltaOf).join(""), texts[which])
     const numbers = read.map(({ seq }) => seq)
-    assert.deepStrictEqual(numbers, numbers.toSorted((one, other) => one - other))
+    assert.deepStrictEqual(
+      numbers,
+      numbers.toSorted((one, other) => one - other)
+    )
   })
 
   it("never merges across the place of a subscriber, so that none receives a text twice", () => {
     const history = new EventHistory({ keepEvents: 100, keepText: 1_000_000 })
     const stream = { isFinished: false }
-    const places = [0, 1, 7, 500, 1023].map((seq) => ({ seq, cursor: undefined as { seq: number } | undefined }))
+    const places = [0, 1, 7, 500, 1023].map((seq) => ({
+      seq,
+      cursor: undefined as { seq: number } | undefined
+    }))
     let text = ""
     for (let count = 0; count < 5000; count += 1) {
       for (const place of places) if (place.seq === count) place.cursor = history.subscribe(count)
@@ -63,14 +70,19 @@ describe("EventHistory", () => {
       text += "x"
     }
     for (const { cursor, seq } of places)
-      assert.strictEqual(history.after(cursor!.seq, 10_000).map(deltaOf).join(""), text.slice(seq), `from ${seq}`)
+      assert.strictEqual(
+        history.after(cursor!.seq, 10_000).map(deltaOf).join(""),
+        text.slice(seq),
+        `from ${seq}`
+      )
   })
 
   it("drops the text of finished answers beyond its limit, the oldest first, and no durable event", () => {
     const history = new EventHistory({ keepEvents: 1000, keepText: 5000 })
     for (let answer = 0; answer < 20; answer += 1) {
       const stream = { isFinished: false }
-      for (let count = 0; count < 500; count += 1) history.push(delta(`t${answer}`, count, "xy"), 0, undefined, stream)
+      for (let count = 0; count < 500; count += 1)
+        history.push(delta(`t${answer}`, count, "xy"), 0, undefined, stream)
       stream.isFinished = true
       history.push(note, 0)
     }
@@ -82,7 +94,10 @@ describe("EventHistory", () => {
 
 const long = "The quick brown fox jumps over the lazy dog. ".repeat(2000)
 
-const planeOf = (script: Parameters<typeof ScriptedModel.make>[0], options: ControlPlane.ControlOptions = {}) =>
+const planeOf = (
+  script: Parameters<typeof ScriptedModel.make>[0],
+  options: ControlPlane.ControlOptions = {}
+) =>
   Effect.flatMap(
     Effect.provide(Runtime.make({ agent: Agent.make("writer") }), ScriptedModel.make(script).layer),
     (runtime) => ControlPlane.make({ ...options, agents: [runtime] })
@@ -90,35 +105,47 @@ const planeOf = (script: Parameters<typeof ScriptedModel.make>[0], options: Cont
 
 describe("a subscriber that reads nothing until the end", () => {
   for (const isStored of [false, true])
-    it.effect(`sees every durable event, and the merged text byte for byte, ${isStored ? "with" : "without"} a store`, () => {
-      const body = Effect.gen(function* () {
-        const plane = yield* planeOf([{ text: long, chunkSize: 3 }, { text: "Short.", chunkSize: 2 }], { keepEvents: 2 })
-        const slow = yield* Stream.toPull(plane.events())
-        const first = yield* slow
-        yield* plane.submit({ _tag: "SubmitPrompt", prompt: "Write" })
-        const { seq } = yield* untilSaved(plane)
-        yield* plane.submit({ _tag: "SubmitPrompt", prompt: "More" })
-        yield* untilSaved(plane, seq + 1)
-        yield* plane.submit({ _tag: "Shutdown" })
-        const read: Array<RuntimeEventEnvelope> = [...first]
-        while (true) {
-          const page = yield* Effect.orElseSucceed(slow, () => [] as ReadonlyArray<RuntimeEventEnvelope>)
-          if (page.length === 0) break
-          read.push(...page)
-        }
-        assertSound(read)
-        const text = read.reduce(
-          (text, { event }) => (event._tag === "model.textDelta" && event.taskId === taskOf(read) ? text.slice(0, event.offset) + event.delta : text),
-          ""
-        )
-        assert.strictEqual(text, long)
-        assert.isBelow(read.length, 1200)
-        const view = read.reduce(RuntimeView.reduce, RuntimeView.empty)
-        const late = (yield* eventsSoFar(plane)).reduce(RuntimeView.reduce, RuntimeView.empty)
-        assert.deepStrictEqual(view, late)
-      })
-      return Effect.scoped(isStored ? Effect.provide(body, RunStore.layerMemory) : body)
-    })
+    it.effect(
+      `sees every durable event, and the merged text byte for byte, ${isStored ? "with" : "without"} a store`,
+      () => {
+        const body = Effect.gen(function* () {
+          const plane = yield* planeOf(
+            [
+              { text: long, chunkSize: 3 },
+              { text: "Short.", chunkSize: 2 }
+            ],
+            { keepEvents: 2 }
+          )
+          const slow = yield* Stream.toPull(plane.events())
+          const first = yield* slow
+          yield* plane.submit({ _tag: "SubmitPrompt", prompt: "Write" })
+          const { seq } = yield* untilSaved(plane)
+          yield* plane.submit({ _tag: "SubmitPrompt", prompt: "More" })
+          yield* untilSaved(plane, seq + 1)
+          yield* plane.submit({ _tag: "Shutdown" })
+          const read: Array<RuntimeEventEnvelope> = [...first]
+          while (true) {
+            const page = yield* Effect.orElseSucceed(slow, () => [] as ReadonlyArray<RuntimeEventEnvelope>)
+            if (page.length === 0) break
+            read.push(...page)
+          }
+          assertSound(read)
+          const text = read.reduce(
+            (text, { event }) =>
+              event._tag === "model.textDelta" && event.taskId === taskOf(read)
+                ? text.slice(0, event.offset) + event.delta
+                : text,
+            ""
+          )
+          assert.strictEqual(text, long)
+          assert.isBelow(read.length, 1200)
+          const view = read.reduce(RuntimeView.reduce, RuntimeView.empty)
+          const late = (yield* eventsSoFar(plane)).reduce(RuntimeView.reduce, RuntimeView.empty)
+          assert.deepStrictEqual(view, late)
+        })
+        return Effect.scoped(isStored ? Effect.provide(body, RunStore.layerMemory) : body)
+      }
+    )
 })
 
 const taskOf = (read: ReadonlyArray<RuntimeEventEnvelope>): string => {

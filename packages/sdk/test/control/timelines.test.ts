@@ -86,7 +86,7 @@ const look = Tool.make("look", {
   handler: (_, { output, progress }: Parameters<NonNullable<Tool.AnyTool["options"]["handler"]>>[1]) => {
     progress("looking")
     output("out\n")
-    output("err\n", "stderr")
+    output({ stream: "stderr", chunk: "err\n" })
     return "seen"
   }
 })

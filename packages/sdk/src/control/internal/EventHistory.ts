@@ -176,30 +176,37 @@ export class EventHistory {
     while (from > 0 && entries[from - 1]!.stream !== undefined) from -= 1
     let write = from
     let place = 0
-    let segment = new Map<TextStream, number>()
+    let segment = new Map<TextStream, Group>()
+    const finish = () => {
+      if (segment.size === 0) return
+      for (const group of segment.values()) {
+        if (group.first === group.last) continue
+        const joined = joinedOf(group)
+        this.textSize += joined.size - group.size
+        // Numbered as the last one, so that a subscriber between them receives the whole.
+        entries[group.at] = joined
+      }
+      segment = new Map()
+    }
     for (let read = from; read < entries.length; read += 1) {
       const entry = entries[read]!
       while (place < places.length && places[place]! < entry.seq) {
-        segment = new Map()
+        finish()
         place += 1
       }
       if (entry.stream === undefined) {
-        segment = new Map()
+        finish()
         entries[write++] = entry
         continue
       }
-      const at = segment.get(entry.stream)
-      const earlier = at === undefined ? undefined : entries[at]
-      if (at === undefined || earlier === undefined) {
-        segment.set(entry.stream, write)
+      const group = segment.get(entry.stream)
+      if (group === undefined) {
+        const text = entry.event === undefined ? "" : textOf(entry.event)
+        segment.set(entry.stream, { at: write, first: entry, last: entry, text, size: entry.size })
         entries[write++] = entry
-        continue
-      }
-      // Numbered as the later one, so that a subscriber between the two receives the whole.
-      const joined = join(earlier, entry)
-      this.textSize += joined.size - earlier.size - entry.size
-      entries[at] = joined
+      } else add(group, entry)
     }
+    finish()
     entries.length = write
     // A joined entry is at the place of its first part and has the number of its last.
     sortSegments(entries, from)
@@ -258,35 +265,40 @@ const textOf = (event: RuntimeEvent): string => {
   }
 }
 
-/** Joins two transient entries of one stream: their texts, or the lines of their progress messages. */
-const join = (earlier: Entry, { event, ...later }: Entry): Entry => {
-  const first = earlier.event
-  if (first === undefined || event === undefined) return { event, ...later }
-  const text = textOf(first)
-  switch (event._tag) {
+/** The transient entries of one stream between two durable ones, while they are being merged. */
+interface Group {
+  readonly at: number
+  readonly first: Entry
+  last: Entry
+  text: string
+  size: number
+}
+
+const add = (group: Group, entry: Entry): void => {
+  const { event } = entry
+  const text = event === undefined ? "" : textOf(event)
+  group.text += event?._tag === "tool.progress" ? `\n${text}` : text
+  group.size += entry.size
+  group.last = entry
+}
+
+/** The entry that stands for a group: the joined text, or the lines of the progress messages. Of other events, the last one. */
+const joinedOf = ({ first, last, text }: Group): Entry => {
+  const { event } = last
+  const { offset, text: joined } = cut(
+    first.event !== undefined && "offset" in first.event ? first.event.offset : 0,
+    text
+  )
+  switch (event?._tag) {
     case "model.textDelta":
-    case "model.reasoningDelta": {
-      const joined = cut("offset" in first ? first.offset : 0, text + event.delta)
-      return {
-        ...later,
-        event: { ...event, offset: joined.offset, delta: joined.text },
-        size: joined.text.length
-      }
-    }
-    case "tool.output": {
-      const joined = cut("offset" in first ? first.offset : 0, text + event.chunk)
-      return {
-        ...later,
-        event: { ...event, offset: joined.offset, chunk: joined.text },
-        size: joined.text.length
-      }
-    }
-    case "tool.progress": {
-      const message = cut(0, `${text}\n${event.message}`).text
-      return { ...later, event: { ...event, message }, size: message.length }
-    }
+    case "model.reasoningDelta":
+      return { ...last, event: { ...event, offset, delta: joined }, size: joined.length }
+    case "tool.output":
+      return { ...last, event: { ...event, offset, chunk: joined }, size: joined.length }
+    case "tool.progress":
+      return { ...last, event: { ...event, message: joined }, size: joined.length }
     default:
-      return { ...later, event }
+      return last
   }
 }
 
