@@ -38,6 +38,7 @@ const folders = [
 /** Modules outside of the root barrel: `import("@fermata/sdk")` must not load them for programs that do not use them. */
 const notInRoot = new Set([
   "testing",
+  "control",
   "cluster",
   "store/SqlRunStore",
   "model/AnthropicMessages",

@@ -15,6 +15,11 @@ export type {
   HandleStatus as HandleStatusType,
   HandleUpdate as HandleUpdateType
 } from "@fermata/sdk/dispatch/AgentHandle"
+export type { Acknowledgement as AcknowledgementType } from "@fermata/sdk/control/Acknowledgement"
+export type { RuntimeCommand as RuntimeCommandType } from "@fermata/sdk/control/RuntimeCommand"
+export type { RuntimeEvent as RuntimeEventType } from "@fermata/sdk/control/RuntimeEvent"
+export type { RuntimeEventEnvelope as RuntimeEventEnvelopeType } from "@fermata/sdk/control/RuntimeEventEnvelope"
+export type { RuntimeSnapshot as RuntimeSnapshotType } from "@fermata/sdk/control/RuntimeSnapshot"
 export type { Spending as SpendingType } from "@fermata/sdk/dispatch/Conductor"
 export type {
   ConductorUpdate as ConductorUpdateType,

@@ -140,6 +140,14 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     restart: true,
     drainTimeout: true
   }),
+  controlPlane: keys<Fermata.ControlPlaneOptions>({
+    agents: true,
+    by: true,
+    policy: true,
+    maxQueued: true,
+    keepEvents: true,
+    keepText: true
+  }),
   work: keys<Fermata.WorkOptions>({
     concurrency: true,
     pollInterval: true,

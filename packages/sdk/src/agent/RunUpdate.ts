@@ -55,6 +55,13 @@ export type RunUpdate =
       readonly path: string
       readonly mediaType: string
     })
+  /** A model is about to be called for a turn, with the context prepared. */
+  | (Whose & {
+      readonly _tag: "request"
+      readonly turn: number
+      /** The name of the model profile, if the agent names one. */
+      readonly profile?: string
+    })
   /** A model call failed and is retried after `waitMs` milliseconds. */
   | (Whose & {
       readonly _tag: "retry"

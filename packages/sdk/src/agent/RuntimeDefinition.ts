@@ -10,9 +10,10 @@ import type * as Scope from "effect/Scope"
 import type * as Semaphore from "effect/Semaphore"
 import type { ContextPolicy } from "../context/ContextPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
-import type { RunId, SessionId } from "../domain/Id.ts"
+import type { RunId, SessionId, Timestamp } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { RunContext } from "../domain/RunContext.ts"
+import type { RunEvent } from "../domain/RunEvent.ts"
 import type { SandboxRef } from "../domain/SandboxRef.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
 import type { Tokenizer } from "../model/Tokenizer.ts"
@@ -172,6 +173,8 @@ export interface LiveRun {
   readonly isMidTurn: () => boolean
   /** Cancels the run. If its runtime is closed and the run is stored, the run is suspended instead. */
   readonly cancel: (reason: string) => void
+  /** Records an event before the run's next step, unless the run ends before. */
+  readonly record?: (make: (at: Timestamp) => RunEvent) => void
 }
 
 /**

@@ -327,6 +327,22 @@ export const LimitsChanged = Schema.TaggedStruct("limits.changed", {
 })
 
 /**
+ * The mode of the approval policies that bind the run was changed while the run is at work. Their rules stay, and so do the requests that
+ * are open. The new mode counts for every call that is judged afterwards, also of sub-agents, whose own policies bind them as well.
+ */
+export const PolicyChanged = Schema.TaggedStruct("policy.changed", {
+  ...at,
+  mode: ApprovalPolicy.fields.mode,
+  until: ApprovalPolicy.fields.until,
+  /** The author of the change. */
+  by: Schema.String,
+  principal: Schema.optionalKey(Principal)
+})
+
+/** The session of the run was given another title. The session's next runs inherit it. */
+export const SessionRenamed = Schema.TaggedStruct("session.renamed", { ...at, title: Schema.String })
+
+/**
  * The run is held: it waits for decisions (also those that end a timer or an external call), or a new run for the first slot of its
  * conductor, and no process drives it. A sub-agent may also wait for a decision on a run above it, while other runs of the tree continue.
  */
@@ -414,6 +430,8 @@ const flat = [
   AgentChanged,
   OutputRejected,
   LimitsChanged,
+  PolicyChanged,
+  SessionRenamed,
   RunHeld,
   RunRecovered,
   RunRestored,

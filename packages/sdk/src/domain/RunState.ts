@@ -152,6 +152,8 @@ const stateFields = {
   version: Schema.Literal(version),
   runId: RunId,
   sessionId: SessionId,
+  /** The title of the session, if it was given one. */
+  title: Schema.optionalKey(Schema.String),
   agent: AgentIdentity,
   /** Names of the agents from the root to this one. */
   agentPath: Schema.Array(Schema.String),

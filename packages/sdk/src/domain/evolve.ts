@@ -13,6 +13,7 @@ import * as History from "./History.ts"
 import type { Revision } from "./Id.ts"
 import * as Id from "./Id.ts"
 import { bookTurn, bookUsage } from "./internal/bookUsage.ts"
+import { policyChanged } from "./internal/changedPolicy.ts"
 import { childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
 import {
   answeredAgain,
@@ -99,6 +100,8 @@ const isProgress = (event: RunEvent): boolean => {
     case "context.pruned":
     case "message.pinned":
     case "message.unpinned":
+    case "policy.changed":
+    case "session.renamed":
       return false
     default:
       return true
@@ -193,6 +196,10 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       return appendUser(state, [text(event.message)], event.at, "runtime")
     case "limits.changed":
       return limitsChanged(state, event)
+    case "policy.changed":
+      return policyChanged(state, event)
+    case "session.renamed":
+      return { ...state, title: event.title }
     case "run.held":
       return {
         ...paused(deliverQueued(state), event.at),
@@ -296,6 +303,7 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
       otherPolicies,
       startedWith,
       mayRepeat,
+      title: previous?.title,
       sandbox: previous?.sandbox,
       compaction: previous?.compaction,
       pinned: previous?.pinned,

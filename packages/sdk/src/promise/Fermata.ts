@@ -64,6 +64,7 @@ import { type Attachment, makeAttachments } from "./internal/attachments.ts"
 import { makeBackground } from "./internal/background.ts"
 import { bindAgents, requireDistinct } from "./internal/bindAgents.ts"
 import { makeCapturing } from "./internal/capturing.ts"
+import { type ControlPlaneOptions, makeControlling, type RunControlPlane } from "./internal/controlling.ts"
 import { makeWatch } from "./internal/events.ts"
 import { makeEventsResponse } from "./internal/eventsResponse.ts"
 import { continueOf, forkOf, startOf } from "./internal/inputs.ts"
@@ -118,6 +119,7 @@ import {
 export { FermataClosed } from "./internal/FermataClosed.ts"
 export type { Attachment } from "./internal/attachments.ts"
 export type * from "./internal/options.ts"
+export type { ControlPlaneOptions, PlaneEventsOptions, RunControlPlane } from "./internal/controlling.ts"
 export type { RunStream } from "./internal/textStream.ts"
 
 /**
@@ -179,6 +181,11 @@ export interface Fermata extends AsyncDisposable {
    * the Fermata does so, too.
    */
   readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
+  /**
+   * Makes a control plane, by which any number of front ends drive and watch the agents with commands and events alone. Dispose of it after
+   * use; closing the Fermata does so, too.
+   */
+  readonly controlPlane: (options?: ControlPlaneOptions) => Promise<RunControlPlane>
   /**
    * Changes the agents, and the profile, mode, tools and model of one agent or of all, in this process; either the whole change is made or
    * nothing. Runs use the new tools, model and mode from their next turn on, and keep the policy and the limits of the profile under which
@@ -464,6 +471,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const work = makeWork({ managed, runtimes, suspension, drainTimeout, publish: watching.publish })
   const { run, runOptions } = work
   const background = makeBackground({ ...work, agents, by, drainTimeout, isStored: true })
+  const controlling = makeControlling({ agents, by, run, drainTimeout })
   const capturing = makeCapturing({ agents, run })
   const reading = makeReading({ run, agents })
   const agentOf = async (runId: string) => (await run(store.head(runId as RunId))).agent
@@ -507,6 +515,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     attach: background.attach,
     conductor: background.conductor,
+    controlPlane: controlling.controlPlane,
     captureState: async (runId) => capturing.capture(await run(loadState(runId as RunId))),
     restoreState: async (text) => capturing.restore(text),
     reconfigure: makeReconfigure({ agents, options: runtimeOptions, scope: managed.scope, run }),
@@ -597,7 +606,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       requireKnown("prune", given ?? null, pruneShape)
       return run(store.prune(given))
     },
-    close: () => work.close(background.close)
+    close: () => work.close(async () => void (await Promise.all([controlling.close(), background.close()])))
   }
 
   return { ...fermata, [Symbol.asyncDispose]: fermata.close }

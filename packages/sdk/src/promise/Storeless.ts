@@ -30,6 +30,7 @@ import type { RunStore } from "../store/RunStore.ts"
 import { makeBackground } from "./internal/background.ts"
 import { bindAgents, requireDistinct } from "./internal/bindAgents.ts"
 import { makeCapturing, runtimeOf, stateOf } from "./internal/capturing.ts"
+import { type ControlPlaneOptions, makeControlling, type RunControlPlane } from "./internal/controlling.ts"
 import { continueStateOf, startOf } from "./internal/inputs.ts"
 import type {
   BackgroundOptions,
@@ -109,6 +110,8 @@ export interface Storeless extends AsyncDisposable {
    * Fermata, cancels its runs; its `drain` does so, too, and returns the states of those that were held.
    */
   readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
+  /** Makes a control plane; see `Fermata.controlPlane`. Its tasks and sessions end with it. */
+  readonly controlPlane: (options?: ControlPlaneOptions) => Promise<RunControlPlane>
   /**
    * Reports what has changed in this program's agents since the run recorded them (`changes`), and which agents and tools keep the run or a
    * part of it from continuing (`blocking`).
@@ -165,6 +168,7 @@ export const make = async (options: StorelessOptions): Promise<Storeless> => {
   const work = makeWork({ managed, runtimes: agents.all, suspension, drainTimeout, publish: () => {} })
   const { run } = work
   const background = makeBackground({ ...work, agents, by, drainTimeout, isStored: false })
+  const controlling = makeControlling({ agents, by, run, drainTimeout })
   const capturing = makeCapturing({ agents, run })
   const runOptions = (given: Pick<PromptOptions, "signal" | "onUpdate">) => {
     const { cancellation, onUpdate } = work.runOptions(given)
@@ -196,11 +200,12 @@ export const make = async (options: StorelessOptions): Promise<Storeless> => {
       return background.dispatch(agents.of(agent), prompt, given)
     },
     conductor: background.conductor,
+    controlPlane: controlling.controlPlane,
     checkResume: async (state) => capturing.check(state),
     captureState: async (state) => capturing.capture(state),
     restoreState: async (text) => capturing.restore(text),
     reconfigure: makeReconfigure({ agents, options: shared, scope: managed.scope, run }),
-    close: () => work.close(background.close)
+    close: () => work.close(async () => void (await Promise.all([controlling.close(), background.close()])))
   }
 
   return { ...fermata, [Symbol.asyncDispose]: fermata.close }

@@ -10,12 +10,12 @@ import type { DecisionInput } from "../domain/Decision.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { RunContext } from "../domain/RunContext.ts"
 import type { RunState } from "../domain/RunState.ts"
-import type { Allotted } from "./internal/startOptions.ts"
+import type { Allotted, PolicyAtStart } from "./internal/startOptions.ts"
 import type { Prompt } from "./Mail.ts"
 import type { Mailbox } from "./Mailbox.ts"
 
 /** Input that starts a run. */
-export interface StartInput extends Allotted {
+export interface StartInput extends Allotted, PolicyAtStart {
   readonly prompt: Prompt
   /**
    * The run's id: 1 to 128 letters, digits, `_`, `.`, `:` or `-`, and of no form that Fermata derives (`.t1.1` inside, `.r1` at the end).
@@ -43,7 +43,7 @@ export interface StartInput extends Allotted {
 /**
  * Input that continues a run from its state. If the run has ended and a `prompt` is given, it starts the next run of the session instead.
  */
-export interface ContinueInput extends Allotted {
+export interface ContinueInput extends Allotted, PolicyAtStart {
   readonly state: RunState
   /** Decisions on the run's open requests. All are checked before any of them is taken. */
   readonly decisions?: ReadonlyArray<DecisionInput>

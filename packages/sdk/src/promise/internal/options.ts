@@ -136,7 +136,7 @@ export interface FermataChange {
 
 /** The options of `runPrompt` and `stream`. */
 export interface PromptOptions extends PlainIds<
-  Omit<StoredStartInput, "prompt" | "~allotted" | "~conductor">
+  Omit<StoredStartInput, "prompt" | "~allotted" | "~conductor" | "~policy">
 > {
   /** Cancels the run when it is aborted while the call drives the run; a run of `dispatch`, also while the run is held. */
   readonly signal?: AbortSignal
@@ -164,7 +164,7 @@ export interface ResumeOptions<Output = unknown>
   extends
     Pick<PromptOptions, "signal" | "onUpdate">,
     OfAgent<Output>,
-    Omit<StoredContinueInput, "runId" | "message" | "decisions" | "~allotted" | "~queued"> {
+    Omit<StoredContinueInput, "runId" | "message" | "decisions" | "~allotted" | "~queued" | "~policy"> {
   /** Decisions on the run's open requests, as `decideAll` takes them, or as `DecisionInput`. If one is refused, none is taken. */
   readonly decisions?: ReadonlyArray<DecisionOn | DecisionInput>
   /**

@@ -85,6 +85,8 @@ export class Drive implements DriveFields, LiveRun {
   /** Calls whose tools' `reconcile` returned `notHappened`, until their bodies start. */
   notHappened: Set<string> | undefined = undefined
   readonly staged: Array<RunEvent>
+  /** Events to record before the next step; see {@link record}. Allocated with the first one. */
+  private notes: Array<(at: number) => RunEvent> | undefined = undefined
   /** Events that are folded and not published. */
   readonly unpublished: Array<{ readonly event: RunEvent; readonly revision: number }> = []
 
@@ -144,6 +146,19 @@ export class Drive implements DriveFields, LiveRun {
     return this.modelCalls > 0 || isTurnOpen(this.state)
   }
 
+  record(make: (at: number) => RunEvent): void {
+    ;(this.notes ??= []).push(make)
+    this.hasMail = true
+    this.notify()
+  }
+
+  /** Removes and returns the events to record. */
+  takeNotes(): ReadonlyArray<(at: number) => RunEvent> {
+    const { notes } = this
+    this.notes = undefined
+    return notes ?? []
+  }
+
   cancel(reason: string): void {
     if (!this.isLeft()) this.token.cancel(reason)
   }
@@ -179,8 +194,10 @@ export const now = (drive: Drive): number => drive.clock.currentTimeMillisUnsafe
 /** Whether an event is published only after its commit. */
 export const isActedOn = (event: RunEvent): boolean => {
   const { _tag } = unwrap(event).event
-  return _tag.startsWith("request.") || _tag.startsWith("run.") || _tag.startsWith("grant.")
+  return actedOn.some((prefix) => _tag.startsWith(prefix))
 }
+
+const actedOn = ["request.", "run.", "grant.", "policy.", "session."]
 
 /** Folds an event of the root's run, stages it, and publishes it now or after its commit. `cause` is a failure of user code, for hooks. */
 export const emitRoot = (drive: Drive, given: RunEvent, cause?: Cause.Cause<unknown>): void => {
@@ -215,7 +232,7 @@ export const emit = (
 /** Whether the run may have waited, or an authorization may have changed, before this event. */
 const isWait = (event: RunEvent): boolean => {
   const { _tag } = event._tag === "child.advanced" ? unwrap(event).event : event
-  return _tag === "request.decided" || _tag === "run.resumed" || _tag === "grant.revoked"
+  return waits.has(_tag)
 }
 
 /** The sub-agent's run that an event cancels. Of the root's, the loop stops what it has left in its sandbox. */
@@ -225,6 +242,13 @@ const cancelledChild = (given: RunEvent): RunId | undefined => {
   const callId = path.at(-1)
   return event._tag === "run.cancelled" && callId !== undefined ? childRunId(callId) : undefined
 }
+
+const waits: ReadonlySet<RunEvent["_tag"]> = new Set([
+  "request.decided",
+  "run.resumed",
+  "grant.revoked",
+  "policy.changed"
+])
 
 export const publish = (
   drive: Drive,

@@ -10,7 +10,8 @@ export const givenShape = {
   limits: "anything",
   policy: "anything",
   answeredBy: string,
-  "~allotted": "anything"
+  "~allotted": "anything",
+  "~policy": "anything"
 } as const
 
 export const newRunShape = {

@@ -35,7 +35,7 @@ import { checkByTool, checkUnchanged, decodeDecision } from "./decisions.ts"
 import { eventsOf, withDecisions } from "./mailEvents.ts"
 import { redactEvent } from "./redact.ts"
 import { requireContext } from "./runContext.ts"
-import type { Allotted, Dequeued, Dispatched, CallerOptions } from "./startOptions.ts"
+import type { Allotted, Dequeued, Dispatched, CallerOptions, PolicyAtStart } from "./startOptions.ts"
 import { answering, inheritedOptions, isPrompted, startOptions, turnsOf } from "./startOptions.ts"
 
 /** A state, and the events in it that are not stored. */
@@ -98,6 +98,7 @@ export const startRun = Effect.fnUntraced(function* (
   clock: Clock.Clock,
   input: CallerOptions &
     Allotted &
+    PolicyAtStart &
     Dispatched & {
       readonly prompt: ReadonlyArray<UserPart>
       readonly previous?: RunState
@@ -155,10 +156,12 @@ export const startRun = Effect.fnUntraced(function* (
   // Compared after secrets are removed from both.
   const started =
     previous !== undefined && repeatsPrompt(previous, event.prompt) ? { ...event, repeats: true } : event
-  const state = evolve(previous, started)
-  if (by?.isQueued !== true) return { state, events: [started] }
-  const held = { _tag: "run.held", at, awaitsSlot: true } as const
-  return { state: evolve(state, held), events: [started, held] }
+  const events: Array<RunEvent> = [started]
+  const policy = input["~policy"]
+  if (policy !== undefined)
+    events.push(redactEvent(runtime.scrubber, { _tag: "policy.changed", at, ...policy }))
+  if (by?.isQueued === true) events.push({ _tag: "run.held", at, awaitsSlot: true })
+  return { state: events.slice(1).reduce<RunState>(evolve, evolve(previous, started)), events }
 })
 
 /** The open calls of a failed run that a decision released, whether the decision is in `state` or among `decisions`. */
@@ -193,6 +196,7 @@ export const continueRun = Effect.fnUntraced(function* (
   clock: Clock.Clock,
   input: CallerOptions &
     Allotted &
+    PolicyAtStart &
     Dequeued & {
       readonly state: RunState
       readonly decisions?: ReadonlyArray<DecisionInput>
@@ -232,7 +236,8 @@ export const continueRun = Effect.fnUntraced(function* (
       ...(limits === undefined ? {} : { limits }),
       ...(policy === undefined ? {} : { policy }),
       ...(context === undefined ? {} : { context }),
-      ...(allotted === undefined ? {} : { "~allotted": allotted })
+      ...(allotted === undefined ? {} : { "~allotted": allotted }),
+      ...(input["~policy"] === undefined ? {} : { "~policy": input["~policy"] })
     })
   }
 

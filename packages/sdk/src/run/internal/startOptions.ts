@@ -11,6 +11,7 @@ import type { LimitChanges } from "../../domain/Limits.ts"
 import { waitName } from "../../domain/next.ts"
 import type { RunContext } from "../../domain/RunContext.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { Conducted, RunState } from "../../domain/RunState.ts"
 import type { StartOptions } from "../../domain/StartOptions.ts"
 
@@ -28,6 +29,11 @@ export interface CallerOptions {
 /** Limits that override the caller's, field by field, and that no other run inherits: the share that a conductor sets aside. */
 export interface Allotted {
   readonly "~allotted"?: LimitChanges
+}
+
+/** A change of the approval mode that a new run records right after its start, and that no other run inherits by itself. */
+export interface PolicyAtStart {
+  readonly "~policy"?: Omit<Extract<RunEvent, { readonly _tag: "policy.changed" }>, "_tag" | "at">
 }
 
 /** The conductor that dispatches a new run. */

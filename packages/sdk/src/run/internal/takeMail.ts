@@ -67,6 +67,8 @@ const folding = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<Tak
   drive.hasMail = false
   // The mail of a failed run stays until the run is continued.
   if (drive.state.status === "error") return nothing
+  const notes = drive.takeNotes()
+  for (const note of notes) emitRoot(drive, note(now(drive)))
   const { decisions, messages } = yield* drive.journal.mail(() => expiries(drive.state, now(drive)))
   if (drive.token.reason() === undefined) yield* drive.journal.requireFitting(drive.state, decisions)
   takeDecisions(drive, decisions)
@@ -76,7 +78,7 @@ const folding = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<Tak
     if (to !== undefined && ends === true) ending.push({ ...message, to })
     else emitRoot(drive, takeMessage(drive.state, message, now(drive)))
   }
-  return { isNews: decisions.length > 0 || messages.length > 0, ending }
+  return { isNews: notes.length + decisions.length + messages.length > 0, ending }
 })
 
 /** Folds decisions, and records those that no longer apply. Returns whether there were any. */

@@ -99,6 +99,7 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   if (request === undefined || Exit.isExit(request)) return yield* notPrepared(run, Cause.fail(noContext))
 
   if (selected.usage !== undefined) publishUsage(run, turn, selected)
+  announce(run, request)
   const collector = makeCollector()
   const publishing = drive.onUpdate === undefined ? undefined : publisher(run, request, collector)
   const begun = begin(run, request, publishing ?? collector)
@@ -190,6 +191,17 @@ const overflowed = (run: AgentRun, error: ModelError, selected: PreparedContext)
   selected.overflowed?.()
   requestCompaction(run, "overflow", selected.usage)
 }
+
+/** Publishes that the model is about to be called. */
+const announce = ({ drive }: AgentRun, { agentPath, profile, runId: agentRunId, turn }: ModelRequest): void =>
+  drive.onUpdate?.({
+    _tag: "request",
+    runId: drive.state.runId,
+    agentRunId,
+    agentPath,
+    turn,
+    ...(profile === undefined ? {} : { profile })
+  })
 
 /** Keeps what the model had said, in case the run is cancelled. */
 const keepSaid = (run: AgentRun, collector: Collector): void => {

@@ -7,17 +7,20 @@ import type * as Stream from "effect/Stream"
 import * as Cancellation from "../../../agent/Cancellation.ts"
 import { subscribed } from "../../../agent/internal/userCode.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
+import type { LiveRun } from "../../../agent/RuntimeDefinition.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
-import type { RunId, SessionId } from "../../../domain/Id.ts"
+import type { RunId, SessionId, Timestamp } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import type { Rejection } from "../../../domain/Rejection.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../../domain/RunError.ts"
+import type { RunEvent } from "../../../domain/RunEvent.ts"
 import type { RunState } from "../../../domain/RunState.ts"
 import type { Explanation } from "../../../durable/explain.ts"
 import type { CallerOptions } from "../../../run/internal/startOptions.ts"
 import type { Prompt } from "../../../run/Mail.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
+import type { LeaseLost, RunBusy, RunConflict } from "../../../store/RunStoreError.ts"
 import type {
   AgentHandle,
   HandleError,
@@ -33,6 +36,9 @@ import type { Piece } from "../events/signals.ts"
 import type { Grouped, HandleGroup } from "../HandleGroup.ts"
 import { HandleMachine, type MachineOptions } from "./HandleMachine.ts"
 import { send } from "./send.ts"
+
+/** Why an event was not recorded in a run that this process does not drive. */
+export type RecordError = RunBusy | RunConflict | LeaseLost
 
 /** A reader, which may take more than updates. */
 type AnyReader = Pick<Reader<Piece>, "push" | "end" | "poke">
@@ -85,6 +91,11 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   abstract get decide(): (decision: DecisionInput) => Effect.Effect<Decision, Rejection | E>
   abstract get reopen(): AgentHandle<Output, E>["reopen"]
   abstract get explain(): Effect.Effect<Explanation, E>
+  /**
+   * Records an event that is no part of the loop: before the run's next step if this process drives the run, at once if no process does. A
+   * run that has ended records nothing.
+   */
+  abstract record(make: (at: Timestamp) => RunEvent): Effect.Effect<void, RecordError | E>
   /** Stores a run that waits for its first slot. */
   enqueue(): void {}
   /** Whether {@link enqueue} is in progress. */
@@ -155,6 +166,12 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     return () => {
       this.readers?.delete(reader)
     }
+  }
+
+  /** The run, if this process drives it. */
+  protected get live(): LiveRun | undefined {
+    for (const run of this.runtime.runs) if (run.runId === this.runId) return run
+    return undefined
   }
 
   protected eachReader(f: (reader: AnyReader) => void): void {

@@ -9,7 +9,7 @@ import type * as Cancellation from "../../../agent/Cancellation.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import { nextDeadline } from "../../../domain/decide.ts"
 import type { DecisionInput } from "../../../domain/Decision.ts"
-import { isWithin, type RequestId, type RunId } from "../../../domain/Id.ts"
+import { isWithin, type RequestId, type RunId, type Timestamp } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import type { ReopenOptions } from "../../../domain/reopenInState.ts"
@@ -19,10 +19,12 @@ import { isEnded, isQueued, type RunState } from "../../../domain/RunState.ts"
 import { cancelRun } from "../../../durable/cancelRun.ts"
 import { decideStored } from "../../../durable/decideStored.ts"
 import { explain, type Explanation } from "../../../durable/explain.ts"
+import { appendOnce } from "../../../durable/internal/appendOnce.ts"
 import { isCallbackAsked } from "../../../durable/internal/continueStored.ts"
 import { type LoadedRun, loadRun } from "../../../durable/internal/loadRun.ts"
 import { reopenRequest } from "../../../durable/reopenRequest.ts"
 import { sendMessage } from "../../../durable/sendMessage.ts"
+import { redactEvent } from "../../../run/internal/redact.ts"
 import type { CallerOptions } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Prompt } from "../../../run/Mail.ts"
@@ -36,7 +38,7 @@ import { Latest } from "../events/Reader.ts"
 import { failWhenRemoved, readStored } from "../events/readEvents.ts"
 import { type Piece, piecesOf } from "../events/signals.ts"
 import { watch } from "../watch/StoreWatch.ts"
-import { explainQueued, newIds, readerRoom } from "./BaseHandle.ts"
+import { explainQueued, newIds, readerRoom, type RecordError } from "./BaseHandle.ts"
 import { driveStored, openRequestsIn, restingStatus, type StoredFailure } from "./driveStored.ts"
 import { type Driven, elsewhere } from "./HandleState.ts"
 import { QueueHandle } from "./QueueHandle.ts"
@@ -133,6 +135,17 @@ export class StoredHandle<Output> extends QueueHandle<Output> {
     return Effect.suspend(() =>
       this.begun ? this.explained(this.runId) : Effect.succeed(explainQueued(this))
     )
+  }
+
+  record(make: (at: Timestamp) => RunEvent): Effect.Effect<void, RecordError | StoredFault> {
+    return Effect.suspend(() => {
+      const { live, runId, runtime } = this
+      if (live?.record !== undefined) return Effect.sync(() => live.record?.(make))
+      const events = ({ state }: { readonly state: RunState }, at: Timestamp) =>
+        isEnded(state) ? [] : [redactEvent(runtime.scrubber, make(at))]
+      // Its event is published here, so that it is not published later than what follows.
+      return Effect.andThen(this.inStore(appendOnce(runId, events)), this.missed())
+    })
   }
 
   deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | StoredFault> {

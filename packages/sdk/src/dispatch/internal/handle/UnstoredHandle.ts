@@ -11,17 +11,20 @@ import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import { nextDeadline } from "../../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
+import { evolve } from "../../../domain/evolve.ts"
 import * as History from "../../../domain/History.ts"
-import type { RequestId, RunId, SessionId } from "../../../domain/Id.ts"
+import type { RequestId, RunId, SessionId, Timestamp } from "../../../domain/Id.ts"
 import { defined } from "../../../domain/internal/defined.ts"
 import { isAnyToRun } from "../../../domain/internal/released.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { next } from "../../../domain/next.ts"
 import type { Rejection } from "../../../domain/Rejection.ts"
 import type { ReopenOptions } from "../../../domain/reopenInState.ts"
+import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
 import { type Explanation, explainState } from "../../../durable/explain.ts"
 import { decodeUnstoredPrompt } from "../../../run/internal/decodePrompt.ts"
+import { redactEvent } from "../../../run/internal/redact.ts"
 import { type CallerOptions, inSession } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Prompt } from "../../../run/Mail.ts"
@@ -134,6 +137,17 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     if (state === undefined || isEnded(state)) return undefined
     const before = this.mailbox?.state() ?? state
     return next(before)._tag === "Hold" || isAnyToRun(state) ? state : undefined
+  }
+
+  record(make: (at: Timestamp) => RunEvent): Effect.Effect<void> {
+    return Effect.map(Clock.currentTimeMillis, (at) => {
+      const { lastState, live } = this
+      if (live?.record !== undefined) return live.record(make)
+      if (lastState === undefined || isEnded(lastState)) return
+      const event = redactEvent(this.runtime.scrubber, make(at))
+      this.lastState = evolve(lastState, event)
+      this.publish({ _tag: "event", runId: this.runId, revision: this.lastState.revision, event })
+    })
   }
 
   deliver(prompt: Prompt, messageId?: string): Effect.Effect<void, SendError> {
