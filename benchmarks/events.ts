@@ -1,6 +1,6 @@
 import * as Fs from "node:fs"
 import { agent, createFermata } from "@fermata/node"
-import { ModelClient, type ModelPart } from "@fermata/sdk/model"
+import type { ModelClient, ModelPart } from "@fermata/sdk/model"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 /**
