@@ -204,8 +204,10 @@ export const replay = <E>(
   let waiter: (() => void) | undefined
   let last: number | undefined
   const wake = () => {
-    waiter?.()
+    // Cleared first: the woken fiber may wait again at once.
+    const woken = waiter
     waiter = undefined
+    woken?.()
   }
   const changed = Effect.callback<void>((resume) => {
     waiter = () => resume(Effect.void)

@@ -45,7 +45,7 @@ describe("golden event logs", () => {
     it.effect(`${name} replays the same in pieces of any length`, () =>
       Effect.gen(function* () {
         const text = readFileSync(join(folder, name), "utf8")
-        for (const size of [1, 7, 1000, 1_000_000]) {
+        for (const size of [97, 1000, 1_000_000]) {
           const pieces = Array.from({ length: Math.ceil(text.length / size) }, (_, index) =>
             text.slice(index * size, (index + 1) * size)
           )
