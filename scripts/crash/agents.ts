@@ -24,6 +24,18 @@ export const byTurn =
   ({ turn }: ModelRequest.ModelRequest) =>
     answers[turn - 1] ?? `Done: ${canary}.`
 
+const words = `I keep ${canary}. ${"There is much to say about it. ".repeat(100)}`
+
+/** Answers at length, and summarizes. */
+export const talking = (request: ModelRequest.ModelRequest): string | ScriptedModel.ScriptedAnswer =>
+  request.tools.length === 0
+    ? `The user wants ${canary}.`
+    : byTurn(
+        { text: words, ...calls(["charge", 1]) },
+        { text: words, ...calls(["note", 2]) },
+        calls(["charge", 3])
+      )(request)
+
 /** Settings of all agents. */
 const own = (outside: Outside, maxTurns?: number) => ({
   tools: [...tools.make(outside)],

@@ -3,6 +3,7 @@
  * the world.
  */
 import { type Agent, RunIds, Runtime } from "@fermata/sdk/agent"
+import { ContextPolicy } from "@fermata/sdk/context"
 import type { Decision, Id } from "@fermata/sdk/domain"
 import {
   cancelRun,
@@ -50,6 +51,8 @@ export interface Outside {
 export interface Definition {
   readonly agent: (outside: Outside) => Agent.Agent<never, any>
   readonly answer: (request: ModelRequest.ModelRequest) => string | ScriptedModel.ScriptedAnswer
+  /** Default: the plain policy. */
+  readonly contextPolicy?: ContextPolicy.ContextPolicy | undefined
 }
 
 /** The store, or a broken one. */
@@ -142,7 +145,13 @@ export const live = <A>(
         stores.push(mutate(acknowledging(stored, world)))
       }
       const runtime = yield* Effect.provideService(
-        Runtime.make({ agent: definition.agent({ act, world }), owner }),
+        definition.contextPolicy === undefined
+          ? Runtime.make({ agent: definition.agent({ act, world }), owner })
+          : Effect.provideService(
+              Runtime.make({ agent: definition.agent({ act, world }), owner }),
+              ContextPolicy.ContextPolicy,
+              definition.contextPolicy
+            ),
         ModelClient.ModelClient,
         model
       )

@@ -1,6 +1,7 @@
 /**
  * What people do with agents, each as a program that can be repeated from its start after any crash.
  */
+import { ContextPolicy } from "@fermata/sdk/context"
 import { Id, Message } from "@fermata/sdk/domain"
 import { completeStored, exportRun, importRun } from "@fermata/sdk/durable"
 import { type RunResult } from "@fermata/sdk/run"
@@ -22,6 +23,7 @@ import {
   plainAgent,
   prompt,
   question,
+  talking,
   withAssistant,
   withBilling,
   withHelper,
@@ -72,13 +74,14 @@ const scenario = (
     readonly fresh?: boolean
     readonly two?: boolean
     readonly agent?: Definition["agent"]
+    readonly contextPolicy?: Definition["contextPolicy"]
   } = {}
 ): Scenario => ({
   name,
   core: options.core ?? false,
   fresh: options.fresh ?? false,
   two: options.two ?? false,
-  definition: { agent: options.agent ?? plainAgent, answer },
+  definition: { agent: options.agent ?? plainAgent, answer, contextPolicy: options.contextPolicy },
   user: Effect.fnUntraced(function* (app) {
     return yield* user(app)
   })
@@ -507,6 +510,10 @@ export const scenarios: ReadonlyArray<Scenario> = [
   scenario("fork", byTurn(calls(["note"]), calls(["charge"])), function* (app) {
     yield* settle(app, start(app))
     return yield* playFork(app)
+  }),
+  scenario("compaction", talking, startAndSettle(), {
+    // The second answer fills the context, so that the third call needs a summary.
+    contextPolicy: ContextPolicy.compacting({ contextTokens: 6000 })
   }),
   scenario("deny-and-stop", byTurn(calls(["charge", 1], ["charge", 2])), function* (app) {
     const result = yield* start(app)

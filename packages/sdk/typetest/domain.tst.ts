@@ -48,6 +48,12 @@ describe("RunEvent", () => {
       | "budget.nearing"
       | "budget.exhausted"
       | "wrapUp.asked"
+      | "compaction.requested"
+      | "compaction.skipped"
+      | "context.pruned"
+      | "context.compacted"
+      | "message.pinned"
+      | "message.unpinned"
       | "agent.changed"
       | "output.rejected"
       | "limits.changed"
@@ -182,7 +188,7 @@ describe("the pure core", () => {
       | "DecisionMalformed"
     >()
     expect<RunFailure["_tag"]>().type.toBe<
-      "BudgetExceeded" | "ContentMissing" | "ModelFailed" | "RunDefect" | "WorkersLost"
+      "BudgetExceeded" | "ContentMissing" | "ModelFailed" | "RunDefect" | "WindowUnknown" | "WorkersLost"
     >()
   })
 })

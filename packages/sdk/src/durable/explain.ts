@@ -10,6 +10,7 @@ import type { BoundAgent, Entry } from "../agent/Entry.ts"
 import { Missing, type Obstacle, walk } from "../agent/internal/definitions.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
+import { type ContextUsage, describe as describeUsage } from "../context/ContextUsage.ts"
 import type { Decision } from "../domain/Decision.ts"
 import { instant, sentence } from "../domain/Display.ts"
 import { isWithin, type RequestId, type RunId, type Timestamp } from "../domain/Id.ts"
@@ -34,6 +35,7 @@ import { withDecisions } from "../run/internal/mailEvents.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import type { RunHead, StoredRun } from "../store/RunStorePort.ts"
+import { usageOf } from "./compactRun.ts"
 import { resumingOf } from "./internal/explainSteps.ts"
 import { stoppedSteps, stopDecisionIn, stopText, supersededText } from "./internal/explainStop.ts"
 import { loadRun } from "./internal/loadRun.ts"
@@ -76,6 +78,11 @@ export interface Explanation {
   readonly plan?: Plan
   /** The untrusted results that the run has read: calls with outside effects need a decision because of them. Absent if there are none. */
   readonly untrusted?: ReadonlyArray<UntrustedResult>
+  /**
+   * How the context of the run is used, as its next model call would see it. Absent if `runtimes` does not have the run's agent, if its context
+   * policy does not measure it, or for a sub-agent's run.
+   */
+  readonly context?: ContextUsage
   /** What resuming the run now would do, in words and in order, up to the next model call, hold or end. */
   readonly resuming: ReadonlyArray<string>
   /** The whole description in a few sentences, with the number of messages that wait to be read. */
@@ -121,8 +128,23 @@ export const explain: (
   }
   const { decisions, head, messages, state } = yield* loadRun(store, runId)
   const definitions = definitionsOf(boundOf(head.agent), state, decisions)
-  return withMail(explainState(state, decisions, now, { lease: head.lease, ...definitions }), messages, runId)
+  const explained = explainState(state, decisions, now, { lease: head.lease, ...definitions })
+  return withMail(yield* withContext(explained, state, runtimes), messages, runId)
 })
+
+/** Adds how the context is used, if a runtime of the program can say it. */
+const withContext = (
+  explained: Explanation,
+  state: RunState,
+  runtimes: ReadonlyArray<Runtime>
+): Effect.Effect<Explanation> => {
+  const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, state.agent.name))
+  if (runtime === undefined) return Effect.succeed(explained)
+  return Effect.match(usageOf(runtime, state), {
+    onSuccess: (context) => ({ ...explained, context, text: `${explained.text} ${describeUsage(context)}` }),
+    onFailure: () => explained
+  })
+}
 
 /** The definitions that the run lacks when its recorded decisions are acted on, and the calls whose tools have changed or are missing. */
 const definitionsOf = (

@@ -109,6 +109,11 @@ export interface Compatibility {
   readonly itemIds?: boolean
   /** `responses`: if `false`, the setting `maxOutputTokens` is not sent. Default: `true`. */
   readonly maxOutputTokens?: boolean
+  /**
+   * `messages`: if `false`, requests carry no `cache_control`, with which the provider caches the instructions, the tools and the history, so
+   * that the next turn pays less for them. Default: `true`.
+   */
+  readonly cacheControl?: boolean
   /** If `true`, the server only streams: complete responses are collected from a stream. Default: `false`. */
   readonly streamOnly?: boolean
 }

@@ -21,20 +21,23 @@ import type * as Conductor from "../dispatch/Conductor.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { messageOf } from "../domain/Display.ts"
 import type { GrantId, RunId } from "../domain/Id.ts"
+import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { FilePart, Message, TextPart } from "../domain/Message.ts"
-import { attribute } from "../domain/Principal.ts"
+import { attribute, type Principal } from "../domain/Principal.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { exportRun, importRun, type RunArchive } from "../durable/archive.ts"
 import type { Attachable, FileOptions } from "../durable/attachFile.ts"
 import type { BlockedRun, CheckAllOptions } from "../durable/checkAll.ts"
 import { checkStoredRun } from "../durable/checkStoredRun.ts"
+import { type Compacted, type CompactOptions, compactRun } from "../durable/compactRun.ts"
 import { type CompleteOptions, type Completion, completeStored } from "../durable/completeStored.ts"
 import { decideAllStored, decideStored } from "../durable/decideStored.ts"
 import { explain, type Explanation } from "../durable/explain.ts"
 import { forkRun, rewindPoints, type RewindPoint } from "../durable/forkRun.ts"
 import { recoverShape } from "../durable/internal/shapes.ts"
 import { loadState } from "../durable/loadState.ts"
+import { pinMessage } from "../durable/pinMessage.ts"
 import type { MessagesPage } from "../durable/readMessages.ts"
 import type { StoredResult } from "../durable/readResult.ts"
 import { recover, type Recovered } from "../durable/recover.ts"
@@ -91,11 +94,13 @@ import { makeReconfigure } from "./internal/reconfiguring.ts"
 import { settingsOf } from "./internal/settings.ts"
 import {
   cancelShape,
+  compactShape,
   dispatchShape,
   eventsShape,
   fermataShape,
   filterShapes,
   forkShape,
+  pinShape,
   promptShape,
   pruneShape,
   requireKnown,
@@ -361,6 +366,21 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
   /**
+   * Compacts the context of a run, or of a session's last run, also of one that is held or has ended: a model writes a summary that stands
+   * in place of the oldest messages from then on. With `dryRun`, resolves to what would be left out and what it would cost. Rejects with
+   * `RunBusy` while a process drives the run, and with `NotCompacted` if no compaction was made.
+   */
+  readonly compact: (id: string, options?: CompactOptions) => Promise<Compacted>
+  /**
+   * Pins a message of a run's session by its sequence number: models see it unchanged also when its place is summarized. `pinned: false`
+   * unpins it. Rejects with `MessageNotPinnable`, and with `RunBusy` while a process drives the run.
+   */
+  readonly pin: (
+    runId: string,
+    sequence: number,
+    options?: { readonly by?: string | Principal | undefined; readonly pinned?: boolean | undefined }
+  ) => Promise<void>
+  /**
    * Iterates over the runs of the store that have not ended and that this program could not resume, or not in all their parts, each with the
    * reasons (`blocking`) and a `text`: for a check before a deploy. It reads a page at a time, writes nothing and starts no work. Name the
    * agents of other programs that share the store in `otherAgents`.
@@ -583,6 +603,15 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       return runtime === undefined
         ? { changes: [], blocking: [agents.notFound(agent)] }
         : run(checkStoredRun(runId as RunId, runtime))
+    },
+    compact: async (id, given = {}) => {
+      requireKnown("compact", given, compactShape)
+      const name = typeof by === "string" ? by : by.id
+      return run(compactRun(runtimes, id, { by: name, ...withoutUndefined(given) }))
+    },
+    pin: async (runId, sequence, given = {}) => {
+      requireKnown("pin", given, pinShape)
+      return run(pinMessage(runId, sequence, { by, ...withoutUndefined(given) }))
     },
     checkAll: reading.checkAll,
     grants: async (filter) => {

@@ -14,6 +14,8 @@ import type * as RunError from "../domain/RunError.ts"
 import type * as Seal from "../domain/Seal.ts"
 import type * as Archive from "../durable/archive.ts"
 import type { FileUnreadable } from "../durable/attachFile.ts"
+import type { NotCompacted } from "../durable/compactRun.ts"
+import type { MessageNotPinnable } from "../durable/pinMessage.ts"
 import type { AttachmentNotFound } from "../durable/readAttachment.ts"
 import type * as RunStoreError from "../store/RunStoreError.ts"
 import type { McpServerError } from "../tool/McpTools.ts"
@@ -181,6 +183,10 @@ export const isAttachmentNotFound = tagged<AttachmentNotFound>("AttachmentNotFou
  * `problem`.
  */
 export const isContentMissing = tagged<RunError.ContentMissing>("ContentMissing")
+/** Tests for `NotCompacted`: no compaction was made; see `description`. */
+export const isNotCompacted = tagged<NotCompacted>("NotCompacted")
+/** Tests for `MessageNotPinnable`: the session has no such message, or the message is part of a step with calls; see `problem`. */
+export const isMessageNotPinnable = tagged<MessageNotPinnable>("MessageNotPinnable")
 /** Tests for `WindowUnknown`: the context policy is strict, and the model client does not know the size of the model's context. */
 export const isWindowUnknown = tagged<RunError.WindowUnknown>("WindowUnknown")
 

@@ -63,7 +63,7 @@ describe("a section", () => {
 
   it.effect("contains no secret, and is cut in its middle beyond 20,000 characters", () =>
     Effect.gen(function* () {
-      const secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJ"
+      const secret = `ghp_${"a1B2".repeat(9)}`
       const agent = Agent.make("a", {
         sections: [Section.make("Key", () => secret), Section.make("Long", () => `a${"b".repeat(30_000)}c`)]
       })

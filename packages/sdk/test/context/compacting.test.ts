@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Agent from "../../src/agent/Agent.ts"
+import * as Cancellation from "../../src/agent/Cancellation.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import * as ContextPolicy from "../../src/context/ContextPolicy.ts"
 import { textOf } from "../../src/domain/Message.ts"
@@ -296,4 +297,75 @@ describe("options of the policy", () => {
     assert.throws(() => ContextPolicy.compacting({ triger: 0.5 } as never), "trigger")
     assert.throws(() => ContextPolicy.compacting({ trigger: 2 }), "trigger")
   })
+})
+
+describe("compactions that make too little room", () => {
+  it.effect("are not repeated without end: after two in a row the run asks, or fails", () =>
+    Effect.gen(function* () {
+      const model = modelOf(() => "Facts.")
+      const { runtime } = yield* under(rebind(agent, model))
+      let state: RunState | undefined
+      let why = ""
+      for (let index = 0; index < 12 && why === ""; index += 1) {
+        const prompt = `${index} ${"x".repeat(6200)}`
+        const result = yield* runPrompt(runtime, state === undefined ? { prompt } : { state, prompt })
+        if (result.status === "error") why = result.error.message
+        state = result.state
+      }
+      assert.include(why, "two compactions in a row")
+      assert.strictEqual(model.requests.filter(isSummary).length, 2)
+    })
+  )
+})
+
+describe("a sub-agent", () => {
+  it.effect("compacts its own context, and its usage is booked in the runs above it", () =>
+    Effect.gen(function* () {
+      const read = Tool.make("read", { safety: "readOnly", handler: () => "data ".repeat(500) })
+      const helper = Agent.make("helper", { description: "Reads", tools: [read], limits: { maxTurns: 30 } })
+      const lead = Agent.make("lead", { subAgents: [helper] })
+      let reads = 0
+      const model = modelOf(
+        () => "It was read.",
+        ({ agentPath, messages }) => {
+          if (agentPath.length > 1) return (reads += 1) < 8 ? { calls: [{ tool: "read" }] } : "Read."
+          return messages.at(-1)?.role === "tool"
+            ? "Done."
+            : { calls: [{ tool: "helper", arguments: { prompt: "Read it all." } }] }
+        }
+      )
+      const { runtime } = yield* under(rebind(lead, model))
+      const { onUpdate, updates } = watch()
+      const { state } = expect(yield* runPrompt(runtime, { prompt: "Go." }, { onUpdate }), "completed")
+      const inside = events(updates).flatMap((event) =>
+        event._tag === "child.advanced" ? [event.event._tag] : []
+      )
+      assert.include(inside, "context.compacted")
+      assert.strictEqual(state.usage.requests, model.requests.length)
+      assert.strictEqual(state.usage.turns, 2)
+    })
+  )
+})
+
+describe("a run that is stopped while a summary is written", () => {
+  it.effect("ends as cancelled, and its next prompt compacts anew", () =>
+    Effect.gen(function* () {
+      let isHanging = true
+      const model = modelOf(() => (isHanging ? { hang: true } : "Facts."))
+      const { runtime } = yield* under(rebind(agent, model))
+      const state = yield* talk(runtime, twenty.slice(0, 5))
+      const token = Cancellation.make()
+      const onUpdate = (update: RunUpdate) => {
+        if (update._tag === "context.compacting") token.cancel("enough")
+      }
+      const prompt = long(6)
+      const stopped = expect(
+        yield* runPrompt(runtime, { state, prompt }, { onUpdate, cancellation: token }),
+        "cancelled"
+      )
+      isHanging = false
+      const after = yield* talk(runtime, [long(7)], stopped.state)
+      assert.strictEqual(after.compaction?.summary?.text, "Facts.")
+    })
+  )
 })

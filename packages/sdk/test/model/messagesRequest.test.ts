@@ -12,11 +12,17 @@ const profile: ModelProfile = {
   name: "test",
   protocol: "messages",
   baseUrl: "https://api.anthropic.com/v1",
-  model: "claude-sonnet-4-5"
+  model: "claude-sonnet-4-5",
+  // The marks for the provider's cache have tests of their own.
+  compatibility: { cacheControl: false }
 }
 const provider = providerOf(profile)
 const encode = (request: ModelRequest, more: Partial<ModelProfile> = {}): any =>
-  messages.encode(request, { ...profile, ...more }, true)
+  messages.encode(
+    request,
+    { ...profile, ...more, compatibility: { ...profile.compatibility, ...more.compatibility } },
+    true
+  )
 const historyOf = (history: Parameters<typeof requestOf>[0], more: Partial<ModelProfile> = {}): Array<any> =>
   encode(requestOf(history), more).messages
 const said = (text: string) => ({ type: "text", text })

@@ -93,8 +93,10 @@ const prepare = (
   const { trigger = 0.85, warnAt = 0.75 } = options
   if (options.strict === true && input.contextTokens === undefined)
     return { _tag: "WindowUnknown", ...defined({ profile: view.profile }) }
+  const { contextTokens, maxOutputTokens, reservedTokens } = input
+  // The input is not spread: that would read the list of all messages.
   const room = roomOf(
-    { ...input, maxContextTokens: limits.maxContextTokens },
+    { contextTokens, maxOutputTokens, reservedTokens, maxContextTokens: limits.maxContextTokens },
     options.contextTokens ?? assumedWindow
   )
   const key = view.profile ?? ""

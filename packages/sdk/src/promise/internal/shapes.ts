@@ -26,6 +26,7 @@ import {
 } from "../../domain/internal/misfits.ts"
 import { millisOf } from "../../domain/internal/untyped.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
+import type { CompactOptions } from "../../durable/compactRun.ts"
 import type { SendOptions } from "../../durable/sendMessage.ts"
 import { clientKind } from "../../model/internal/clientKind.ts"
 import { filters } from "../../store/internal/soundInput.ts"
@@ -187,6 +188,13 @@ export const ofAgentShape = shapeOf<OfAgent>({ agent: "anything" })
 const decide = { by: "anything", note, idempotencyKey: nonEmpty } as const
 
 export const decideShape = shapeOf<DecideOptions>(decide)
+
+export const compactShape = shapeOf<CompactOptions>({ dryRun: flag, by: nonEmpty })
+
+export const pinShape = shapeOf<{ readonly by?: unknown; readonly pinned?: boolean }>({
+  by: "anything",
+  pinned: flag
+})
 
 export const reopenShape = shapeOf<Pick<DecideOptions, "by" | "note">>({ by: decide.by, note: decide.note })
 

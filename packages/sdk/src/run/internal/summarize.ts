@@ -25,7 +25,7 @@ import type { SummaryOptions } from "../../context/PolicyDefinition.ts"
 import { evolve } from "../../domain/evolve.ts"
 import * as History from "../../domain/History.ts"
 import { defined } from "../../domain/internal/defined.ts"
-import { type Message, text } from "../../domain/Message.ts"
+import { type Message, text, textOf } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
@@ -114,6 +114,39 @@ export const summarize = Effect.fnUntraced(function* (
   return undefined
 })
 
+/** What writing a summary costs at most, without repetitions. */
+export interface SummaryCost {
+  readonly requests: number
+  readonly inputTokens: number
+  readonly maxOutputTokens: number
+}
+
+/** Estimates the cost of a plan's summary. Calls no model. */
+export const costOf = (
+  summarizing: Pick<Summarizing, "bound" | "options" | "plan" | "runtime" | "state" | "usage">
+): SummaryCost => {
+  const { bound, options, plan, runtime } = summarizing
+  const profile = options.profile ?? bound.agent.options.profile
+  const { countText } = viewFunctions(summarizing)
+  let cost = { requests: 0, inputTokens: 0, maxOutputTokens: 0 }
+  let from = plan.from
+  while (from < plan.to) {
+    const part = partOf({ ...summarizing, plan: { ...plan, from } }, profile)
+    const request = requestOf(summarizing, part, profile)
+    const tokens = countText(textOf(request.messages[0]?.content ?? [])) + countText(request.instructions)
+    cost = {
+      requests: cost.requests + 1,
+      inputTokens: cost.inputTokens + Math.round(tokens * options.ratio),
+      maxOutputTokens:
+        cost.maxOutputTokens +
+        Math.ceil(plan.mostSummary * options.ratio) +
+        forReasoning(windowOf(runtime, options, profile))
+    }
+    from = part.to
+  }
+  return cost
+}
+
 /** Reasons that another try does not remove, and that a later turn may not have: the summary is then a digest. */
 const isFinal = (reason: string): boolean => reason === "InvalidRequest" || reason === "ContextOverflow"
 
@@ -126,7 +159,7 @@ const attemptJudge = (response: ModelResponse): ReturnType<typeof judgeSummary> 
   }
 }
 
-const viewFunctions = ({ bound, runtime, state }: Summarizing) =>
+const viewFunctions = ({ bound, runtime, state }: Pick<Summarizing, "bound" | "runtime" | "state">) =>
   contextInput({ bound, runtime, state }, "").view!
 
 function* messagesOf(history: History.History, from: number, to: number): Generator<Message> {
@@ -137,7 +170,10 @@ const windowOf = (runtime: Runtime, { assumedWindow }: SummaryOptions, profile: 
   known(runtime, "contextTokens", profile) ?? assumedWindow
 
 /** As many steps of the plan as the summarizing model can take, at least one. */
-const partOf = (summarizing: Summarizing, profile: string | undefined): Part => {
+const partOf = (
+  summarizing: Pick<Summarizing, "bound" | "options" | "plan" | "runtime" | "state">,
+  profile: string | undefined
+): Part => {
   const { options, plan, runtime, state } = summarizing
   const { countText } = viewFunctions(summarizing)
   const window = windowOf(runtime, options, profile)
@@ -160,7 +196,7 @@ const partOf = (summarizing: Summarizing, profile: string | undefined): Part => 
 }
 
 const requestOf = (
-  { options, plan, runtime, state }: Summarizing,
+  { options, plan, runtime, state }: Pick<Summarizing, "options" | "plan" | "runtime" | "state">,
   { transcript }: Part,
   profile: string | undefined
 ): ModelRequest => ({

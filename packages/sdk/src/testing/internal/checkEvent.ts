@@ -126,9 +126,21 @@ const afterFailure: ReadonlySet<RunEvent["_tag"]> = new Set([
   "grant.revoked"
 ])
 
+/** The events that may follow any end: a compaction by command and a pin change what the session's next run sees. */
+const afterEnd: ReadonlySet<RunEvent["_tag"]> = new Set([
+  "grant.revoked",
+  "compaction.requested",
+  "compaction.skipped",
+  "context.pruned",
+  "context.compacted",
+  "message.pinned",
+  "message.unpinned",
+  "model.charged"
+])
+
 const checkRoot = (root: RunState, tag: RunEvent["_tag"], inside: boolean, say: Report): void => {
   if (!isEnded(root)) return
-  const allowed = root.status === "error" ? afterFailure.has(tag) : tag === "grant.revoked"
+  const allowed = afterEnd.has(tag) || (root.status === "error" && afterFailure.has(tag))
   if (!allowed && !(inside && root.status === "error" && tag.startsWith("request."))) {
     say("terminal", `${tag} follows the end of the run (${root.status})`)
   }
@@ -140,7 +152,7 @@ const checkRoot = (root: RunState, tag: RunEvent["_tag"], inside: boolean, say: 
  */
 export const checkLast = ({ events }: Journal, state: RunState, report: Report): void => {
   if (state.status !== "error") return
-  const last = events.findLast(({ _tag }) => _tag !== "grant.revoked")
+  const last = events.findLast(({ _tag }) => !afterEnd.has(_tag))
   if (last !== undefined && last._tag !== "run.failed") {
     report("terminal", `its last event is ${last._tag} and it has failed`)
   }

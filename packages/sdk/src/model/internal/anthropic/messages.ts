@@ -21,7 +21,7 @@ import { outputBound } from "../outputBound.ts"
 import type { Protocol } from "../protocol.ts"
 import { samplingFields } from "../sampling.ts"
 import { messagesDecoder } from "./messagesDecoder.ts"
-import { encodeHistory } from "./messagesHistory.ts"
+import { encodeHistory, ephemeral } from "./messagesHistory.ts"
 import { closedSchema } from "./messagesSchema.ts"
 import { noThinking, thinkingOf } from "./messagesThinking.ts"
 
@@ -36,7 +36,12 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
       ? undefined
       : closedSchema(output.schema)
   const system = instructionsOf(request, schema !== undefined)
-  const history = encodeHistory(request.messages, profile)
+  const marks = compatibility.cacheControl !== false
+  const history = encodeHistory(
+    request.messages,
+    profile,
+    marks ? (request.transientMessages ?? 0) : undefined
+  )
   const { effort, thinking } =
     compatibility.reasoningEffort === false
       ? noThinking
@@ -46,7 +51,9 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   return {
     model: profile.model,
     max_tokens: maxTokens,
-    ...(system === "" ? {} : { system }),
+    ...(system === ""
+      ? {}
+      : { system: marks ? [{ type: "text", text: system, cache_control: ephemeral }] : system }),
     messages: history,
     stream: streaming,
     ...toolsOf(request, history),

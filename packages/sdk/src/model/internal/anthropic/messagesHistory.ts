@@ -16,10 +16,18 @@ import { wireIds, wireName } from "../wireNames.ts"
 
 type Ids = ReadonlyMap<ToolCallId, string>
 
-/** Returns the messages of a request, each with a list of blocks. */
+/** Marks the end of what the provider shall cache; see "Prompt caching" in Anthropic's documentation. */
+export const ephemeral = { type: "ephemeral" } as const
+
+/**
+ * Returns the messages of a request, each with a list of blocks. `transient` is the number of messages at the end that the next request does
+ * not repeat: the last block before them, and the last one of the user's message before that, are marked for the provider's cache. Without
+ * `transient`, none is.
+ */
 export const encodeHistory = (
   messages: ReadonlyArray<Message>,
-  profile: ModelProfile
+  profile: ModelProfile,
+  transient?: number
 ): ReadonlyArray<Schema.JsonObject> => {
   const provider = providerOf(profile)
   const ids = wireIds(messages, { letters: /^[a-zA-Z0-9_-]+$/, maxLength: 64 })
@@ -32,8 +40,10 @@ export const encodeHistory = (
   }
   const ended = endedTools(messages)
   const last = messages.findLast(({ role }) => role === "assistant")
-  const goesOn = messages.at(-1)?.role !== "user"
-  for (const message of messages) {
+  // What is not repeated says nothing about whether the turn goes on.
+  const lastPlace = messages.length - 1 - (transient ?? 0)
+  const goesOn = messages[lastPlace]?.role !== "user"
+  for (const [place, message] of messages.entries()) {
     switch (message.role) {
       case "user":
         push("user", blocksOf(message.content, provider))
@@ -49,6 +59,7 @@ export const encodeHistory = (
       case "tool":
         push("user", [resultBlock(message, ids, provider)])
     }
+    if (transient !== undefined && place === lastPlace) markForCache(out)
   }
   const end = out.at(-1)
   if (end?.role === "assistant") end.content.push(...withoutLastBlanks(end.content.splice(-1)))
@@ -57,6 +68,20 @@ export const encodeHistory = (
     out.unshift({ role: "user", content: [textBlock("[Earlier messages are left out.]")] })
   }
   return out
+}
+
+/** Marks the last block of the last two messages of the user. The earlier one is where the request of the turn before ended. */
+const markForCache = (
+  out: ReadonlyArray<{ readonly role: "user" | "assistant"; readonly content: Array<Schema.JsonObject> }>
+): void => {
+  const last = out.findLastIndex(({ role }) => role === "user")
+  const before = out.slice(0, Math.max(0, last)).findLastIndex(({ role }) => role === "user")
+  for (const place of [before, last]) {
+    const blocks = out[place]?.content
+    const block = blocks?.at(-1)
+    if (blocks !== undefined && block !== undefined)
+      blocks[blocks.length - 1] = { ...block, cache_control: ephemeral }
+  }
 }
 
 /** The ids of the provider's tool calls that have a result. After a later user message, the provider refuses calls without one. */
