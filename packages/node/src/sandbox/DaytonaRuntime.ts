@@ -48,7 +48,7 @@ export interface DaytonaRuntime<Output = unknown> extends Runtime.Runtime<Output
 export const isDaytonaRuntime = <Output>(
   runtime: Runtime.Runtime<Output>
 ): runtime is DaytonaRuntime<Output> =>
-  runtime.kind === "remote" && providerOf(runtime)?.backend === "daytona"
+  runtime?.kind === "remote" && providerOf(runtime)?.backend === "daytona"
 
 /** A live runtime keeps its provider, so that the current profile has the one it was created with. */
 const providerOf = ({ options, profileName }: Runtime.Runtime): SandboxProvider.Shape | undefined => {

@@ -100,7 +100,7 @@ export interface WorkspaceToolsOptions extends FileTools.FileToolOptions {
  */
 export const workspaceTools = (options: WorkspaceToolsOptions = {}): ReadonlyArray<Tool.Tool> => {
   // Other values are refused by the tools themselves.
-  const isObject = typeof options === "object" && options !== null
+  const isObject = typeof options === "object" && options !== null && !Array.isArray(options)
   const { shell, ...files } = isObject ? options : ({} as WorkspaceToolsOptions)
   const given = isObject ? files : options
   const commands = shell === undefined ? files.root === undefined && {} : shell

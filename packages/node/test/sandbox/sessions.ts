@@ -84,6 +84,22 @@ export const sessionContract = (
         if (found._tag === "ended") assert.isAbove(found.result.exitCode, 128)
       }))
 
+    test("stop no command whose id contains that of the stopped one", (sandbox) =>
+      Effect.gen(function* () {
+        const ready = yield* Deferred.make<void>()
+        const other = yield* Effect.forkScoped(
+          sandbox.exec("echo ready; until [ -e go ]; do sleep 0.02; done; exit 4", {
+            session: "a_run_1.t1.10",
+            onOutput: () => Deferred.doneUnsafe(ready, Effect.void)
+          })
+        )
+        yield* Deferred.await(ready)
+        const stopped = yield* sandbox.exec("sleep 600", { session: "run_1.t1.1", timeout: "1 second" })
+        assert.isTrue(stopped.timedOut)
+        yield* sandbox.files.writeFileString("go", "")
+        assert.strictEqual((yield* Fiber.join(other)).exitCode, 4)
+      }))
+
     test("stop the descendants of a command, also those that left its group and ignore SIGTERM", (sandbox) =>
       Effect.gen(function* () {
         const line =

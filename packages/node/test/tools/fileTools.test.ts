@@ -353,6 +353,7 @@ describe("the toolsets", () => {
   it("refuse options that are none", () => {
     for (const make of [readOnlyTools, workspaceTools, FileTools.readFile, FileTools.editFile])
       for (const options of [
+        [],
         { roots: "." },
         { root: "" },
         { root: "a\0b" },

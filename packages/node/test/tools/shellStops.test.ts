@@ -107,6 +107,25 @@ describe.skipIf(process.platform !== "linux")("a cancelled command", () => {
     )
   )
 
+  it.live("leaves what a run has in the background whose id begins with that of the cancelled one", () =>
+    Effect.flatMap(temporaryDirectory, ({ workdir }) =>
+      Effect.promise(async () => {
+        const mark = `other-${process.pid}`
+        const { fermata } = await opened(
+          (results) => (results.length === 0 ? run(polite(mark), true) : undefined),
+          { workdir, policy: "all" }
+        )
+        await using _ = fermata
+        await fermata.runPrompt("developer", "Do it", { runId: "job.2" })
+        await fermata.runPrompt("developer", "Do it", { runId: "job" })
+        const both = processesWith(mark).length
+        assert.isAbove(both, 0)
+        await fermata.cancel("job")
+        assert.strictEqual(processesWith(mark).length, both / 2)
+      })
+    )
+  )
+
   it.live("leaves what a completed run of the session has in the background", () =>
     Effect.flatMap(temporaryDirectory, ({ workdir }) =>
       Effect.promise(async () => {

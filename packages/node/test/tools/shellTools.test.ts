@@ -354,6 +354,7 @@ describe.skipIf(withoutBubblewrap !== undefined)(
 describe("shellTools", () => {
   it("refuses options that are none", () => {
     const wrong: ReadonlyArray<object> = [
+      [],
       { root: "." },
       { confined: "yes" },
       { unconfined: "run" },

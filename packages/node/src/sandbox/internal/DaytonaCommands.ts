@@ -23,14 +23,14 @@ import { withCause } from "./withCause.ts"
 type Parts = Parameters<typeof makeSandbox>[0]
 type Failure = DaytonaFailed | SandboxError.SandboxLost | SandboxError.SandboxUnavailable
 
-/** `ID TEXT KEPT`: runs the command, once if it is kept. */
+/** `ID TEXT KEPT MARK`: runs the command, once if it is kept. */
 const runScript = `d=$HOME/.fermata/commands/$1
 if [ -n "$3" ]; then
   umask 077
   mkdir -p "$HOME/.fermata/commands" && mkdir "$d" 2>/dev/null || { echo "The command was started before." >&2; exit 75; }
   umask 022
 fi
-${markerName}=$1 sh -c "$2" < /dev/null
+${markerName}=$4 sh -c "$2" < /dev/null
 c=$?
 [ -n "$3" ] && echo $c > "$d/code"
 exit $c`
@@ -102,7 +102,7 @@ export class DaytonaCommands {
       const { toolbox } = this.box
       yield* withoutInput(command)
       const id = session === undefined ? `c-${randomUUID()}` : idOf(session)
-      const env = { ...this.surroundings.env, [markerName]: id }
+      const env = { ...this.surroundings.env, [markerName]: markOf(id) }
       const text = yield* textOf(command, { ...this.surroundings, env })
       const known: Known =
         session === undefined ? { _tag: "none" } : yield* Effect.mapError(this.look(id), notStarted)
@@ -112,7 +112,10 @@ export class DaytonaCommands {
           : known
       const stop = (graceMs: number) =>
         toolbox
-          .execute(words("sh", "-c", stopMarked, "sh", id, String(Math.ceil(graceMs / 100))), scriptSeconds)
+          .execute(
+            words("sh", "-c", stopMarked, "sh", markOf(id), String(Math.ceil(graceMs / 100))),
+            scriptSeconds
+          )
           .pipe(Effect.ignore)
       return yield* commandHandle(command, {
         follow: (output) => Effect.mapError(this.followKnown(id, running, output), refused),
@@ -142,7 +145,7 @@ export class DaytonaCommands {
   /** Sends a command. If it is unknown whether it arrived, it is looked up. */
   private send(id: string, text: string, isKept: boolean): Effect.Effect<Known, Failure | typeof unsent> {
     const { toolbox } = this.box
-    const line = words("sh", "-c", runScript, "sh", id, text, isKept ? "kept" : "")
+    const line = words("sh", "-c", runScript, "sh", id, text, isKept ? "kept" : "", markOf(id))
     return Effect.gen({ self: this }, function* () {
       yield* this.box
         .use(
@@ -248,6 +251,9 @@ const notStarted = (error: Failure): PlatformError.PlatformError =>
 
 /** The session's own id where Daytona takes it, so that it is found in Daytona's list. */
 const idOf = (session: string): string =>
-  /^[A-Za-z0-9][A-Za-z0-9_.:-]*$/.test(session) && session.length <= 200
-    ? session
-    : `s-${createHash("sha256").update(session).digest("hex").slice(0, 40)}`
+  /^[A-Za-z0-9][A-Za-z0-9_.:-]*$/.test(session) && session.length <= 200 ? session : `s-${hashOf(session)}`
+
+/** What marks the processes of a command. A session's own id can be in that of another one, whose processes would be stopped with it. */
+const markOf = (id: string): string => `m-${hashOf(id)}`
+
+const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 40)

@@ -159,6 +159,8 @@ export class CommandSessions {
       let [stdout, stderr] = [0, 0]
       let failure = new HostFailed("its output could not be read", false)
       let hasBegun = input === undefined
+      // A script whose connection was lost may have started the command, whatever the later attempts come to.
+      let mayHaveBegun = hasBegun
       for (let attempt = 0; attempt < retryDelays.length; attempt += 1) {
         yield* pause(retryDelays[attempt]!)
         const frames = new FrameReader({
@@ -200,12 +202,14 @@ export class CommandSessions {
           return end.exitCode
         }
         if (end !== undefined) return yield* Effect.fail(this.refused(keeperGone, false))
-        if (exit._tag === "Failure") failure = exit.failure
-        else if (!hasBegun) failure = new HostFailed("the directory of its session cannot be written", true)
+        if (exit._tag === "Failure") {
+          failure = exit.failure
+          mayHaveBegun ||= !failure.notStarted
+        } else if (!hasBegun) failure = new HostFailed("the directory of its session cannot be written", true)
         // A login that was refused is refused again.
         if (!failure.retryable) break
       }
-      return yield* Effect.fail(this.refused(failure, !hasBegun && failure.notStarted))
+      return yield* Effect.fail(this.refused(failure, !hasBegun && !mayHaveBegun))
     })
   }
 

@@ -27,17 +27,20 @@ export const homeScripts = {
   /** The exit code of `open` without the working directory. */
   noDirectory: 64,
   /**
-   * `DIRECTORY NAME`: prints the working directory without symbolic links and the directory of the sessions, each ended by NUL. Sessions that
-   * ended two weeks ago are removed.
+   * `DIRECTORY NAME`: prints the working directory without symbolic links and the directory of the sessions, each ended by NUL. The output of
+   * sessions that ended two weeks ago is removed. Their directories stay: a run may be resumed later, and its command must not run twice.
    */
   open: String.raw`
 ${home}
 workdir=$(CDPATH= cd -- "$1" 2>/dev/null && pwd -P) || exit 64
 state_directory "$2" || exit 70
 printf '%s\0%s\0' "$workdir" "$S"
-find "$S" -name code -mtime +14 2>/dev/null | while read -r old; do rm -rf "$(dirname "$old")"; done
+find "$S" -name code -mtime +14 2>/dev/null | while read -r old; do
+  old=\${old%/code}
+  [ ! -e "$old/out" ] || rm -rf "$old/out" "$old/err" "$old/command" "$old/o" "$old/e"
+done
 exit 0
-`,
+`.replaceAll("\\${", "${"),
   /** `NAME`: stops the commands of all sessions, and removes them. */
   remove: String.raw`
 ${home}

@@ -205,7 +205,11 @@ const failures: ReadonlyArray<readonly [RegExp, string, boolean]> = [
   ]
 ]
 
+/** What `ssh` says when a connection ends that was open: the script may have run. */
+const endedLater = /read from remote host|client_loop|closed by remote host|packet_write_wait/i
+
 const failureOf = (stderr: string, isOpening = false): HostFailed => {
+  if (!isOpening && endedLater.test(stderr)) return new HostFailed("the connection was lost", false)
   const known = failures.find(([pattern]) => pattern.test(stderr))
   return known === undefined
     ? new HostFailed("the connection was lost", isOpening)

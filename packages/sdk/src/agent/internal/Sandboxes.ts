@@ -13,7 +13,7 @@ import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import { messageOf } from "../../domain/Display.ts"
-import type { RunId } from "../../domain/Id.ts"
+import { isRunWithin, type RunId } from "../../domain/Id.ts"
 import { SandboxRef } from "../../domain/SandboxRef.ts"
 import type { Shape as Sandbox } from "../../sandbox/Sandbox.ts"
 import { type SandboxLost, SandboxUnavailable } from "../../sandbox/SandboxError.ts"
@@ -144,7 +144,7 @@ export class OpenSandboxes implements Sandboxes {
   cancelled(runId: RunId): Effect.Effect<void> {
     return Effect.suspend(() => {
       const left = [...new Set(this.entries.values())].flatMap(({ runScopes }) =>
-        [...runScopes].filter(([id]) => id === runId || id.startsWith(`${runId}.`)).map(([, each]) => each)
+        [...runScopes].filter(([id]) => isRunWithin(id, runId)).map(([, each]) => each)
       )
       // A sandbox that does not answer does not keep the cancellation waiting.
       return left.length === 0

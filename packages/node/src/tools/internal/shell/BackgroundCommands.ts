@@ -74,7 +74,10 @@ export class BackgroundCommands {
     })
   }
 
-  /** Finds a command, also one that another process has started if the sandbox keeps sessions. */
+  /**
+   * Finds a command, also one that another process has started if the sandbox keeps sessions. One whose connection was lost may still run: it
+   * is followed again.
+   */
   find(
     id: string,
     scope: Scope.Scope,
@@ -82,15 +85,21 @@ export class BackgroundCommands {
   ): Effect.Effect<BackgroundCommand, CommandLost | SandboxError.SandboxError> {
     return Effect.suspend(() => {
       const known = this.#commands.get(id)
-      if (known !== undefined) return Effect.succeed(known)
-      const lost = Effect.fail(new CommandLost({ id, known: this.#ids(() => true) }))
-      if (!this.#sandbox.capabilities.has("sessions")) return lost
-      return Effect.flatMap(this.#sandbox.findCommand(id), ({ _tag }) =>
+      const hasSessions = this.#sandbox.capabilities.has("sessions")
+      if (known !== undefined && (known.status._tag !== "failed" || !hasSessions))
+        return Effect.succeed(known)
+      const lost =
+        known === undefined
+          ? Effect.fail(new CommandLost({ id, known: this.#ids(() => true) }))
+          : Effect.succeed(known)
+      if (!hasSessions) return lost
+      const found = Effect.flatMap(this.#sandbox.findCommand(id), ({ _tag }) =>
         _tag === "unknown"
           ? lost
           : // A session that is known is not run again, so this command only follows it.
             this.#follow({ id, scope, maxOutputLength, line: ["true"], cwd: undefined })
       )
+      return known === undefined ? found : Effect.catch(found, () => lost)
     })
   }
 
