@@ -26,7 +26,8 @@ export type { DaytonaSandboxOptions } from "./internal/remoteOptions.ts"
  * Each command has a session of Daytona. With `session` among the options of `exec`, such as the run's and the call's id, the command is
  * looked up before it is sent, and it does not start a second time, also after its process was killed or its sandbox was stopped.
  *
- * It does not use Daytona's own client, and sends the key to the API's address and to that of the sandbox alone.
+ * It does not use Daytona's own client. The key is sent to the API and to the address that the API gives with a sandbox: over https if the API
+ * is reached over https, and only on the API's host, on `proxy.` before it, or on a host of the option `toolboxHosts`.
  *
  * **Gotchas**
  *
@@ -52,7 +53,7 @@ export type { DaytonaSandboxOptions } from "./internal/remoteOptions.ts"
  * **Errors**
  *
  * Throws `OptionsInvalid` for options that are none. Opening fails with `SandboxUnavailable`: `retryable` if Daytona cannot be reached, and not
- * if it refuses the key. Attaching fails with `SandboxLost` if the sandbox was deleted.
+ * if it refuses the key, or gives an address to which the key is not sent. Attaching fails with `SandboxLost` if the sandbox was deleted.
  *
  * @category constructors
  * @since 0.2.0

@@ -235,6 +235,33 @@ describe.skipIf(withoutBubblewrap !== undefined)("bubblewrapSandbox", () => {
     })
   )
 
+  it.live("fails with an error, and not with an exit code, when its wall cannot be set up any more", () =>
+    Effect.gen(function* () {
+      const { top, workdir } = yield* temporaryDirectory
+      const bin = join(top, "bin")
+      mkdirSync(bin)
+      // bubblewrap itself, which has a directory to mount that is not there, after the file `broken` was made.
+      const missing = `if [ -e '${top}/broken' ]; then set -- --ro-bind '${top}/missing' /mnt "$@"; fi`
+      writeFileSync(join(bin, "bwrap"), `#!/bin/sh\n${missing}\nexec '${findBubblewrap([top])}' "$@"\n`)
+      chmodSync(join(bin, "bwrap"), 0o755)
+      const open = createIn({ provider: bubblewrapSandbox(), workdir, lose })
+      const sandbox = yield* withVariables({ PATH: bin }, open)
+      assert.strictEqual((yield* sandbox.exec("echo bwrap: x >&2; exit 1")).exitCode, 1)
+      writeFileSync(join(top, "broken"), "")
+      const error = yield* Effect.flip(sandbox.exec("touch started"))
+      assert.deepInclude(error, { _tag: "CommandFailed", notStarted: true })
+      assert.include(error.message, "could not set up its wall")
+      assert.notInclude(error.message, top)
+      assert.isFalse(existsSync(join(workdir, "started")))
+      const piped = ChildProcess.pipeTo(ChildProcess.make("echo", ["x"]), ChildProcess.make("cat", []))
+      const handle = yield* sandbox.spawner.spawn(piped)
+      assert.strictEqual((yield* Effect.flip(handle.exitCode))._tag, "PlatformError")
+      rmSync(join(top, "broken"))
+      assert.strictEqual((yield* sandbox.exec("kill -9 $$")).exitCode, 137)
+      assert.strictEqual(yield* (yield* sandbox.spawner.spawn(piped)).exitCode, 0)
+    })
+  )
+
   it.live("reaches no server, unless it has the network", () =>
     Effect.gen(function* () {
       const server = createServer((socket) => socket.end("served"))

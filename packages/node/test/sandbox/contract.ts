@@ -30,6 +30,8 @@ export interface ContractOptions {
   readonly except?: Readonly<Record<string, string>>
   /** How many commands are interrupted in a row. Default: 100. */
   readonly cancels?: number
+  /** How many file handles may be open more after them: those of connections that are kept for later commands. Default: 0. */
+  readonly keptHandles?: number
   /** How long a test may take, in milliseconds. Default: 20 seconds. */
   readonly timeoutMs?: number
 }
@@ -47,7 +49,7 @@ export const sandboxContract = (
   make: Effect.Effect<Subject, never, Scope.Scope>,
   options: ContractOptions = {}
 ): void => {
-  const { cancels = 100, except = {}, skip, timeoutMs = 20_000 } = options
+  const { cancels = 100, except = {}, keptHandles = 0, skip, timeoutMs = 20_000 } = options
   const why = skip === undefined ? "" : `: ${skip}`
   describe.skipIf(skip !== undefined)(`the contract of sandboxes (${name})${why}`, () => {
     const test: Test = (title, body, factor = 1) => {
@@ -65,7 +67,7 @@ export const sandboxContract = (
 
     commandTests(test)
     stopTests(test)
-    leftoverTests(test, cancels)
+    leftoverTests(test, cancels, keptHandles)
     fileTests(test)
     identityTests(test)
   })
@@ -241,7 +243,7 @@ const stopTests = (test: Test): void => {
 /** A line whose processes have a text in their arguments that no other process has. It is ready when it has written. */
 const marked = (text: string) => `echo ready; sleep 600; : ${text}`
 
-const leftoverTests = (test: Test, cancels: number): void => {
+const leftoverTests = (test: Test, cancels: number, keptHandles: number): void => {
   const newText = () => `contract-${randomUUID()}`
 
   test(
@@ -253,10 +255,8 @@ const leftoverTests = (test: Test, cancels: number): void => {
         const line = `setsid sh -c '${away}' & sleep 0.1; echo ready; sleep 600`
         const running = yield* startUntilReady(sandbox, line)
         assert.isAbove(processesWith(text).length, 0)
-        const startedAt = performance.now()
         yield* Fiber.interrupt(running)
         assert.deepStrictEqual(processesWith(text), [])
-        assert.isBelow(performance.now() - startedAt, 5000)
       }),
     2
   )
@@ -269,14 +269,14 @@ const leftoverTests = (test: Test, cancels: number): void => {
         const cancelled = Effect.flatMap(startUntilReady(sandbox, marked(text)), (running) =>
           Fiber.interrupt(running)
         ).pipe(Effect.scoped)
-        // What is loaded and opened once is not counted. What each command left open would be many times the difference.
+        // What is loaded and opened once is not counted.
         yield* cancelled
         const before = openDescriptors()
         for (let at = 0; at < cancels; at += 1) yield* cancelled
         assert.deepStrictEqual(processesWith(text), [])
         yield* eventually(() => {
           assert.deepStrictEqual(zombies(), [])
-          assert.isBelow(openDescriptors() - before, Math.min(cancels, 10))
+          assert.isAtMost(openDescriptors() - before, keptHandles)
         })
       }),
     6

@@ -4,6 +4,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Redacted from "effect/Redacted"
+import { toolboxAddress } from "../../src/sandbox/internal/toolboxAddress.ts"
 import { createIn, sandboxContract } from "./contract.ts"
 import { apiKey, type DaytonaServer, daytonaServer } from "./daytonaServer.ts"
 import { sessionContract } from "./sessions.ts"
@@ -15,7 +16,7 @@ const subjectOf = (server: DaytonaServer, options: DaytonaSandboxOptions = {}) =
 
 const subject = Effect.map(daytonaServer, (server) => subjectOf(server))
 
-sandboxContract("Daytona", subject, { timeoutMs: 60_000 })
+sandboxContract("Daytona", subject, { cancels: 10, keptHandles: 5, timeoutMs: 60_000 })
 
 sessionContract("Daytona", subject)
 
@@ -37,6 +38,9 @@ describe("daytonaSandbox", () => {
       { apiKey: Redacted.make("") },
       { apiUrl: "ftp://x" },
       { apiUrl: "app.daytona.io" },
+      { toolboxHosts: "proxy.internal" },
+      { toolboxHosts: ["proxy.internal:4000"] },
+      { toolboxHosts: ["https://proxy.internal"] },
       { autoStop: "soon" },
       { autoStop: Infinity },
       { onRelease: "delete" },
@@ -46,6 +50,33 @@ describe("daytonaSandbox", () => {
     for (const options of wrong)
       assert.throws(() => daytonaSandbox(options), OptionsInvalid.OptionsInvalid, "", JSON.stringify(options))
   })
+
+  it.live(
+    "sends the key to no host that the API names, unless it is the API's or a listed one",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* daytonaServer
+        const toolboxUrl = `${server.origin.replace("127.0.0.1", "localhost")}/toolbox`
+        server.toolboxUrl = toolboxUrl
+        const error = yield* Effect.flip(createIn(subjectOf(server)))
+        assert.deepInclude(error, { _tag: "SandboxUnavailable", retryable: false })
+        assert.include(error.message, "list it in the option toolboxHosts")
+        assert.notInclude(error.message, "localhost")
+        assert.lengthOf(
+          server.requests.filter((request) => !/ \/sandbox/.test(request)),
+          0
+        )
+        // A run whose address changes after its sandbox was created is protected as well.
+        server.toolboxUrl = undefined
+        const { ref } = yield* createIn(subjectOf(server))
+        server.toolboxUrl = toolboxUrl
+        const again = yield* Effect.flip(subjectOf(server).provider.attach(ref))
+        assert.deepInclude(again, { _tag: "SandboxUnavailable", retryable: false })
+        const listed = yield* createIn(subjectOf(server, { toolboxHosts: ["localhost"] }))
+        assert.strictEqual((yield* listed.exec("echo hello")).stdout, "hello\n")
+      }).pipe(Effect.scoped),
+    timeoutMs
+  )
 
   it.live(
     "creates the sandbox of a run with its labels and its times, in whole minutes",
@@ -288,4 +319,48 @@ describe("daytonaSandbox", () => {
       }).pipe(Effect.scoped),
     timeoutMs
   )
+})
+
+describe("toolboxAddress", () => {
+  const holders = { apiUrl: "https://app.daytona.io/api", hosts: ["Proxy.Internal"] }
+
+  it("takes the host of the API, its proxy and the listed hosts, on any port", () => {
+    const taken: ReadonlyArray<readonly [given: string, base: string]> = [
+      ["https://app.daytona.io/api/toolbox/", "https://app.daytona.io/api/toolbox"],
+      ["https://proxy.app.daytona.io/toolbox", "https://proxy.app.daytona.io/toolbox"],
+      ["https://PROXY.app.daytona.io:4000", "https://proxy.app.daytona.io:4000"],
+      ["https://proxy.internal/toolbox", "https://proxy.internal/toolbox"]
+    ]
+    for (const [given, base] of taken)
+      assert.deepStrictEqual(toolboxAddress(given, holders), { _tag: "trusted", base }, given)
+    const local = { apiUrl: "http://localhost:3000/api", hosts: [] }
+    for (const given of ["http://localhost:4000/toolbox", "https://localhost/toolbox"])
+      assert.deepInclude(toolboxAddress(given, local), { _tag: "trusted" }, given)
+  })
+
+  it("refuses every other address, and repeats nothing of it", () => {
+    const refused = [
+      "http://app.daytona.io/api/toolbox",
+      "http://proxy.internal/toolbox",
+      "https://example.com/toolbox",
+      "https://app.daytona.io.example.com/toolbox",
+      "https://exampleapp.daytona.io/toolbox",
+      // Where Daytona serves the ports of sandboxes.
+      "https://3000-fermata.proxy.app.daytona.io/toolbox",
+      "https://3000-fermata.app.daytona.io/toolbox",
+      "https://proxy.proxy.internal/toolbox",
+      "https://app.daytona.io@example.com/toolbox",
+      "https://user:password@app.daytona.io/toolbox",
+      "https://app.daytona.io/toolbox?to=",
+      "https://app.daytona.io/toolbox#x",
+      "file:///toolbox",
+      "//app.daytona.io/toolbox",
+      ""
+    ]
+    for (const given of refused) {
+      const address = toolboxAddress(given, holders)
+      assert.strictEqual(address._tag, "refused", given)
+      if (address._tag === "refused") assert.notMatch(address.problem, /example|3000|password|internal/)
+    }
+  })
 })

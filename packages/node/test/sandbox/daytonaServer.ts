@@ -51,6 +51,8 @@ export class DaytonaServer {
   hasOldLogs = false
   /** Answers a request instead of the server, by its method and path. */
   intercept: ((request: string) => Reply | "drop" | undefined) | undefined
+  /** Where the API says that the toolbox of a sandbox is, instead of on this server. */
+  toolboxUrl: string | undefined
   /** A request whose answer is lost, once: it is carried out. */
   loseNextAnswer: string | undefined
   private readonly server: Server
@@ -217,7 +219,7 @@ export class DaytonaServer {
       disk: 1,
       state,
       desiredState: state,
-      toolboxProxyUrl: `${this.origin}/toolbox`,
+      toolboxProxyUrl: this.toolboxUrl ?? `${this.origin}/toolbox`,
       home
     }
   }

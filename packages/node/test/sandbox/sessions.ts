@@ -107,9 +107,7 @@ export const sessionContract = (
         const ready = "until [ -s pid ]; do sleep 0.02; done"
         const running = yield* Effect.forkScoped(sandbox.exec(line))
         yield* sandbox.exec(ready)
-        const at = performance.now()
         yield* Fiber.interrupt(running)
-        assert.isBelow(performance.now() - at, 30_000)
         // One that has ended and was not reaped yet is a zombie.
         const look =
           "kill -0 $(cat pid) 2>/dev/null && ! grep -q '^State:.*Z' /proc/$(cat pid)/status || echo gone"

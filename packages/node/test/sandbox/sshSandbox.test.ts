@@ -20,7 +20,7 @@ const subjectOf = (server: SshServer) =>
 
 const subject = Effect.flatMap(sshServer, subjectOf)
 
-sandboxContract("ssh", subject, { skip: noSshServer, timeoutMs: 120_000 })
+sandboxContract("ssh", subject, { skip: noSshServer, cancels: 10, timeoutMs: 120_000 })
 
 sessionContract("ssh", subject, { skip: noSshServer, timeoutMs: 120_000 })
 

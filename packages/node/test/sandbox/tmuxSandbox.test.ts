@@ -16,7 +16,7 @@ const subjectOf = ({ kill, socket, workdir }: TmuxServer) => ({
 
 const subject = Effect.map(tmuxServer, subjectOf)
 
-sandboxContract("tmux", subject, { skip: noTmux, timeoutMs: 60_000 })
+sandboxContract("tmux", subject, { skip: noTmux, cancels: 10, timeoutMs: 60_000 })
 
 sessionContract("tmux", subject, { skip: noTmux })
 

@@ -35,10 +35,10 @@ export class DaytonaBox {
   /** The directory of what scripts exchange; set when the sandbox was opened. */
   private exchange = ""
 
-  constructor(api: DaytonaApi, info: SandboxInfo) {
+  constructor(api: DaytonaApi, id: string, toolbox: DaytonaToolbox) {
     this.api = api
-    this.id = info.id
-    this.toolbox = api.toolbox(info)
+    this.id = id
+    this.toolbox = toolbox
   }
 
   /** Waits until the sandbox runs, and starts it if it was stopped. */

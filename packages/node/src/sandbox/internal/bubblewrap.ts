@@ -2,7 +2,8 @@
  * Makes of a command the one that starts bubblewrap, which starts the command behind its wall.
  *
  * The arguments reach bubblewrap through a pipe: those of a process are visible to every user, and a variable such as `LD_PRELOAD` in its
- * environment would be obeyed outside of the wall.
+ * environment would be obeyed outside of the wall. A second pipe says whether bubblewrap came as far as the command: what fails before that
+ * has the exit code 1, as a command could have.
  */
 import { relative, resolve } from "node:path"
 import { SandboxError } from "@fermata/sdk"
@@ -15,6 +16,7 @@ import { findBubblewrap, missingBubblewrap, problemOfView, wallArguments } from 
 import { protectedNames } from "./hiddenPlaces.ts"
 import type { Opened, Starting } from "./openMachine.ts"
 import type { BubblewrapSandboxOptions } from "./options.ts"
+import { withCause } from "./withCause.ts"
 
 interface Wall {
   readonly program: string
@@ -35,7 +37,7 @@ export const startBehindWall = Effect.fnUntraced(function* (
   const view = yield* Effect.promise(() => ConfinedView.make({ workdir, rules, hide, protect }))
   const problem = yield* Effect.promise(async () => problemOfView(program, network, await view.arguments()))
   if (problem !== undefined) return yield* unavailable(problem)
-  return { isWalled: true, prepare: (placed) => prepare({ program, view, network }, placed) }
+  return { isWalled: true, confirmStart, prepare: (placed) => prepare({ program, view, network }, placed) }
 })
 
 const unavailable = (problem: string) =>
@@ -60,10 +62,15 @@ const prepare = Effect.fnUntraced(function* (
   const variables = Object.entries(env).flatMap(([name, value]) => ["--setenv", name, value])
   const args = [...wallArguments(network), ...mounts, ...variables, "--chdir", cwd]
   const { additionalFds = {}, ...options } = command.options
-  const pipe = freeDescriptor(Object.keys(additionalFds))
+  const pipes = pipesOf(command)
   return ChildProcess.make(
     program,
-    ["--args", String(pipe), "--", ...shellOf(command.command), command.command, ...command.args],
+    [
+      ...["--args", String(pipes.args), "--json-status-fd", String(pipes.status), "--"],
+      ...shellOf(command.command),
+      command.command,
+      ...command.args
+    ],
     {
       ...options,
       cwd: "/",
@@ -71,10 +78,11 @@ const prepare = Effect.fnUntraced(function* (
       extendEnv: false,
       additionalFds: {
         ...additionalFds,
-        [`fd${pipe}`]: {
+        [`fd${pipes.args}`]: {
           type: "input",
           stream: Stream.make(new TextEncoder().encode(args.join("\0") + "\0"))
-        }
+        },
+        [`fd${pipes.status}`]: { type: "output" }
       }
     }
   )
@@ -84,5 +92,31 @@ const prepare = Effect.fnUntraced(function* (
 const shellOf = (program: string): ReadonlyArray<string> =>
   program === "sh" ? [] : ["/bin/sh", "-c", 'exec "$@"', "sh"]
 
-const freeDescriptor = (names: ReadonlyArray<string>): number =>
-  Math.max(2, ...names.flatMap((name) => ChildProcess.parseFdName(name) ?? [])) + 1
+/** The pipes of bubblewrap itself, after those of the command. bubblewrap closes them before it starts the command. */
+const pipesOf = ({
+  options
+}: ChildProcess.StandardCommand): { readonly args: number; readonly status: number } => {
+  const names = Object.keys(options.additionalFds ?? {})
+  const last = Math.max(2, ...names.flatMap((name) => ChildProcess.parseFdName(name) ?? []))
+  return { args: last + 1, status: last + 2 }
+}
+
+/** bubblewrap writes the exit code of a command into its status, and writes none if it failed before it had started one. */
+const confirmStart: NonNullable<Starting["confirmStart"]> = (handle, command) =>
+  handle.getOutputFd(pipesOf(command).status).pipe(
+    Stream.decodeText(),
+    Stream.mkString,
+    Effect.filterOrFail(
+      (status) => status.includes('"exit-code"'),
+      () =>
+        withCause(
+          SandboxError.CommandFailed.make({
+            backend: "bubblewrap",
+            problem:
+              "bubblewrap could not set up its wall: look whether the directories of the sandbox can be mounted, and whether this machine still allows user namespaces",
+            notStarted: true
+          })
+        )
+    ),
+    Effect.asVoid
+  )

@@ -10,6 +10,7 @@ import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import { type KeyHolders, toolboxAddress } from "./toolboxAddress.ts"
 
 /** A sandbox of the account. States that this version does not know are taken as those that need time. */
 export const SandboxInfo = Schema.Struct({
@@ -82,10 +83,17 @@ const requestSeconds = 60
 export class DaytonaApi {
   private readonly base: string
   private readonly key: Redacted.Redacted<string>
+  private readonly holders: KeyHolders
 
-  constructor(options: { readonly apiUrl: string; readonly apiKey: Redacted.Redacted<string> }) {
+  constructor(options: {
+    readonly apiUrl: string
+    readonly apiKey: Redacted.Redacted<string>
+    /** Hosts beside the API's that may be sent the key. */
+    readonly toolboxHosts: ReadonlyArray<string>
+  }) {
     this.base = options.apiUrl.replace(/\/+$/, "")
     this.key = options.apiKey
+    this.holders = { apiUrl: options.apiUrl, hosts: options.toolboxHosts }
   }
 
   /** Finds a sandbox by its id or its name; `undefined` if there is none. */
@@ -124,9 +132,14 @@ export class DaytonaApi {
     )
   }
 
-  /** The toolbox of a sandbox. */
-  toolbox({ id, toolboxProxyUrl }: SandboxInfo): DaytonaToolbox {
-    return new DaytonaToolbox(this, `${toolboxProxyUrl.replace(/\/+$/, "")}/${encodeURIComponent(id)}`)
+  /** The toolbox of a sandbox, which is sent the key. Fails if its address is not to be trusted with it. */
+  toolbox({ id, toolboxProxyUrl }: SandboxInfo): Called<DaytonaToolbox> {
+    return Effect.suspend(() => {
+      const address = toolboxAddress(toolboxProxyUrl, this.holders)
+      return address._tag === "trusted"
+        ? Effect.succeed(new DaytonaToolbox(this, `${address.base}/${encodeURIComponent(id)}`))
+        : Effect.fail(new DaytonaFailed(address.problem, false))
+    })
   }
 
   /** Sends a request, and decodes the JSON of its response. */

@@ -73,8 +73,8 @@ export const wallArguments = (network: boolean): ReadonlyArray<string> => [
 /** What is wrong with bubblewrap on this machine, in a clause; `undefined` if it works. */
 export type Problem = string | undefined
 
-/** Exits with this code, so that a program that only pretends to be bubblewrap is recognized. */
-const probe = ["--", "/bin/sh", "-c", "exit 42"]
+/** Exits with this code, so that a program that only pretends to be bubblewrap is recognized. The status is an option that commands need. */
+const probe = ["--json-status-fd", "1", "--", "/bin/sh", "-c", "exit 42"]
 const isProbed = (code: unknown) => code === 42
 const probeMs = 20_000
 

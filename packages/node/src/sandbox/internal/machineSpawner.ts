@@ -26,6 +26,14 @@ export interface SpawnerOptions {
   readonly directoryOf: (cwd: string | undefined) => Effect.Effect<string, PlatformError.PlatformError>
   /** Makes of a command the one that is started. */
   readonly prepare: (placed: Placed) => Effect.Effect<ChildProcess.Command, PlatformError.PlatformError>
+  /**
+   * Looks, after the process has exited, whether it started the command. Fails if it did not. Of a pipeline, the last command is looked at.
+   * Default: the process is the command.
+   */
+  readonly confirmStart?: (
+    handle: ChildProcessSpawner.ChildProcessHandle,
+    command: ChildProcess.StandardCommand
+  ) => Effect.Effect<void, PlatformError.PlatformError>
   /** Whether the process that is started is a wall around the command, which ends with it. */
   readonly isWalled: boolean
 }
@@ -62,7 +70,11 @@ export const makeSpawner = Effect.fnUntraced(function* (
     const id = randomUUID()
     const placed = yield* mapCommands(command, (each) => place(options, id, each))
     if (isReleased) return yield* Effect.fail(spawnError("BadResource", "The sandbox was released"))
-    const handle = yield* inner.spawn(placed)
+    const started = yield* inner.spawn(placed)
+    const handle = ChildProcessSpawner.makeHandle({
+      ...started,
+      exitCode: yield* confirmedExit(options, command, started)
+    })
     const family = new ProcessFamily({ id, leader: handle.pid, isWalled: options.isWalled })
     families.add(family)
     const ended = Effect.andThen(
@@ -102,6 +114,19 @@ export const makeSpawner = Effect.fnUntraced(function* (
   })
   return ChildProcessSpawner.make((command) => Effect.uninterruptible(spawn(command)))
 })
+
+/** The exit code of a process, which fails if the process did not start its command. */
+const confirmedExit = (
+  { confirmStart }: SpawnerOptions,
+  command: ChildProcess.Command,
+  handle: ChildProcessSpawner.ChildProcessHandle
+) =>
+  confirmStart === undefined
+    ? Effect.succeed(handle.exitCode)
+    : Effect.cached(Effect.tap(handle.exitCode, () => confirmStart(handle, lastOf(command))))
+
+const lastOf = (command: ChildProcess.Command): ChildProcess.StandardCommand =>
+  command._tag === "PipedCommand" ? lastOf(command.right) : command
 
 const place = Effect.fnUntraced(function* (
   { directoryOf, env, prepare }: SpawnerOptions,

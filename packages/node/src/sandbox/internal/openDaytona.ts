@@ -18,7 +18,7 @@ import { backend, DaytonaBox, isThere, lost, unavailable, unavailableBy } from "
 import { DaytonaCommands } from "./DaytonaCommands.ts"
 import { guardedParts } from "./guardedParts.ts"
 import { hostGuard } from "./hostFiles.ts"
-import { type DaytonaSandboxOptions, minutesOf } from "./remoteOptions.ts"
+import { type DaytonaSandboxOptions, isApiUrl, minutesOf } from "./remoteOptions.ts"
 
 type Ref = SandboxRef.SandboxRef
 type OpenError = SandboxError.SandboxLost | SandboxError.SandboxUnavailable
@@ -95,7 +95,8 @@ const open = Effect.fnUntraced(function* (
   info: SandboxInfo,
   directory: string | undefined
 ): Effect.fn.Return<Sandbox.Shape, OpenError, Scope.Scope> {
-  const box = new DaytonaBox(api, info)
+  const toolbox = yield* Effect.mapError(api.toolbox(info), unavailableBy)
+  const box = new DaytonaBox(api, info.id, toolbox)
   yield* box.ensureStarted
   const workdir = yield* Effect.mapError(box.prepare(directory), (error) =>
     error._tag === "SandboxLost" ? error : unavailableBy(error)
@@ -143,7 +144,11 @@ const activePause = ({ autoStop }: Options): number => {
   return Math.max(20_000, ((minutes === 0 ? defaultAutoStop : minutes) * 60_000) / 3)
 }
 
-const apiOf = ({ apiKey, apiUrl }: Options): Effect.Effect<DaytonaApi, SandboxError.SandboxUnavailable> =>
+const apiOf = ({
+  apiKey,
+  apiUrl,
+  toolboxHosts = []
+}: Options): Effect.Effect<DaytonaApi, SandboxError.SandboxUnavailable> =>
   Effect.suspend(() => {
     const given = apiKey ?? process.env["DAYTONA_API_KEY"]
     if (given === undefined || given === "")
@@ -151,9 +156,12 @@ const apiOf = ({ apiKey, apiUrl }: Options): Effect.Effect<DaytonaApi, SandboxEr
         unavailable("there is no key: set DAYTONA_API_KEY, or give the option apiKey", false)
       )
     const key = Redacted.isRedacted(given) ? given : Redacted.make(given)
-    return Effect.succeed(
-      new DaytonaApi({ apiUrl: apiUrl ?? process.env["DAYTONA_API_URL"] ?? cloudUrl, apiKey: key })
-    )
+    const address = apiUrl ?? process.env["DAYTONA_API_URL"] ?? cloudUrl
+    if (!isApiUrl(address))
+      return Effect.fail(
+        unavailable("DAYTONA_API_URL is no address: give one that begins with https:// or http://", false)
+      )
+    return Effect.succeed(new DaytonaApi({ apiUrl: address, apiKey: key, toolboxHosts }))
   })
 
 /** The name of a run's sandbox: what Daytona takes, and the same for every process. */

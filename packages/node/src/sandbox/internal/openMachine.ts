@@ -36,7 +36,7 @@ export interface Opened {
 }
 
 /** How the commands of a sandbox are started. */
-export interface Starting extends Pick<SpawnerOptions, "prepare" | "isWalled"> {
+export interface Starting extends Pick<SpawnerOptions, "prepare" | "isWalled" | "confirmStart"> {
   /** Variables of all commands that the sandbox replaces. */
   readonly env?: Readonly<Record<string, string>>
 }

@@ -7,6 +7,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as PathGuard from "../../guard/PathGuard.ts"
 import type { LocalSandboxOptions } from "./options.ts"
+import { hostnameOf } from "./toolboxAddress.ts"
 
 /** Options of the files and commands of a machine that this process reaches through another program. */
 interface RemoteOptions {
@@ -59,6 +60,11 @@ export interface DaytonaSandboxOptions extends RemoteOptions {
   readonly apiKey?: string | Redacted.Redacted<string>
   /** The address of the API. Default: the environment variable `DAYTONA_API_URL`, or that of Daytona's cloud. */
   readonly apiUrl?: string
+  /**
+   * Hosts that may be sent the key, by name or address without a port, beside the API's own and `proxy.` before it: the API says where the
+   * commands and files of a sandbox are served, and opening fails if that is elsewhere. Needed where an API of your own uses another proxy.
+   */
+  readonly toolboxHosts?: ReadonlyArray<string>
   /** The region of new sandboxes. Default: that of the account. */
   readonly target?: string
   /** The snapshot from which new sandboxes are made. Default: Daytona's. */
@@ -150,6 +156,10 @@ export const minutesOf = (value: unknown): number | undefined => {
     : undefined
 }
 
+/** Whether a text is an address of an API. */
+export const isApiUrl = (value: unknown): value is string =>
+  typeof value === "string" && /^https?:\/\/./.test(value) && URL.canParse(value)
+
 const remoteKeys = { env: variables, rules: "anything" } as const
 
 const shapes = {
@@ -195,8 +205,13 @@ const shapes = {
       },
       apiUrl: {
         takes: "an address that begins with https:// or http://",
+        is: isApiUrl
+      },
+      toolboxHosts: {
+        takes: "a list of names or addresses of hosts, without a port",
         is: (value: unknown) =>
-          typeof value === "string" && /^https?:\/\/./.test(value) && URL.canParse(value)
+          Array.isArray(value) &&
+          value.every((each) => typeof each === "string" && hostnameOf(each) !== undefined)
       },
       target: text,
       snapshot: text,
