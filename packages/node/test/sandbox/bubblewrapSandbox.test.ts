@@ -245,7 +245,7 @@ describe.skipIf(withoutBubblewrap !== undefined)("bubblewrapSandbox", () => {
       writeFileSync(join(bin, "bwrap"), `#!/bin/sh\n${missing}\nexec '${findBubblewrap([top])}' "$@"\n`)
       chmodSync(join(bin, "bwrap"), 0o755)
       const open = createIn({ provider: bubblewrapSandbox(), workdir, lose })
-      const sandbox = yield* withVariables({ PATH: bin }, open)
+      const sandbox = yield* withVariables({ PATH: `${bin}:${process.env["PATH"]}` }, open)
       assert.strictEqual((yield* sandbox.exec("echo bwrap: x >&2; exit 1")).exitCode, 1)
       writeFileSync(join(top, "broken"), "")
       const error = yield* Effect.flip(sandbox.exec("touch started"))
