@@ -66,7 +66,11 @@ const prepare = Effect.fnUntraced(function* (
   return ChildProcess.make(
     program,
     [
-      ...["--args", String(pipes.args), "--json-status-fd", String(pipes.status), "--"],
+      "--args",
+      String(pipes.args),
+      "--json-status-fd",
+      String(pipes.status),
+      "--",
       ...shellOf(command.command),
       command.command,
       ...command.args
