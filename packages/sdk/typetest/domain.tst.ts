@@ -57,6 +57,8 @@ describe("RunEvent", () => {
       | "agent.changed"
       | "output.rejected"
       | "limits.changed"
+      | "policy.changed"
+      | "session.renamed"
       | "run.held"
       | "run.recovered"
       | "run.restored"
@@ -149,9 +151,10 @@ describe("the pure core", () => {
     expect<Parameters<typeof decide>>().type.toBe<[state: RunState, decision: Decision]>()
   })
 
-  it("returns one of sixteen steps", () => {
+  it("returns one of seventeen steps", () => {
     expect<Step["_tag"]>().type.toBe<
       | "CallModel"
+      | "Compact"
       | "ClassifyCalls"
       | "SettleToolCalls"
       | "ResumeChildren"
