@@ -66,7 +66,7 @@ const entries = ["sdk", "node", "ai-sdk"].flatMap((folder) => {
 
 /** Marks the paragraph that opens a module as the module's own, which TypeDoc would otherwise take for that of its first statement. */
 const withModuleTag = (text: string): string =>
-  text.replace(/^\/\*\*\n(?: \*.*\n)*? \*\/\n(?=import|export (?:type )?[{*]|\/\*\*)/, (header) =>
+  text.replace(/^\/\*\*\n(?: \*.*\n)*? \*\/\n(?=\n*(?:import|export (?:type )?[{*]|\/\*\*))/, (header) =>
     header.replace(/ \*\/\n$/, " * @packageDocumentation\n */\n")
   )
 
