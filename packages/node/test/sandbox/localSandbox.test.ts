@@ -62,9 +62,19 @@ describe("localSandbox", () => {
     })
   )
 
+  it.live("fails a command with SandboxLost whose working directory was removed", () =>
+    Effect.gen(function* () {
+      const { workdir } = yield* temporaryDirectory
+      const sandbox = yield* createIn({ ...(yield* subject), provider: localSandbox(), workdir })
+      rmSync(workdir, { recursive: true })
+      assert.deepInclude({ ...(yield* Effect.flip(sandbox.exec("echo late"))) }, { _tag: "SandboxLost" })
+    })
+  )
+
   it.live("starts nothing after its release", () =>
     Effect.gen(function* () {
-      const sandbox = yield* Effect.scoped(Effect.flatMap(subject, createIn))
+      const place = yield* subject
+      const sandbox = yield* Effect.scoped(createIn(place))
       const error = yield* Effect.flip(sandbox.exec("echo late"))
       assert.deepInclude(error, { _tag: "CommandFailed", notStarted: true })
     })

@@ -315,6 +315,31 @@ describe("a call whose sandbox cannot be opened", () => {
     })
   )
 
+  it.effect("keeps its approval if the sandbox is lost, also if its rule and its facts look into it", () =>
+    Effect.gen(function* () {
+      const backend = new SandboxBackend()
+      const write = Tool.make("write", {
+        parameters: Line,
+        sandbox: true,
+        needsApproval: (_, { sandbox }) => Effect.as(sandbox, true),
+        facts: (_, { sandbox }) => Effect.map(sandbox, ({ target }) => target),
+        handler: ({ id }, { sandbox }) => Effect.map(sandbox.exec(id), ({ stdout }) => stdout)
+      })
+      const agent = Agent.make("a", { tools: [write] })
+      const { model, runtime } = yield* start(backend, agent, [{ calls: [call("write", "one")] }, "done"])
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      backend.ran.delete("box1")
+      const other = yield* rebind(agent, model, { sandbox: backend.provider() })
+      const decisions = [approve(only(held, "approval"))]
+      const waiting = yield* runPrompt(other.runtime, { state: held.state, decisions })
+      assert.deepInclude({ ...problemOf(waiting) }, { _tag: "ToolUnavailable", reason: "sandboxLost" })
+      assert.deepStrictEqual(expect(waiting, "interrupted").interruptions, [])
+      backend.ran.set("box1", [])
+      expect(yield* runPrompt(other.runtime, { state: waiting.state }), "completed")
+      assert.deepStrictEqual(backend.ran.get("box1"), ["one"])
+    })
+  )
+
   it.effect("waits if the backend is not available, and runs when it is", () =>
     Effect.gen(function* () {
       const backend = new SandboxBackend()

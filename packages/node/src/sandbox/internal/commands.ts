@@ -1,6 +1,7 @@
 /**
  * Changes each command of a pipeline before it is started.
  */
+import type { SandboxError } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
 import * as PlatformError from "effect/PlatformError"
 import * as ChildProcess from "effect/process/ChildProcess"
@@ -45,9 +46,16 @@ export const variablesOf = (
   return result
 }
 
-/** The error of a command that does not start. It names nothing of this machine. */
+/** The error of a command that does not start. It names nothing of this machine. A cause is an error of the sandbox itself. */
 export const spawnError = (
   tag: PlatformError.SystemErrorTag,
-  description: string
+  description: string,
+  cause?: SandboxError.SandboxLost
 ): PlatformError.PlatformError =>
-  PlatformError.systemError({ _tag: tag, module: "ChildProcess", method: "spawn", description })
+  PlatformError.systemError({
+    _tag: tag,
+    module: "ChildProcess",
+    method: "spawn",
+    description,
+    ...(cause === undefined ? {} : { cause })
+  })

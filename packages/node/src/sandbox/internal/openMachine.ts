@@ -65,14 +65,7 @@ export const attach = Effect.fnUntraced(function* (
   options: LocalSandboxOptions,
   ref: Ref
 ): Effect.fn.Return<Shape, SandboxError.SandboxLost | SandboxError.SandboxUnavailable, Scope.Scope> {
-  if ((yield* directoryAt(ref.workdir)) === undefined)
-    return yield* Effect.fail(
-      SandboxError.SandboxLost.make({
-        backend: ref.backend,
-        id: ref.id,
-        problem: "its working directory no longer exists"
-      })
-    )
+  if ((yield* directoryAt(ref.workdir)) === undefined) return yield* Effect.fail(lostDirectory(ref))
   return yield* open(kind, options, { ...ref, backend: kind.backend })
 })
 
@@ -86,7 +79,7 @@ const open = Effect.fnUntraced(function* (
   const env = environment(options)
   const starting = yield* kind.starting({ workdir, rules, env })
   const guard = PathGuard.make(rules)
-  const spawner = yield* makeSpawner({ env, directoryOf: directoryIn(guard, workdir), ...starting })
+  const spawner = yield* makeSpawner({ env, directoryOf: directoryIn(guard, ref), ...starting })
   return makeSandbox({
     ref,
     target: kind.target,
@@ -115,11 +108,19 @@ const directoryAt = (path: string): Effect.Effect<string | undefined> =>
     }
   })
 
+const lostDirectory = ({ backend, id }: Ref): SandboxError.SandboxLost =>
+  SandboxError.SandboxLost.make({ backend, id, problem: "its working directory no longer exists" })
+
 /** The directory in which a command starts: one that the rules do not refuse. */
 const directoryIn =
-  (guard: PathGuard.PathGuard, workdir: string): SpawnerOptions["directoryOf"] =>
+  (guard: PathGuard.PathGuard, ref: Ref): SpawnerOptions["directoryOf"] =>
   (cwd) =>
     Effect.gen(function* () {
+      const { workdir } = ref
+      if ((yield* directoryAt(workdir)) === undefined)
+        return yield* Effect.fail(
+          spawnError("NotFound", "The working directory of the sandbox no longer exists", lostDirectory(ref))
+        )
       if (cwd === undefined) return workdir
       const { decision } = cwd.includes("\0") ? { decision: "deny" } : yield* guard.judge(cwd, "read")
       if (decision === "deny")

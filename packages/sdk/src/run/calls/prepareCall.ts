@@ -91,6 +91,9 @@ function* judgeAgain(judging: Judging): Effect.fn.Return<Prepared | undefined> {
   const decoded = yield* run.supervisor.run<unknown, unknown>(checkedValueOf(run, call, entry))
   if (Exit.isFailure(decoded)) return yield* withoutValue(judging, decoded.cause)
   const { value } = decoded
+  // The facts of a tool may be those of its sandbox. A sandbox that cannot be opened must not cost the call its approval.
+  if (standing._tag === "holds" && actsInSandbox(entry) && openSandboxOf(run) === undefined)
+    return yield* openItsSandbox(judging)
   const again = standing._tag === "holds" ? yield* factsStanding(judging, value) : standing
   if (again === undefined) return undefined
   if (again._tag === "holds") return yield* inItsSandbox(judging, value, again.facts)
@@ -103,25 +106,31 @@ function* judgeAgain(judging: Judging): Effect.fn.Return<Prepared | undefined> {
   return undefined
 }
 
-/**
- * Opens the sandbox of a call that may start. Since that takes time, the call is judged again with the open sandbox. A call whose sandbox
- * cannot be opened has not run, and waits.
- */
+const actsInSandbox = ({ tool }: ToolEntry): boolean => tool.options.sandbox === true
+
+/** Prepares a call that may start, in the run's sandbox if its tool acts in one. */
 function* inItsSandbox(
   judging: Judging,
   value: unknown,
   facts: Schema.Json | undefined
 ): Effect.fn.Return<Prepared | undefined> {
+  if (!actsInSandbox(judging.entry)) return yield* withItsSecrets(judging, value, facts)
+  const open = openSandboxOf(judging.run)
+  // It may have been released since it was opened.
+  if (open === undefined) return yield* openItsSandbox(judging)
+  const prepared = yield* withItsSecrets(judging, value, facts)
+  return prepared === undefined ? undefined : { ...prepared, sandbox: open }
+}
+
+/**
+ * Opens the sandbox of a call that may start. Since that takes time, the call is judged again with the open sandbox. A call whose sandbox
+ * cannot be opened has not run, and waits.
+ */
+function* openItsSandbox(judging: Judging): Effect.fn.Return<Prepared | undefined> {
   const { call, entry, run } = judging
   const { drive } = run
-  if (entry.tool.options.sandbox !== true) return yield* withItsSecrets(judging, value, facts)
   if (lacksSandbox(drive.runtime, drive.state, entry))
     return unavailable(run, call, sandboxMissing(drive.state, stateOf(run), call))
-  const open = openSandboxOf(run)
-  if (open !== undefined) {
-    const prepared = yield* withItsSecrets(judging, value, facts)
-    return prepared === undefined ? undefined : { ...prepared, sandbox: open }
-  }
   const exit = yield* run.supervisor.run(openSandboxInTime(run, entry.tool))
   if (Exit.isFailure(exit)) {
     if (isStopped(run, exit.cause)) return undefined
