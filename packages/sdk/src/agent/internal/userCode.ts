@@ -141,6 +141,9 @@ export interface Called {
   readonly extension?: string
 }
 
+/** The failure of user code that {@link call} did not await any longer. The code itself has not failed. */
+export class AnsweredLate extends ToolFailure {}
+
 /**
  * Calls user code and awaits its result, for at most `ms` milliseconds, in the context of the current fiber and in its own span and scope.
  * Without `ms`, there is no limit. An exception becomes a failure. Failures are logged here; callers do not log them again.
@@ -157,7 +160,7 @@ export const call = <A>(
     if (Effect.isEffect(out)) return supplied(runtime, out as Effect.Effect<A, unknown>)
     return isPromise<A>(out) ? fromPromise(out) : Effect.succeed(out as A)
   })
-  const late = () => new ToolFailure({ description: `it did not answer within ${ms} ms` })
+  const late = () => new AnsweredLate({ description: `it did not answer within ${ms} ms` })
   return inSpan(
     runtime,
     called,

@@ -213,8 +213,7 @@ const isLive = (update: RunUpdate): update is Live =>
 
 const keyOf = (update: Live): string => {
   if (update._tag === "media") return `media ${update.callId} ${update.path}`
-  if (update._tag === "output") return `output ${update.callId} ${update.stream ?? ""}`
-  if (update._tag === "progress") return `progress ${update.callId}`
+  if (update._tag !== "delta") return `${update._tag} ${update.callId}`
   const { part } = update
   const place = part._tag === "tool-call-delta" ? `${part.index} ${part.name}` : ""
   return `${part._tag} ${update.agentRunId} ${update.turn} ${place}`

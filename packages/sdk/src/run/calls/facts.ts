@@ -8,7 +8,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
-import { call as callUserCode, describe, logFailure } from "../../agent/internal/userCode.ts"
+import { AnsweredLate, call as callUserCode, describe, logFailure } from "../../agent/internal/userCode.ts"
 import { lines, sentence } from "../../domain/Display.ts"
 import { copyJson } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
@@ -55,10 +55,14 @@ export const statedFacts = (
     return holdsWithheld(redacted) ? Effect.fail("the scrubber failed on them") : Effect.succeed(redacted)
   }).pipe(
     Effect.tapCause((cause) =>
-      Cause.squash(cause) instanceof ToolFailure ? Effect.void : logFailure(runtime, called, cause)
+      isRefusal(Cause.squash(cause)) ? Effect.void : logFailure(runtime, called, cause)
     )
   )
 }
+
+/** Whether the tool itself refuses the call. */
+const isRefusal = (error: unknown): error is ToolFailure =>
+  error instanceof ToolFailure && !(error instanceof AnsweredLate)
 
 /** Reads the facts of a call, supervised. Returns `undefined` if the run was stopped meanwhile. */
 export function* readFacts(
@@ -85,7 +89,7 @@ export const failUnread = (
 ): undefined => {
   if (!isCallOpen(run, call.id)) return
   const error = Cause.squash(cause)
-  const why = error instanceof ToolFailure ? lines(describe(run.drive.runtime, error)) : undefined
+  const why = isRefusal(error) ? lines(describe(run.drive.runtime, error)) : undefined
   const said = why === undefined ? unreadText(run, tool, cause) : sentence`${why}`
   const content = [text(`${said} ${call.name} has not run.`)]
   emit(run, { _tag: "tool.failed", at: now(run.drive), callId: call.id, content }, cause)

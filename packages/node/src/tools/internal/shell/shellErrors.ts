@@ -10,7 +10,7 @@ export class CommandRefused extends TaggedError.TaggedError<CommandRefused>()("C
   reason: Schema.String
 }) {
   override get message() {
-    return Display.sentence`The command was not run. ${Display.lines(this.reason)} Find a way without it, or ask the user to run it.`
+    return Display.sentence`The command was not run. ${this.reason} Find a way without it, or ask the user to run it.`
   }
 }
 
