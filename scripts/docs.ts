@@ -167,7 +167,7 @@ if (programs.length > 0) {
   if (!checked.ok) fail("types", `\n${indent(checked.output)}`)
   await mapWidth(executable, 2, async ({ file, line, source }) => {
     const cwd = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-docs-"))
-    const result = await runNode([Path.join(folder, file)], { cwd, timeoutMs: 60_000 })
+    const result = await runNode([Path.join(folder, file)], { cwd, timeoutMs: 240_000 })
     Fs.rmSync(cwd, { recursive: true, force: true })
     if (!result.ok) fail(`${source}:${line}`, `exited with ${result.code}\n${indent(result.output)}`)
   })

@@ -77,7 +77,7 @@ if (names.length === 0) {
 } else {
   const problems = await mapWidth(names, 2, (name) =>
     inOwnDirectory(async (cwd) => {
-      const result = await runNode([Path.join(folder, name)], { cwd, timeoutMs: 60_000 })
+      const result = await runNode([Path.join(folder, name)], { cwd, timeoutMs: 240_000 })
       return [
         ...formOf(name).map((what) => `${name} ${what}`),
         ...(result.ok ? [] : [`${name} exited with ${result.code}\n${indent(result.output)}`]),

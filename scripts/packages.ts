@@ -279,8 +279,8 @@ const check = async () => {
     ])
   )
   await mapWidth(compilations, 2, checkNames)
-  need(await run("node", ["everything.ts"], { cwd: program, timeoutMs: 60_000 }), "import of every export")
-  need(await run("node", ["quickstart.ts"], { cwd: program, timeoutMs: 60_000 }), "the quickstart")
+  need(await run("node", ["everything.ts"], { cwd: program, timeoutMs: 240_000 }), "import of every export")
+  need(await run("node", ["quickstart.ts"], { cwd: program, timeoutMs: 240_000 }), "the quickstart")
   for (const { command, hasUsing, missing, name } of findRuntimes()) {
     if (command === undefined) {
       console.log(`skipped the quickstart on ${name}: ${missing}`)
@@ -291,7 +291,7 @@ const check = async () => {
     const cwd = Fs.mkdtempSync(Path.join(program, "run-"))
     Fs.writeFileSync(Path.join(cwd, "quickstart.ts"), hasUsing ? quickstart() : closing(quickstart()))
     need(
-      await run(runtime, [...args, "quickstart.ts"], { cwd, timeoutMs: 60_000 }),
+      await run(runtime, [...args, "quickstart.ts"], { cwd, timeoutMs: 240_000 }),
       `the quickstart on ${name}`
     )
     console.log(`the quickstart runs on ${name}`)

@@ -11,8 +11,6 @@ import { indent, mapWidth, root, run } from "./internal/run.ts"
 interface Step {
   readonly name: string
   readonly command: readonly [string, ...ReadonlyArray<string>]
-  /** After how long the step is stopped. Default: that of `run`, 10 minutes. */
-  readonly timeoutMs?: number
 }
 
 const testReport = Path.join(root, ".tmp/vitest.json")
@@ -46,9 +44,7 @@ const groups: ReadonlyArray<ReadonlyArray<Step>> = [
         "--reporter=default",
         "--reporter=json",
         `--outputFile.json=${testReport}`
-      ],
-      // Far more than it takes, so that a slow machine fails no check.
-      timeoutMs: 1_800_000
+      ]
     }
   ],
   [
@@ -95,8 +91,11 @@ const only = process.argv.slice(2)
 let passed = 0
 let failed = 0
 
-const perform = async ({ command: [program, ...args], name, timeoutMs }: Step) => {
-  const result = await run(program, args, timeoutMs === undefined ? {} : { timeoutMs })
+/** When a step is stopped: far later than it ends, so that a slow machine fails no check. */
+const timeoutMs = 1_800_000
+
+const perform = async ({ command: [program, ...args], name }: Step) => {
+  const result = await run(program, args, { timeoutMs })
   const seconds = (result.durationMs / 1000).toFixed(1).padStart(6)
   const last = result.ok ? (result.stdout.trimEnd().split("\n").at(-1) ?? "").trim() : ""
   let note = name === "tests" || last.length > 90 ? "" : last
