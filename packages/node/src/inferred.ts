@@ -15,6 +15,7 @@ export type {
   HandleStatus as HandleStatusType,
   HandleUpdate as HandleUpdateType
 } from "@fermata/sdk/dispatch/AgentHandle"
+export type { ContextUsage as ContextUsageType } from "@fermata/sdk/context/ContextUsage"
 export type { Acknowledgement as AcknowledgementType } from "@fermata/sdk/control/Acknowledgement"
 export type { RuntimeCommand as RuntimeCommandType } from "@fermata/sdk/control/RuntimeCommand"
 export type { RuntimeEvent as RuntimeEventType } from "@fermata/sdk/control/RuntimeEvent"
@@ -63,7 +64,9 @@ export type {
   ResumeOptions as ResumeOptionsType,
   RunStream as RunStreamType,
   SubmitOptions as SubmitOptionsType,
-  WorkOptions as WorkOptionsType
+  WorkOptions as WorkOptionsType,
+  ControlPlaneOptions as ControlPlaneOptionsType,
+  RunControlPlane as RunControlPlaneType
 } from "@fermata/sdk/promise/Fermata"
 export type {
   ConductorDispatchOptions as ConductorDispatchOptionsType,
