@@ -12,7 +12,6 @@ import type { BoundAgent } from "../agent/Entry.ts"
 import { decodeArguments } from "../agent/internal/decoding.ts"
 import {
   contextRefused,
-  type Equipment,
   type Found,
   lacksSandbox,
   lacksSecrets,
@@ -22,6 +21,7 @@ import {
   unavailableTool,
   walk
 } from "../agent/internal/definitions.ts"
+import type { Runtime } from "../agent/RuntimeDefinition.ts"
 import { contextOf } from "../domain/RunContext.ts"
 import { AgentNotFound, type ToolUnavailable } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
@@ -86,7 +86,7 @@ export const checkBound: (
   state: RunState,
   first: BoundAgent,
   /** What the program has besides its agents, as far as it is known. */
-  program?: Partial<Omit<Equipment, "bound">>
+  program?: Partial<Pick<Runtime, "secrets" | "~sandboxes">>
 ) => Effect.Effect<ResumeReport> = Effect.fnUntraced(function* (state, first, program = {}) {
   const { secrets, "~sandboxes": sandboxes } = program
   const changes: Array<Change> = []
