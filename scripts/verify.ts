@@ -27,7 +27,10 @@ const groups: ReadonlyArray<ReadonlyArray<Step>> = [
     { name: "lint", command: ["oxlint", "--deny-warnings"] },
     { name: "arrows", command: script("arrows") },
     { name: "barrels", command: script("codegen", "--check") },
-    { name: "event reference", command: script("docs:events", "--check") },
+    {
+      name: "events",
+      command: ["node", "--conditions=@fermata/source", "scripts/eventReference.ts", "--check"]
+    },
     { name: "lockfile", command: script("lockfile", "--check") },
     { name: "words", command: script("words") },
     { name: "deadcode", command: ["knip", "--no-config-hints"] }

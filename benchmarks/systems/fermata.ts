@@ -5,6 +5,7 @@ import * as Path from "node:path"
 import {
   agent,
   approve,
+  ContextPolicy,
   createFermata,
   type Fermata,
   ModelClient,
@@ -82,6 +83,8 @@ const open = (folder: string, script: Script): Promise<Fermata.Fermata> =>
   createFermata({
     agents: [agentOf(script)],
     model: modelOf(script),
+    // No compared system summarizes a conversation, and this model has no summary to give.
+    contextPolicy: ContextPolicy.everything,
     store: Path.join(folder, "fermata.db")
   })
 
