@@ -10,6 +10,7 @@ import * as Runtime from "../../src/agent/Runtime.ts"
 import * as ControlPlane from "../../src/control/ControlPlane.ts"
 import type { RuntimeCommand } from "../../src/control/RuntimeCommand.ts"
 import type { RuntimeEventEnvelope } from "../../src/control/RuntimeEventEnvelope.ts"
+import type { SessionId } from "../../src/domain/Id.ts"
 import * as RunStore from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
@@ -230,9 +231,12 @@ const playEpoch = (steps: ReadonlyArray<Step>, keepEvents: number, isLast: boole
   }).pipe(Effect.scoped)
 
 /** The text of each answer and output, as a front end joins the parts. */
-const textsOf = (timeline: ReadonlyArray<RuntimeEventEnvelope>): ReadonlyMap<string, string> => {
+const textsOf = (
+  timeline: ReadonlyArray<RuntimeEventEnvelope>,
+  isKept: (envelope: RuntimeEventEnvelope) => boolean
+): ReadonlyMap<string, string> => {
   const texts = new Map<string, string>()
-  for (const { event } of timeline) {
+  for (const { event } of timeline.filter(isKept)) {
     if (event._tag === "model.textDelta") {
       const key = `${event.agentRunId} ${event.turn}`
       texts.set(key, (texts.get(key) ?? "").slice(0, event.offset) + event.delta)
@@ -265,7 +269,16 @@ for (const isStored of [false, true])
                   const report = () => `\n${linesOf(all)}`
                   const problems = problemsOf(all)
                   assert.deepStrictEqual(problems, [], problems.join("\n") + report())
-                  const durable = all.filter((envelope) => !("offset" in envelope.event)).map(bare)
+                  // The events of a deleted session cannot be read again.
+                  const deleted = new Set(
+                    all.flatMap(({ event }) => (event._tag === "session.deleted" ? [event.sessionId] : []))
+                  )
+                  const isKept = ({ event }: RuntimeEventEnvelope) =>
+                    event._tag === "session.deleted" ||
+                    !("sessionId" in event && deleted.has(event.sessionId as SessionId))
+                  const durable = all
+                    .filter((envelope) => !("offset" in envelope.event) && isKept(envelope))
+                    .map(bare)
                   for (const { from, read } of readers) {
                     const begins = Math.min(from, all.at(-1)!.seq + 1)
                     let last = begins - 1
@@ -279,7 +292,7 @@ for (const isStored of [false, true])
                     )
                     assert.deepStrictEqual(missing, [], `a subscriber from ${from}${report()}`)
                     if (begins !== 1) continue
-                    assert.deepStrictEqual(textsOf(read), textsOf(all), report())
+                    assert.deepStrictEqual(textsOf(read, isKept), textsOf(all, isKept), report())
                   }
                 }
               }

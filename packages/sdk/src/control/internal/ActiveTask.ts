@@ -14,6 +14,7 @@ import { isTerminal, type RuntimeEvent } from "../RuntimeEvent.ts"
 import type { RuntimeSnapshot } from "../RuntimeSnapshot.ts"
 import type { EventHistory } from "./EventHistory.ts"
 import type { ProjectionOptions, Scope } from "./Projection.ts"
+import { RunProjection } from "./projectRun.ts"
 import { Publisher } from "./Publisher.ts"
 
 /** A handle that the plane made. */
@@ -45,7 +46,7 @@ export class ActiveTask {
   handle: TaskHandle | undefined
   private readonly history: EventHistory
   private publisher: Publisher | undefined
-  private readonly makePublisher: (from?: RunState) => Publisher
+  private readonly makePublisher: (projection: RunProjection) => Publisher
   /** The updates that arrive before the state of a resumed run is known. */
   private early: Array<RunUpdate> | undefined
   private readonly onLate: (request: Interruption) => void
@@ -62,23 +63,22 @@ export class ActiveTask {
     /** Whether an earlier runtime has started the run. */
     readonly isResumed: boolean
   }) {
-    const { history, isResumed, now, projection } = options
+    const { history, isResumed, now } = options
     this.taskId = options.taskId
     this.sessionId = options.sessionId
     this.agent = options.agent
     this.history = history
     this.onLate = options.onLate
-    this.makePublisher = (from) =>
+    this.makePublisher = (projection) =>
       new Publisher({
         history,
         projection,
         sessionId: options.sessionId,
-        from,
         now,
         onEvent: (event) => this.follow(event)
       })
     if (isResumed) this.early = []
-    else this.publisher = this.makePublisher()
+    else this.publisher = this.makePublisher(new RunProjection(options.projection))
   }
 
   /** Publishes an update of the run. */
@@ -88,10 +88,9 @@ export class ActiveTask {
     else this.publisher.publish(update)
   }
 
-  /** Publishes the updates of a resumed run from this state on. */
-  resumeFrom(state: RunState): void {
-    const publisher = this.makePublisher(state)
-    this.publisher = publisher
+  /** Publishes the updates of a resumed run after the state of this projection. */
+  resumeFrom(projection: RunProjection, state: RunState): void {
+    this.publisher = this.makePublisher(projection)
     const { early = [] } = this
     this.early = undefined
     this.status = state.status === "held" ? "waitingApproval" : "running"

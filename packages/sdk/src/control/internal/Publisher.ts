@@ -7,7 +7,6 @@ import { unwrap } from "../../domain/RunEvent.ts"
 import { findCall, findChild, type RunState } from "../../domain/RunState.ts"
 import { isTerminal, type RuntimeEvent } from "../RuntimeEvent.ts"
 import type { EventHistory, TextStream } from "./EventHistory.ts"
-import type { ProjectionOptions } from "./Projection.ts"
 import { RunProjection } from "./projectRun.ts"
 
 type Delta = Extract<RunUpdate, { readonly _tag: "delta" }>
@@ -37,16 +36,15 @@ export class Publisher {
 
   constructor(options: {
     readonly history: EventHistory
-    readonly projection: ProjectionOptions
+    readonly projection: RunProjection
     readonly sessionId: SessionId
-    readonly from?: RunState | undefined
     readonly now: () => number
     /** Called after each durable event was published. */
     readonly onEvent: (event: RuntimeEvent) => void
   }) {
     this.history = options.history
     this.sessionId = options.sessionId
-    this.projection = new RunProjection(options.projection, options.from)
+    this.projection = options.projection
     this.now = options.now
     this.onEvent = options.onEvent
   }

@@ -22,7 +22,7 @@ import { RunStore } from "../../store/RunStore.ts"
 import { TaskNotActive } from "../CommandRejection.ts"
 import { ActiveTask, type QueuedPrompt, type TaskError, type TaskHandle } from "./ActiveTask.ts"
 import type { Core, OpenSession, Policy } from "./Core.ts"
-import { failure } from "./projectRun.ts"
+import { failure, RunProjection } from "./projectRun.ts"
 
 /** Starts a task in a session without an active one. Fails, and publishes nothing, if the run cannot start. */
 export const startTask = Effect.fnUntraced(function* (
@@ -84,6 +84,7 @@ export const resumeTask = Effect.fnUntraced(function* (
   const handle = exit.value as TaskHandle
   const known = handle.state()
   const state = known ?? (yield* Effect.provideService(loadState(runId), RunStore, store))
+  const projection = yield* projectTo(core, state, store)
   const scope = { ...task.scope, turn: state.usage.turns, agentPath: state.agentPath }
   const started = { agent: state.agent.name, prompt: "", resumed: true as const }
   task.publish({ family: "Task", _tag: "task.started", ...scope, ...started }, now())
@@ -94,12 +95,32 @@ export const resumeTask = Effect.fnUntraced(function* (
     const requests = open.map(({ requestId }) => requestId)
     task.publish({ family: "Task", _tag: "task.waitingApproval", ...scope, requests }, now())
   }
-  task.resumeFrom(state)
+  task.resumeFrom(projection, state)
   yield* adopt(core, session, task, handle)
   const policy = core.policyOf(session)
   if (policy !== undefined && !isSame(policy, state)) yield* Effect.ignore(recordPolicy(task, policy))
   return task
 })
+
+/**
+ * The projection of a run at a state. It has read the journal up to there, because the times of a turn are not in the state, and subscribers
+ * that read the journal again get the same events.
+ */
+const projectTo = Effect.fnUntraced(function* (core: Core, state: RunState, store: RunStore["Service"]) {
+  const projection = new RunProjection(core.projection)
+  let revision = 0
+  while (revision < state.revision) {
+    const limit = Math.min(pageSize, state.revision - revision)
+    const read = store.events(state.runId, { from: revision, limit })
+    // A task goes on without the times of its turn.
+    const events = yield* Effect.orElseSucceed(read, () => [])
+    if (events.length === 0) return new RunProjection(core.projection, state)
+    for (const event of events) projection.project(event, (revision += 1))
+  }
+  return projection
+})
+
+const pageSize = 256
 
 const isSame = ({ setting }: Policy, { policy }: RunState): boolean =>
   setting.mode === policy.mode && setting.until === policy.until
