@@ -137,7 +137,7 @@ describe("PostgresStore", () => {
   it.live("fails with StoreBusy while a row is locked, reads meanwhile, and appends again afterwards", () =>
     Effect.gen(function* () {
       const { url } = yield* emptySchema
-      const store = yield* openStore({ url, busyDeadline: "300 millis" })
+      const store = yield* openStore({ url, busyDeadline: "3 seconds" })
       const lease = yield* create(store, run)
       const append = store.append({ lease, expected: at(1), events: [said("1")], status: "running" })
       yield* withSql(url, (sql) =>

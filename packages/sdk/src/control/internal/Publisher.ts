@@ -7,7 +7,7 @@ import { unwrap } from "../../domain/RunEvent.ts"
 import { findCall, findChild, type RunState } from "../../domain/RunState.ts"
 import { isTerminal, type RuntimeEvent } from "../RuntimeEvent.ts"
 import type { EventHistory, TextStream } from "./EventHistory.ts"
-import { RunProjection } from "./projectRun.ts"
+import type { RunProjection } from "./projectRun.ts"
 
 type Delta = Extract<RunUpdate, { readonly _tag: "delta" }>
 type Output = Extract<RunUpdate, { readonly _tag: "output" }>
