@@ -11,7 +11,8 @@ import * as Os from "node:os"
 import * as Path from "node:path"
 import { SqliteStore } from "@fermata/node"
 import * as Effect from "effect/Effect"
-import { environment, indent, mapWidth, root, runNode, sourceCondition } from "./internal/run.ts"
+import { environment, indent, mapWidth, root, runNode } from "./internal/run.ts"
+import { sourceFlags } from "./internal/sourceFlags.ts"
 
 const maxLines = 80
 /** Examples that may be longer: programs to copy as a whole. */
@@ -66,7 +67,7 @@ if (names.length === 0) {
   for (const name of names) {
     console.log(`── ${name}`)
     const { status } = await inOwnDirectory((cwd) =>
-      spawnSync("node", [sourceCondition, Path.join(folder, name)], {
+      spawnSync("node", [...sourceFlags, Path.join(folder, name)], {
         cwd,
         env: environment,
         stdio: "inherit"

@@ -36,6 +36,7 @@ const groups: ReadonlyArray<ReadonlyArray<Step>> = [
     { name: "deadcode", command: ["knip", "--no-config-hints"] }
   ],
   [{ name: "types", command: script("tsc", "-b") }],
+  [{ name: "build", command: script("build") }],
   // Alone: tests use both cores, and some race processes against each other.
   [
     {
@@ -93,17 +94,20 @@ const failuresOf = ({ testResults }: TestReport): ReadonlyArray<string> =>
 const only = process.argv.slice(2)
 let passed = 0
 let failed = 0
+let isBuilt = false
 
 /** When a step is stopped: far later than it ends, so that a slow machine fails no check. */
 const timeoutMs = 1_800_000
 
 const perform = async ({ command: [program, ...args], name }: Step) => {
-  const result = await run(program, args, { timeoutMs })
+  const result = await run(program, args, { timeoutMs, env: isBuilt ? { FERMATA_BUILT: "1" } : {} })
   const seconds = (result.durationMs / 1000).toFixed(1).padStart(6)
   const last = result.ok ? (result.stdout.trimEnd().split("\n").at(-1) ?? "").trim() : ""
   let note = name === "tests" || last.length > 90 ? "" : last
   if (result.ok) passed += 1
   else failed += 1
+  // Programs that later steps start load the built packages.
+  if (name === "build" && result.ok) isBuilt = true
   let failures: ReadonlyArray<string> = []
   if (name === "tests" && Fs.existsSync(testReport)) {
     const report = JSON.parse(Fs.readFileSync(testReport, "utf8")) as TestReport

@@ -13,7 +13,8 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { collect } from "../../packages/sdk/src/testing/internal/simulation/world.ts"
-import { environment, sourceCondition } from "../internal/run.ts"
+import { environment } from "../internal/run.ts"
+import { sourceFlags } from "../internal/sourceFlags.ts"
 import { secretsIn } from "./canary.ts"
 import { dumpTables } from "./postgresDatabases.ts"
 import { connect } from "./postgresSessions.ts"
@@ -45,7 +46,7 @@ export const spawn = (
 ): Worker => {
   const owner = `worker-${++spawned}`
   const args = [
-    sourceCondition,
+    ...sourceFlags,
     Path.join(import.meta.dirname, "worker.ts"),
     JSON.stringify({ ...orders, owner } satisfies Orders)
   ]

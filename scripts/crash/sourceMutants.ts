@@ -8,7 +8,7 @@ import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
 import { stripVTControlCharacters } from "node:util"
-import { root, run, type RunResult, sourceCondition } from "../internal/run.ts"
+import { root, run, type RunResult } from "../internal/run.ts"
 
 interface SourceMutant {
   readonly name: string
@@ -1726,7 +1726,7 @@ const copyTree = (): string => {
 }
 
 const commandOf = ({ finder }: SourceMutant): readonly [string, ...ReadonlyArray<string>] => {
-  const crash = ["node", sourceCondition, "scripts/crash.ts"] as const
+  const crash = ["node", "--conditions=@fermata/source", "scripts/crash.ts"] as const
   if ("scenario" in finder) return [...crash, "--only", finder.scenario, "--points", "500", "--first"]
   if ("meeting" in finder) return [...crash, "--only", finder.meeting, "--first"]
   if ("seeds" in finder) return [...crash, "--part", "seeds", "--runs", String(finder.seeds)]

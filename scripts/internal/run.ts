@@ -4,11 +4,9 @@
  */
 import { spawn } from "node:child_process"
 import * as Path from "node:path"
+import { sourceFlags } from "./sourceFlags.ts"
 
 export const root = Path.join(import.meta.dirname, "../..")
-
-/** The Node flags under which `@fermata/*` resolves to the sources. */
-export const sourceCondition = "--conditions=@fermata/source"
 
 /** The environment of every child: no colours, and the workspace's own binaries (Node 24 among them) first. */
 export const environment: NodeJS.ProcessEnv = {
@@ -74,9 +72,9 @@ export const run = (
     child.on("close", finish)
   })
 
-/** Runs a Node program of the workspace with the source condition. */
+/** Runs a Node program of the workspace with {@link sourceFlags}. */
 export const runNode = (args: ReadonlyArray<string>, options?: ProcessOptions) =>
-  run("node", [sourceCondition, ...args], options)
+  run("node", [...sourceFlags, ...args], options)
 
 /** Maps in order with at most `width` running at once (the machine has few cores, and processes are heavy). */
 export const mapWidth = async <A, B>(

@@ -5,6 +5,7 @@ import * as Path from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { agent, approve, createFermata, isRunBusy, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/node/testing"
+import { sourceFlags } from "../../../scripts/internal/sourceFlags.ts"
 
 describe("a run that two processes resume", () => {
   it(
@@ -31,7 +32,7 @@ describe("a run that two processes resume", () => {
         const program = Path.join(import.meta.dirname, "programs/slowRelease.ts")
         const child = ChildProcess.spawn(
           process.execPath,
-          ["--conditions=@fermata/source", program, store, held.runId, "first"],
+          [...sourceFlags, program, store, held.runId, "first"],
           { stdio: ["pipe", "pipe", "inherit"] }
         )
         let output = ""

@@ -8,6 +8,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { RunStore } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
+import { sourceFlags } from "../../../scripts/internal/sourceFlags.ts"
 import { found, playThrough } from "./canaries.ts"
 import { cores, environment } from "./programs/leakingRun.ts"
 import { temporaryDirectory } from "./temporaryStore.ts"
@@ -44,14 +45,10 @@ describe("a secret of a program", () => {
         const directory = yield* temporaryDirectory
         const begin = (half: string) => {
           const program = join(import.meta.dirname, "programs/leakingRun.ts")
-          const child = spawn(
-            process.execPath,
-            ["--conditions=@fermata/source", "--no-warnings", program, half, directory],
-            {
-              env: environment,
-              stdio: ["ignore", "pipe", "pipe"]
-            }
-          )
+          const child = spawn(process.execPath, [...sourceFlags, "--no-warnings", program, half, directory], {
+            env: environment,
+            stdio: ["ignore", "pipe", "pipe"]
+          })
           const printed: Array<Buffer> = []
           child.stdout.on("data", (bytes) => printed.push(bytes))
           child.stderr.on("data", (bytes) => printed.push(bytes))

@@ -5,13 +5,14 @@ import { closeOnSignal, SqliteStore } from "@fermata/node"
 import type { Id } from "@fermata/sdk/domain"
 import { RunStore } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
+import { sourceFlags } from "../../../scripts/internal/sourceFlags.ts"
 import { temporaryFile } from "./temporaryStore.ts"
 
 /** Sends signals to a program once it is ready; returns its exit code and output. */
 const ended = (args: ReadonlyArray<string>, ...signals: ReadonlyArray<NodeJS.Signals>) =>
   new Promise<{ readonly code: number | null; readonly output: string }>((resolve) => {
     const program = Path.join(import.meta.dirname, "programs/closing.ts")
-    const child = spawn(process.execPath, ["--conditions=@fermata/source", program, ...args])
+    const child = spawn(process.execPath, [...sourceFlags, program, ...args])
     let output = ""
     let isAsked = false
     const listen = (chunk: Buffer) => {

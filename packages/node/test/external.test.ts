@@ -8,6 +8,7 @@ import * as Os from "node:os"
 import * as Path from "node:path"
 import { supply } from "@fermata/node"
 import { assert, describe, it } from "vitest"
+import { sourceFlags } from "../../../scripts/internal/sourceFlags.ts"
 import { openStudio } from "./programs/renderJob.ts"
 
 const inFolder = async (body: (store: string, log: string) => Promise<void>) => {
@@ -25,7 +26,7 @@ const inFolder = async (body: (store: string, log: string) => Promise<void>) => 
 const start = (...args: ReadonlyArray<string>) => {
   const child = ChildProcess.spawn(
     process.execPath,
-    ["--conditions=@fermata/source", Path.join(import.meta.dirname, "programs/renderJob.ts"), ...args],
+    [...sourceFlags, Path.join(import.meta.dirname, "programs/renderJob.ts"), ...args],
     { stdio: ["pipe", "pipe", "inherit"] }
   )
   let output = ""

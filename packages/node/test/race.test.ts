@@ -3,6 +3,7 @@ import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
 import { assert, describe, it } from "@effect/vitest"
+import { sourceFlags } from "../../../scripts/internal/sourceFlags.ts"
 import { openCashier } from "./programs/chargeAgent.ts"
 
 const processes = 4
@@ -19,7 +20,7 @@ interface Report {
 const spawnWorker = (args: ReadonlyArray<string>) => {
   const child = ChildProcess.spawn(
     process.execPath,
-    ["--conditions=@fermata/source", Path.join(import.meta.dirname, "programs/releaseAll.ts"), ...args],
+    [...sourceFlags, Path.join(import.meta.dirname, "programs/releaseAll.ts"), ...args],
     { stdio: ["pipe", "pipe", "pipe"] }
   )
   let stdout = ""

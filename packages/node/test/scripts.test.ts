@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process"
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { assert, describe, it } from "@effect/vitest"
+import { sourceFlags } from "../../../scripts/internal/sourceFlags.ts"
 
 const root = Path.resolve(import.meta.dirname, "../../..")
 
@@ -16,7 +17,7 @@ const own = Object.entries(scripts).flatMap(([name, command]) => {
 })
 
 const start = (file: string, option: string) =>
-  spawnSync(process.execPath, ["--conditions=@fermata/source", Path.join(root, file), option], {
+  spawnSync(process.execPath, [...sourceFlags, Path.join(root, file), option], {
     cwd: root,
     encoding: "utf8"
   })

@@ -16,6 +16,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { makeRuntime } from "../programs/background.ts"
 import { temporaryDirectory } from "../temporaryStore.ts"
 
@@ -48,7 +49,7 @@ const shared = Effect.gen(function* () {
 const start = (args: ReadonlyArray<string>) => {
   const child = ChildProcess.spawn(
     process.execPath,
-    ["--conditions=@fermata/source", Path.join(import.meta.dirname, "../programs/background.ts"), ...args],
+    [...sourceFlags, Path.join(import.meta.dirname, "../programs/background.ts"), ...args],
     { stdio: ["ignore", "pipe", "pipe"] }
   )
   const printed: Array<string> = []

@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Conductor, RunStore, SqliteStore } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { makeRuntime } from "../programs/queueing.ts"
 import { temporaryDirectory } from "../temporaryStore.ts"
 
@@ -20,7 +21,7 @@ const shared = Effect.map(temporaryDirectory, (directory) => {
     killed: (what: "dispatch" | "adopt", isDue: (lines: ReadonlyArray<string>) => boolean) =>
       Effect.promise(async () => {
         const program = Path.join(import.meta.dirname, "../programs/queueing.ts")
-        const args = ["--conditions=@fermata/source", program, what, store, log]
+        const args = [...sourceFlags, program, what, store, log]
         const child = ChildProcess.spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] })
         const lines: Array<string> = []
         const closed = new Promise((resolve) => child.once("close", resolve))

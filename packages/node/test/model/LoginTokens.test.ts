@@ -13,6 +13,7 @@ import * as Fiber from "effect/Fiber"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import * as FileTokenStore from "../../src/FileTokenStore.ts"
 import { login as loginOf } from "../../src/models.ts"
 import { ask, eventStream, json, refusal } from "./asking.ts"
@@ -88,14 +89,7 @@ const sharing = (server: ReplayServer.ReplayServer, file: string, count: number,
         const program = join(import.meta.dirname, "../programs/renewLogin.ts")
         const child = spawn(
           process.execPath,
-          [
-            "--conditions=@fermata/source",
-            "--no-warnings",
-            program,
-            file,
-            `${server.url}/token`,
-            `${logins}`
-          ],
+          [...sourceFlags, "--no-warnings", program, file, `${server.url}/token`, `${logins}`],
           { stdio: ["pipe", "pipe", "inherit"] }
         )
         const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
@@ -563,11 +557,9 @@ describe("The file of a login", () => {
     Effect.gen(function* () {
       const file = yield* temporaryFile
       const program = join(import.meta.dirname, "../programs/holdLogin.ts")
-      const child = spawn(
-        process.execPath,
-        ["--conditions=@fermata/source", "--no-warnings", program, file],
-        { stdio: ["pipe", "pipe", "inherit"] }
-      )
+      const child = spawn(process.execPath, [...sourceFlags, "--no-warnings", program, file], {
+        stdio: ["pipe", "pipe", "inherit"]
+      })
       yield* Effect.promise(() => once(child.stdout, "data"))
       assert.strictEqual(yield* lockedElsewhere(file), "busy")
       child.kill("SIGKILL")

@@ -12,6 +12,7 @@ import * as Fiber from "effect/Fiber"
 import * as Logger from "effect/Logger"
 import * as Schedule from "effect/Schedule"
 import { startPostgres } from "../../../../scripts/internal/postgres.ts"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { emptyDatabase, withSql } from "./database.ts"
 import { proxyTo, type Sender } from "./proxy.ts"
 import { answer, asked, at, create, openStore, runId, said } from "./storedRuns.ts"
@@ -222,7 +223,7 @@ describe.concurrent("a PostgresStore whose server is silent", { timeout: 40_000 
       const { url } = yield* emptyDatabase
       const proxy = yield* proxyTo(url)
       const program = Path.join(import.meta.dirname, "../programs/closingPostgres.ts")
-      const child = spawn(process.execPath, ["--conditions=@fermata/source", program, proxy.url])
+      const child = spawn(process.execPath, [...sourceFlags, program, proxy.url])
       yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
       yield* Effect.promise(() => once(child.stdout, "data"))
       proxy.silence(["client", "server"], { isLasting: true })

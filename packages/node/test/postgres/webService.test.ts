@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { text } from "node:stream/consumers"
 import * as Effect from "effect/Effect"
 import { assert, it, onTestFinished } from "vitest"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { emptySchema } from "./database.ts"
 
 it("the web service of example 35 and its worker share a Postgres database", async () => {
@@ -13,7 +14,7 @@ it("the web service of example 35 and its worker share a Postgres database", asy
   const cwd = mkdtempSync(join(tmpdir(), "fermata-service-"))
   onTestFinished(() => rmSync(cwd, { recursive: true, force: true }))
   const example = join(import.meta.dirname, "../../../../examples/35_web-service.ts")
-  const child = spawn(process.execPath, ["--conditions=@fermata/source", example], {
+  const child = spawn(process.execPath, [...sourceFlags, example], {
     cwd,
     env: { ...process.env, STORE: url }
   })

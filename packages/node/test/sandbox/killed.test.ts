@@ -7,13 +7,14 @@ import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { assert, describe, it } from "vitest"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { withoutBubblewrap } from "./bubblewrap.ts"
 import { processesWith } from "./processes.ts"
 
 const program = join(import.meta.dirname, "../programs/sandboxedShell.ts")
 
 const start = (...args: ReadonlyArray<string>) =>
-  spawn(process.execPath, ["--conditions=@fermata/source", program, ...args], {
+  spawn(process.execPath, [...sourceFlags, program, ...args], {
     stdio: ["ignore", "pipe", "inherit"]
   })
 

@@ -8,6 +8,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { apiKey, daytonaServer } from "./daytonaServer.ts"
 import { noSshServer, sshServer } from "./sshServer.ts"
 import { temporaryDirectory } from "./temporaryDirectory.ts"
@@ -16,7 +17,7 @@ import { noTmux, tmuxServer } from "./tmuxServer.ts"
 const program = join(import.meta.dirname, "../programs/remoteShell.ts")
 
 const start = (...args: ReadonlyArray<string>) =>
-  spawn(process.execPath, ["--conditions=@fermata/source", program, ...args], {
+  spawn(process.execPath, [...sourceFlags, program, ...args], {
     stdio: ["ignore", "pipe", "inherit"]
   })
 

@@ -5,6 +5,7 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { locksOn, noLocks, readLive } from "../locks.ts"
 import { openCashier } from "../programs/chargeAgent.ts"
 import { temporaryFile } from "../temporaryStore.ts"
@@ -25,7 +26,7 @@ const versions = [
 
 const command = (program: string, ...args: ReadonlyArray<string>) => [
   "--no-warnings",
-  "--conditions=@fermata/source",
+  ...sourceFlags,
   join(import.meta.dirname, "../programs", program),
   ...args
 ]

@@ -7,6 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { approve, type Fermata, Id, type Interruption, retry, RunEvent, supply } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { effectsIn, openShop } from "../programs/orders.ts"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
@@ -18,7 +19,7 @@ const program = join(import.meta.dirname, "../programs/orders.ts")
 const shopProcess = (store: string, log: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const child = spawn(process.execPath, ["--conditions=@fermata/source", program, store, log], {
+      const child = spawn(process.execPath, [...sourceFlags, program, store, log], {
         stdio: ["pipe", "pipe", "inherit"]
       })
       const said: Array<string> = []

@@ -6,6 +6,7 @@ import { once } from "node:events"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import * as Effect from "effect/Effect"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 
 const program = fileURLToPath(new URL("../programs/sqliteWriter.ts", import.meta.url))
 
@@ -13,7 +14,7 @@ const program = fileURLToPath(new URL("../programs/sqliteWriter.ts", import.meta
 export const writer = (filename: string, name: string, task: string, limit?: number) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const command = [process.execPath, "--conditions=@fermata/source", program, filename, name, task]
+      const command = [process.execPath, ...sourceFlags, program, filename, name, task]
       const [file = "", ...args] =
         limit === undefined ? command : ["bash", "-c", `ulimit -S -f ${limit}; exec "$@"`, "bash", ...command]
       const child = spawn(file, args, { stdio: ["pipe", "pipe", "inherit"] })

@@ -18,11 +18,11 @@ import * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
 import * as ChildProcess from "effect/process/ChildProcess"
 import type * as Schema from "effect/Schema"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { registrations } from "./mcpTools.ts"
 
 const program = join(import.meta.dirname, "../programs/mcpServer.ts")
-const command = (revision: string) =>
-  ChildProcess.make(process.execPath, ["--conditions=@fermata/source", program, revision])
+const command = (revision: string) => ChildProcess.make(process.execPath, [...sourceFlags, program, revision])
 
 /** Runs a prompt in which the model calls a tool and then ends. */
 const runCall = (

@@ -22,12 +22,13 @@ import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { registrations } from "./mcpTools.ts"
 
 const program = join(import.meta.dirname, "../programs/mcpServer.ts")
 const server: McpServer = {
   command: process.execPath,
-  args: ["--conditions=@fermata/source", program, "2025-11-25"]
+  args: [...sourceFlags, program, "2025-11-25"]
 }
 
 /** A server with one tool, which returns the server's environment, its working directory and its process id. */

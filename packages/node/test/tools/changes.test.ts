@@ -8,6 +8,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { FileTools, isRunBusy, type Tool, workspaceTools } from "@fermata/node"
 import * as Effect from "effect/Effect"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { openWriter, type Writing } from "../programs/writer.ts"
 import { temporaryDirectory } from "../sandbox/temporaryDirectory.ts"
 import { caller, type Calling } from "./calling.ts"
@@ -235,7 +236,7 @@ describe("the outcome of a change whose process was killed", { timeout: 60_000 }
     Fs.writeFileSync(file, "one\n")
     Fs.utimesSync(file, new Date(0), new Date(0))
     const program = join(import.meta.dirname, "../programs/writer.ts")
-    const args = ["--conditions=@fermata/source", program, store, directory, writing, when]
+    const args = [...sourceFlags, program, store, directory, writing, when]
     const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] })
     const [, signal] = yield* Effect.promise(() => once(child, "exit"))
     assert.strictEqual(signal, "SIGKILL")

@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { localSandbox, type RunResult, tmuxSandbox } from "@fermata/node"
 import * as Effect from "effect/Effect"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { temporaryDirectory } from "../sandbox/temporaryDirectory.ts"
 import { type Call, opened, resultTexts } from "./shellRuns.ts"
 
@@ -56,7 +57,7 @@ const killed = (options: {
     const ended = yield* Effect.promise(
       () =>
         new Promise<string>((resolve) => {
-          const child = spawn(process.execPath, ["--conditions=@fermata/source", program, ...args], {
+          const child = spawn(process.execPath, [...sourceFlags, program, ...args], {
             stdio: ["ignore", "ignore", "pipe"]
           })
           let stderr = ""

@@ -5,6 +5,7 @@ import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
+import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 
 const worker = fileURLToPath(new URL("./storeWorker.ts", import.meta.url))
 
@@ -24,7 +25,7 @@ interface Task {
 
 const start = ({ argument, filename, task, uid }: Task, name: string) => {
   const args = [worker, filename, name, task, JSON.stringify(argument ?? null)]
-  const child = spawn(process.execPath, ["--conditions=@fermata/source", ...args], {
+  const child = spawn(process.execPath, [...sourceFlags, ...args], {
     stdio: ["pipe", "pipe", "inherit"],
     ...(uid === undefined ? {} : { uid, gid: uid })
   })
