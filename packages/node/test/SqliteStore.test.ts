@@ -38,7 +38,7 @@ suite(
   { setBack }
 )
 
-suite(
+RunStoreContract.contentsSuite({ assert, describe, it })(
   "SQLite file with a directory of contents",
   Layer.unwrap(
     Effect.map(Effect.all([temporaryFile, temporaryDirectory]), ([filename, contents]) => {

@@ -12,6 +12,7 @@ import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import { z } from "zod"
+import { stepOf } from "../../../scripts/internal/effort.ts"
 import * as SqliteClient from "../src/internal/sqlite/client.ts"
 import { model, program } from "./fixtures/stores/agents.ts"
 import { temporaryFile } from "./temporaryStore.ts"
@@ -169,7 +170,7 @@ describe.each(frozen)("a store that an earlier version wrote: %s", (name) => {
         thaw(name, whole)
         const { statements } = yield* open(whole, () => "pass")
         assert.isAbove(statements, 4)
-        for (let number = 1; number <= statements; number += 1) {
+        for (let number = 1; number <= statements; number += stepOf(2)) {
           // A crash after a statement equals one before the next.
           const last = number === statements ? (["crashAfter"] as const) : []
           for (const fault of ["crashBefore", number % 2 === 0 ? "full" : "ioError", ...last] as const) {

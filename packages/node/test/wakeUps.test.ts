@@ -4,9 +4,10 @@ import { ScriptedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
+import { repeats } from "../../../scripts/internal/effort.ts"
 import { temporaryFile } from "./temporaryStore.ts"
 
-const runs = 300
+const runs = 50 * repeats(2)
 const calls = 20
 
 describe("a decision that arrives before, while or after its run parks", () => {

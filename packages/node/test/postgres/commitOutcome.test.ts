@@ -2,12 +2,13 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Id } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { repeats } from "../../../../scripts/internal/effort.ts"
 import { emptyDatabase, reusedSchema, withSql } from "./database.ts"
 import { type Fault, proxyTo } from "./proxy.ts"
 import { answer, answering, asked, at, create, openStore, runId, said, type Store } from "./storedRuns.ts"
 
 /** How often each test repeats: a commit that was done and not answered is the hard one. */
-const rounds = { after: 50, before: 10 }
+const rounds = { after: repeats(15), before: repeats(5) }
 
 const schema = reusedSchema()
 

@@ -23,7 +23,11 @@ const setBack = (milliseconds: number) =>
   withSql(current, (sql) => sql`UPDATE fermata_runs SET lease_until = lease_until + ${milliseconds}`)
 
 suite("Postgres", emptied({}), { setBack })
-suite("Postgres with a directory of contents", withDirectory, { setBack })
+RunStoreContract.contentsSuite({ assert, describe, it })(
+  "Postgres with a directory of contents",
+  withDirectory,
+  { setBack }
+)
 suite(
   "Postgres through a pooler, on one connection",
   emptied({ transactionPooler: true, maxConnections: 1 }),

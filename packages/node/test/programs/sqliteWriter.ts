@@ -40,7 +40,7 @@ const tasks: { readonly [task: string]: (store: Store) => Effect.Effect<unknown,
     const lease = yield* create(store)
     let revision = Id.Revision.make(1)
     let busy = 0
-    for (let index = 1; index < 1500; index += 1) {
+    for (let index = 1; index < 500; index += 1) {
       const append = store.append({
         lease,
         expected: revision,

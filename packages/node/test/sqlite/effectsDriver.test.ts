@@ -12,7 +12,6 @@ import { driver } from "./effectsDriver.ts"
 const suite = RunStoreContract.suite({ assert, describe, it })
 const store = (filename: string) => Layer.provideMerge(SqlRunStore.layer, driver.layer({ filename }))
 
-suite("Effect's SQLite driver, in memory", store(":memory:"))
 suite("Effect's SQLite driver, on a file", Layer.unwrap(Effect.map(temporaryFile, store)))
 
 const create = (store: RunStore.RunStore["Service"], runId: string) =>

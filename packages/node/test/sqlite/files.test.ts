@@ -18,6 +18,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as TestClock from "effect/testing/TestClock"
+import { repeats } from "../../../../scripts/internal/effort.ts"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
 import {
@@ -275,7 +276,7 @@ describe("SqliteStore, when its files were damaged or deleted", () => {
   }
 
   it.effect(
-    "reads its runs or fails with a typed error, for each of 500 damaged bytes",
+    "reads its runs or fails with a typed error, for each of many damaged bytes",
     () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
@@ -289,7 +290,7 @@ describe("SqliteStore, when its files were damaged or deleted", () => {
           random = (random * 16_807) % 2_147_483_647
           return random % limit
         }
-        for (let flip = 0; flip < 500; flip += 1) {
+        for (let flip = 0; flip < repeats(150); flip += 1) {
           // Every fifth in the header and the schema table, where a byte means most.
           const at = below(flip % 5 === 0 ? 4096 : whole.length)
           const bytes = Buffer.from(whole)

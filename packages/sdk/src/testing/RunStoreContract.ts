@@ -81,3 +81,15 @@ export const suite = (
     blobs,
     deletion
   ])
+
+/**
+ * Makes the function that declares the part of the contract about contents, for a store that has passed the {@link suite} and can keep its
+ * contents in another place.
+ *
+ * @category testing
+ * @since 0.2.0
+ */
+export const contentsSuite = (
+  runner: TestRunner
+): ((name: string, layer: Layer.Layer<RunStore, RunStoreError>, hooks?: StoreHooks) => void) =>
+  runGroups(runner, [copies, copyConflicts, blobs, deletion])

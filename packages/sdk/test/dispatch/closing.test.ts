@@ -314,12 +314,12 @@ describe("Conductor.drain", () => {
       const begun = yield* Deferred.make<void>()
       const stubborn = safe("stubborn", {
         handler: () =>
-          Effect.uninterruptible(Effect.andThen(Deferred.succeed(begun, undefined), Effect.sleep("1 hour")))
+          Effect.uninterruptible(Effect.andThen(Deferred.succeed(begun, undefined), Effect.sleep("1 minute")))
       })
       const { runtime } = yield* rebind(
         Agent.make("a", { tools: [stubborn.tool] }),
         ScriptedModel.make(() => ({ calls: [call("stubborn", "1")] })),
-        { cancelGrace: "1 hour" }
+        { cancelGrace: "1 minute" }
       )
       const conductor = yield* Conductor.make({ drainTimeout: "3 seconds" })
       yield* conductor.dispatch(runtime, { prompt: "go" })
@@ -328,7 +328,7 @@ describe("Conductor.drain", () => {
       yield* TestClock.adjust("3 seconds")
       const [left] = yield* Fiber.join(draining)
       assert.strictEqual(left?.status, "running")
-      yield* TestClock.adjust("2 hours")
+      yield* TestClock.adjust("2 minutes")
     })
   )
 })

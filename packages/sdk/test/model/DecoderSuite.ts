@@ -3,6 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
+import { repeats, stepOf } from "../../../../scripts/internal/effort.ts"
 import type { Protocol } from "../../src/model/internal/protocol.ts"
 import type { ModelError } from "../../src/model/ModelError.ts"
 import type { ModelPart } from "../../src/model/ModelPart.ts"
@@ -103,7 +104,7 @@ export const decoderSuite = (
       it(`reports the truncation of ${fixture.name} at any byte, and never returns an unfinished call`, () => {
         const bytes = bytesOf(shortened(fixture.text))
         const entire = readIn([bytes])
-        for (let at = 0; at < bytes.length; at++) {
+        for (let at = 0; at < bytes.length; at += stepOf(3)) {
           const cut = readIn([bytes.subarray(0, at)])
           const where = `cut at byte ${at}`
           assertCallsOf(cut.parts, fixture, where)
@@ -115,7 +116,7 @@ export const decoderSuite = (
     }
 
     it("gives an answer or an error for corrupted bytes", () => {
-      for (let seed = 0; seed < 3000; seed++) {
+      for (let seed = 0; seed < repeats(1000); seed++) {
         const random = randomFrom(seed)
         const fixture = streams[seed % streams.length]!
         let bytes = fixture.bytes
@@ -127,7 +128,7 @@ export const decoderSuite = (
     })
 
     it("gives an answer or an error for corrupted fields", () => {
-      for (let seed = 0; seed < 1000; seed++) {
+      for (let seed = 0; seed < repeats(300); seed++) {
         const random = randomFrom(seed)
         const fixture = streams[seed % streams.length]!
         const events = eventsOf(fixture.text).map((event) =>
@@ -290,7 +291,7 @@ const withoutBulk = (key: string, value: unknown) =>
       ? value.slice(0, 80)
       : value
 
-/** One corruption: bytes are changed, lost, repeated or inserted, or an event moves. */
+/** One corruption: bytes are changed, lost, repeats or inserted, or an event moves. */
 const spoiled = (bytes: Uint8Array, random: Random, accidents: ReadonlyArray<string>): Uint8Array => {
   const at = random(bytes.length)
   switch (random(7)) {
@@ -353,7 +354,7 @@ const odd: ReadonlyArray<unknown> = [
   JSON.parse('{"__proto__":{"type":"text"}}')
 ]
 
-/** JSON with some values replaced, lost or repeated. */
+/** JSON with some values replaced, lost or repeats. */
 const distorted = (value: any, random: Random): any => {
   if (random(12) === 0) return odd[random(odd.length)]
   if (Array.isArray(value)) {

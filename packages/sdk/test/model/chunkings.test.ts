@@ -1,11 +1,11 @@
 /**
- * Every recording, streamed or whole, in natural chunks, byte by byte and at 1,000 random chunkings, read like the transport reads it: 6
- * seconds in total. `FERMATA_CHUNKINGS` sets another number.
+ * Every recording, streamed or whole, in natural chunks, byte by byte and at 200 random chunkings, read like the transport reads it.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientResponse from "effect/http/HttpClientResponse"
+import { repeats } from "../../../../scripts/internal/effort.ts"
 import { messages } from "../../src/model/internal/anthropic/messages.ts"
 import { makeAnswerReader } from "../../src/model/internal/http/sse.ts"
 import { makeClient } from "../../src/model/internal/http/transport.ts"
@@ -18,7 +18,7 @@ import type { ModelProfile } from "../../src/model/ModelProfile.ts"
 import { assertExpected, type Fixture, fixtures, inPieces, inRandomPieces, randomFrom } from "./Fixtures.ts"
 import { requestOf } from "./Histories.ts"
 
-const chunkings = Number(process.env["FERMATA_CHUNKINGS"] ?? 1000)
+const chunkings = repeats(200)
 
 type Chunks = ReadonlyArray<Uint8Array>
 
