@@ -74,13 +74,13 @@ const oneOf = (option: "part" | "store", known: ReadonlyArray<string>): string =
     ? values[option]
     : refuse(`--${option} is one of ${known.join(", ")}, not "${values[option]}".`)
 
-const seeds = pick("runs", 500, 20_000)
-const points = pick("points", 2400, 21_000)
-const meetingCount = pick("meetings", 320, 12_000)
+const seeds = pick("runs", 300, 20_000)
+const points = pick("points", 1000, 21_000)
+const meetingCount = pick("meetings", 200, 12_000)
 const kills = pick("kills", 40, 1000)
 /** `--runs` gives the number of seeds, or of runs when the restarts are the only part. */
 const restartRuns = () => (wanted === "restarts" ? pick("runs", 0, 5000) : 5000)
-const doubles = isCi ? 700 : 10_000
+const doubles = isCi ? 300 : 10_000
 const workers = numberOf("workers", values.workers) || refuse("--workers 0 would run nothing.")
 const firstSeed = numberOf("seed", values.seed)
 const wanted = oneOf("part", [
