@@ -55,6 +55,8 @@ export const Acknowledgement = Schema.Union([
   /** The session that is now the active one, with its unfinished task. */
   ackOf("SessionOpened", { sessionId: SessionId, taskId: Schema.optionalKey(RunId) }),
   ackOf("SessionRenamed", { sessionId: SessionId, title: Schema.String }),
+  /** The event `session.compacted` follows, or a warning if nothing was compacted. */
+  ackOf("SessionCompacting", { sessionId: SessionId, taskId: RunId }),
   ackOf("SessionDeleted", { sessionId: SessionId }),
   ackOf("SessionsListed", { sessions: Schema.Array(SessionSummary) }),
   ackOf("Stopped", {})

@@ -82,10 +82,24 @@ export class AgentUnknown extends TaggedError<AgentUnknown>()("AgentUnknown", {
   }
 }
 
-/** This version of Fermata cannot compact the history of a session. */
-export class CompactionUnavailable extends TaggedError<CompactionUnavailable>()("CompactionUnavailable", {}) {
+/** The session has no stored history that could be compacted. `reason` says why. */
+export class CompactionUnavailable extends TaggedError<CompactionUnavailable>()("CompactionUnavailable", {
+  sessionId: SessionId,
+  reason: Schema.String
+}) {
   override get message() {
-    return "Sessions cannot be compacted yet: begin a new session with SessionNew to start with an empty history."
+    return sentence`The session ${this.sessionId} cannot be compacted: ${this.reason}.`
+  }
+}
+
+/** The command is not possible while the session is being compacted. Wait for its event `session.compacted`, or for a warning. */
+export class CompactionActive extends TaggedError<CompactionActive>()("CompactionActive", {
+  command: Schema.String,
+  sessionId: SessionId
+}) {
+  override get message() {
+    const way = this.command === "SubmitPrompt" ? ', or submit it with whenActive: "queue"' : ""
+    return sentence`${this.command} is not possible while the session ${this.sessionId} is being compacted: wait for its end${way}.`
   }
 }
 
@@ -117,6 +131,7 @@ export const ControlRejection = Schema.Union([
   SessionNotFound,
   AgentUnknown,
   CompactionUnavailable,
+  CompactionActive,
   RuntimeStopped,
   CommandFailed
 ])

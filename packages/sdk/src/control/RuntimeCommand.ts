@@ -123,7 +123,11 @@ export const RuntimeCommand = Schema.Union([
     }
   ),
   commandOf("SessionResumeLast", "Opens the session whose last task is the newest.", {}),
-  commandOf("SessionCompact", "Compacts the history of a session.", ofSession),
+  commandOf(
+    "SessionCompact",
+    "Compacts the context of a session, whose next task gets a summary of the oldest messages. Rejected while it has an active task.",
+    ofSession
+  ),
   commandOf("SessionList", "Lists sessions, the one with the newest task first.", {
     /** Default: 100, at most 1,000. */
     limit: Schema.optionalKey(Schema.Natural)

@@ -415,14 +415,6 @@ const suite = (name: string, isStored: boolean) => {
           assert.include(tags, tag)
       }))
 
-    test("SessionCompact is rejected with a sentence until compaction exists", () =>
-      Effect.gen(function* () {
-        const plane = yield* planeOf(clerk, ["One."])
-        yield* submitted(plane, "Hi")
-        const error = yield* Effect.flip(plane.submit({ _tag: "SessionCompact" }))
-        assert.strictEqual(error._tag, "CompactionUnavailable")
-      }))
-
     test("after each task completion, runtime attempts to save active session snapshot", () =>
       Effect.gen(function* () {
         const plane = yield* planeOf(clerk, ["One."])

@@ -27,6 +27,7 @@ type Step =
   | { readonly _tag: "rename" }
   | { readonly _tag: "switch" }
   | { readonly _tag: "delete"; readonly session: number }
+  | { readonly _tag: "compact"; readonly session: number }
   | { readonly _tag: "subscribe"; readonly from: number }
   | { readonly _tag: "read"; readonly subscriber: number; readonly count: number }
   | { readonly _tag: "pause"; readonly turns: number }
@@ -58,6 +59,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.constant({ _tag: "restart" as const }),
   fc.constant({ _tag: "switch" as const }),
   fc.record({ _tag: fc.constant("delete" as const), session: index }),
+  fc.record({ _tag: fc.constant("compact" as const), session: index }),
   { weight: 2, arbitrary: fc.record({ _tag: fc.constant("subscribe" as const), from: fc.nat({ max: 60 }) }) },
   {
     weight: 3,
@@ -182,6 +184,12 @@ const act = (plane: ControlPlane.Shape, one: Step, readers: Array<Reader>) =>
         return session === undefined
           ? undefined
           : yield* submit({ _tag: "SessionDelete", sessionId: session.sessionId })
+      }
+      case "compact": {
+        const session = pick(sessions, one.session)
+        return session === undefined
+          ? undefined
+          : yield* submit({ _tag: "SessionCompact", sessionId: session.sessionId })
       }
       case "restart":
         return yield* submit({ _tag: "SessionResumeLast" })

@@ -35,6 +35,8 @@ export interface OpenSession {
   /** The task whose run has not ended. */
   task: ActiveTask | undefined
   readonly queue: Array<QueuedPrompt>
+  /** Whether a model is writing a summary of the session. */
+  isCompacting: boolean
   /** Without a store: the state in which the last task ended. */
   lastState: RunState | undefined
   /** The last task, if the session has one. */

@@ -10,6 +10,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
 import { messageOf } from "../../domain/Display.ts"
+import type { SessionId } from "../../domain/Id.ts"
 import { canonicalJson } from "../../domain/internal/json.ts"
 import { hintFor } from "../../domain/internal/misfits.ts"
 import { readOnce } from "../../domain/internal/untyped.ts"
@@ -42,6 +43,7 @@ export const actor = (core: Core, by: string | Principal): Effect.Effect<never> 
   return Effect.forever(
     Effect.flatMap(Queue.take(core.options.mailbox), (submission) => {
       if (submission._tag === "taskDone") return taskDone(core, submission.task)
+      if (submission._tag === "compactionDone") return compactionDone(core, submission.sessionId)
       const { command, reply } = submission
       return Effect.flatMap(Effect.exit(take(core, taken, command, submission.by ?? by)), (exit) =>
         Deferred.done(reply, exit)
@@ -55,6 +57,12 @@ const taskDone = Effect.fnUntraced(function* (core: Core, task: Parameters<typeo
   const session = core.sessions.get(task.sessionId)
   if (session !== undefined) yield* startQueued(core, session)
 })
+
+const compactionDone = (core: Core, sessionId: SessionId): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const session = core.sessions.get(sessionId)
+    return session === undefined ? Effect.void : startQueued(core, session)
+  })
 
 const take = Effect.fnUntraced(function* (
   core: Core,

@@ -12,16 +12,11 @@ import { sha256Of } from "../../domain/internal/sha256.ts"
 import { withoutUndefined } from "../../domain/internal/untyped.ts"
 import type { Attributed, Principal } from "../../domain/Principal.ts"
 import { RunStore } from "../../store/RunStore.ts"
-import {
-  AgentUnknown,
-  CommandInvalid,
-  CompactionUnavailable,
-  QueueFull,
-  TaskActive
-} from "../CommandRejection.ts"
+import { AgentUnknown, CommandInvalid, QueueFull, TaskActive } from "../CommandRejection.ts"
 import type { RuntimeCommand } from "../RuntimeCommand.ts"
 import type { RuntimeEvent } from "../RuntimeEvent.ts"
 import type { ActiveTask } from "./ActiveTask.ts"
+import { compactSession, requireNoCompaction } from "./compaction.ts"
 import { configurationOf, type Core, type OpenSession, type Policy } from "./Core.ts"
 import {
   deleteSession,
@@ -74,9 +69,8 @@ export const handleCommand = (
     case "SessionResumeLast":
       return Effect.flatMap(lastSession(core), (sessionId) => resumeSession(core, sessionId))
     case "SessionCompact":
-      return Effect.andThen(
-        required(sessionOf(core, command.sessionId)),
-        Effect.fail(new CompactionUnavailable({}))
+      return Effect.flatMap(required(sessionOf(core, command.sessionId)), (session) =>
+        compactSession(core, session, author.attributed)
       )
     case "SessionList":
       return Effect.map(summaries(core, Math.min(1000, command.limit ?? 100)), (sessions) => ({
@@ -117,8 +111,9 @@ const submitPrompt = Effect.fnUntraced(function* (
   const { context, prompt } = command
   const queued = { taskId, prompt, context, author: attributed }
   const active = session.task
-  if (active !== undefined || session.queue.length > 0) {
+  if (active !== undefined || session.queue.length > 0 || session.isCompacting) {
     if (command.whenActive !== "queue") {
+      yield* requireNoCompaction(session, command._tag)
       const busy = active?.taskId ?? session.queue[0]!.taskId
       return yield* new TaskActive({ command: command._tag, sessionId, taskId: busy })
     }
@@ -262,6 +257,7 @@ const reconfigure = Effect.fnUntraced(function* (
   const agent = runtime.agent.name
   for (const session of core.sessions.values()) {
     const { sessionId, task } = session
+    if (session.runtime === runtime) yield* requireNoCompaction(session, command._tag)
     if (session.runtime === runtime && task !== undefined && !task.isOver)
       return yield* new TaskActive({ command: command._tag, sessionId, taskId: task.taskId })
     // The run has published its end and may not have left the runtime yet.

@@ -15,6 +15,7 @@ import { RunStore } from "../../store/RunStore.ts"
 import type { RunHead } from "../../store/RunStorePort.ts"
 import type { SessionSummary } from "../Acknowledgement.ts"
 import { AgentUnknown, SessionNotFound, TaskActive } from "../CommandRejection.ts"
+import { requireNoCompaction } from "./compaction.ts"
 import type { Core, OpenSession } from "./Core.ts"
 import type { Answer } from "./submission.ts"
 import { resumeTask } from "./tasks.ts"
@@ -39,6 +40,7 @@ const openSession = (
     policy: undefined,
     task: undefined,
     queue: [],
+    isCompacting: false,
     lastState: undefined,
     lastTaskId: undefined
   }
@@ -174,6 +176,7 @@ const summaryOf = (core: Core, session: OpenSession): SessionSummary => {
 
 /** Gives a session a title. With a store, the journal of its last run records it; of a session without tasks, that of its first one. */
 export const renameSession = Effect.fnUntraced(function* (core: Core, session: OpenSession, title: string) {
+  yield* requireNoCompaction(session, "SessionRename")
   const { sessionId, task } = session
   const { store } = core.options
   const renamed = (at: number): RunEvent => ({ _tag: "session.renamed", at, title })
@@ -197,6 +200,7 @@ const pageSize = 1000
 export const deleteSession = Effect.fnUntraced(function* (core: Core, sessionId: SessionId) {
   yield* checkIds({ sessionId })
   const session = core.sessions.get(sessionId)
+  yield* requireNoCompaction(session, "SessionDelete")
   const task = session?.task
   if (task !== undefined && !task.isOver)
     return yield* new TaskActive({ command: "SessionDelete", sessionId, taskId: task.taskId })

@@ -1,7 +1,8 @@
 /**
- * What the actor of a control plane takes, one after the other: commands, and the ends of tasks.
+ * What the actor of a control plane takes, one after the other: commands, and the ends of tasks and compactions.
  */
 import type * as Deferred from "effect/Deferred"
+import type { SessionId } from "../../domain/Id.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type { Acknowledgement } from "../Acknowledgement.ts"
 import type { CommandRejection } from "../CommandRejection.ts"
@@ -16,6 +17,7 @@ export type Submission =
       readonly reply: Deferred.Deferred<Acknowledgement, CommandRejection>
     }
   | { readonly _tag: "taskDone"; readonly task: ActiveTask }
+  | { readonly _tag: "compactionDone"; readonly sessionId: SessionId }
 
 type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
 

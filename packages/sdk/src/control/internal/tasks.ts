@@ -106,7 +106,11 @@ export const resumeTask = Effect.fnUntraced(function* (
  * The projection of a run at a state. It has read the journal up to there, because the times of a turn are not in the state, and subscribers
  * that read the journal again get the same events.
  */
-const projectTo = Effect.fnUntraced(function* (core: Core, state: RunState, store: RunStore["Service"]) {
+export const projectTo = Effect.fnUntraced(function* (
+  core: Core,
+  state: RunState,
+  store: RunStore["Service"]
+) {
   const projection = new RunProjection(core.projection)
   let revision = 0
   while (revision < state.revision) {
@@ -223,7 +227,7 @@ export const tagOf = (error: unknown): string =>
 
 /** Starts the queued prompts of a session, until one has started. */
 export const startQueued = Effect.fnUntraced(function* (core: Core, session: OpenSession) {
-  while (session.task === undefined && core.status === "running") {
+  while (session.task === undefined && !session.isCompacting && core.status === "running") {
     const prompt = session.queue.shift()
     if (prompt === undefined) return
     const exit = yield* Effect.exit(startTask(core, session, prompt))
