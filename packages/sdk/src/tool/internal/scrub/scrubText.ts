@@ -2,6 +2,7 @@
  * The scrubbing of whole and of streamed text. The result is the same for every division into chunks.
  */
 import { NameBefore } from "./acrossLines.ts"
+import { GrowingText } from "./GrowingText.ts"
 import { JsonFields } from "./JsonFields.ts"
 import { KnownScrubber, type KnownValues } from "./knownValues.ts"
 import { PrivateKeys } from "./privateKeys.ts"
@@ -13,7 +14,8 @@ import { placeholder, type Span } from "./span.ts"
  * nothing in it may make a secret of a word, and the rest is held back.
  */
 export class LineScrubber {
-  #rest = ""
+  /** The text that has not been judged. */
+  #rest = new GrowingText()
   /** How much of the rest was looked at for marks of a secret, and whether it has one. */
   #checked = 0
   #isMarked = false
@@ -31,26 +33,22 @@ export class LineScrubber {
 
   push(chunk: string): string {
     if (this.#layers === "none") return chunk
-    const text = this.#rest + chunk
-    let out = ""
-    let from = 0
+    const { length } = this.#rest
+    this.#rest.push(chunk)
     // No piece ends before the chunk, but with a carriage return or a space before it.
-    let end = endOfPiece(text, from, Math.max(0, this.#rest.length - 1), this.#endsAtSentences)
-    for (; end !== -1; end = endOfPiece(text, from, from, this.#endsAtSentences)) {
-      out += this.#piece(text.slice(from, end))
-      from = end
-      this.#checked = 0
-      this.#isMarked = false
-    }
-    this.#rest = from === 0 ? text : text.slice(from)
+    const searchFrom = Math.max(0, length - 1)
+    const out =
+      this.#rest.length >= longestPiece ||
+      hasEnd(this.#rest.slice(searchFrom - beforeSpace), Math.min(searchFrom, beforeSpace))
+        ? this.#pieces(searchFrom)
+        : ""
     return this.#unreturned(out) + this.#words()
   }
 
   end(): string {
-    const out = this.#rest === "" ? "" : this.#piece(this.#rest)
-    this.#rest = ""
-    this.#checked = 0
-    this.#isMarked = false
+    const rest = this.#rest.slice(0)
+    const out = rest === "" ? "" : this.#piece(rest)
+    this.#restart("")
     return this.#unreturned(
       out +
         this.#keys
@@ -58,6 +56,27 @@ export class LineScrubber {
           .map((line) => this.#line(line))
           .join("")
     )
+  }
+
+  /** Judges the pieces that are complete. None ends before `searchFrom`. */
+  #pieces(searchFrom: number): string {
+    const text = this.#rest.slice(0)
+    let out = ""
+    let from = 0
+    let end = endOfPiece(text, from, searchFrom, this.#endsAtSentences)
+    for (; end !== -1; end = endOfPiece(text, from, from, this.#endsAtSentences)) {
+      out += this.#piece(text.slice(from, end))
+      from = end
+    }
+    if (from > 0) this.#restart(text.slice(from))
+    return out
+  }
+
+  /** Begins with a text of which nothing was looked at. */
+  #restart(text: string): void {
+    this.#rest = new GrowingText(text)
+    this.#checked = 0
+    this.#isMarked = false
   }
 
   /** Whether each sentence is judged alone, so that little of a text without line breaks is held back. */
@@ -71,15 +90,20 @@ export class LineScrubber {
     return rest
   }
 
-  /** The complete words of a line without marks. */
+  /** The complete words of a line without marks. A word, if one goes on, begins where the returned text ends. */
   #words(): string {
-    if (this.#isMarked || this.#rest === "" || !this.#endsAtSentences) return ""
-    this.#isMarked = mayHoldSecret(this.#rest.slice(Math.max(0, this.#checked - longestMark)))
+    if (this.#isMarked || this.#rest.length === 0 || !this.#endsAtSentences) return ""
+    this.#isMarked = mayHoldSecret(this.#rest.slice(this.#checked - longestMark))
+    const checked = this.#checked
     this.#checked = this.#rest.length
     if (this.#isMarked) return ""
-    const end = startOfLastWord(this.#rest, this.#returned)
+    const from = Math.max(checked, this.#returned)
+    const added = this.#rest.slice(from)
+    const start = startOfLastWord(added)
+    const isRow = isOfRow(added, start) && (start > 0 || this.#returned >= checked)
+    const end = isRow ? this.#rest.length : start > 0 ? from + start : this.#returned
     const words = this.#rest.slice(this.#returned, end)
-    this.#returned += words.length
+    this.#returned = end
     return words
   }
 
@@ -144,8 +168,17 @@ const endOfLine = (text: string, from: number, searchFrom: number, atSentences: 
   }
 }
 
+/** Whether a line or a sentence may end at an index or later. */
+const hasEnd = (text: string, from: number): boolean => {
+  ends.lastIndex = from
+  return ends.test(text)
+}
+
 /** The end of a line, or the space after a sentence. */
 const ends = /\n|\r\n|\r(?=[^\n])|(?<=[a-z)]{2}[.!?]) (?=[A-Z])/g
+
+/** The characters before the space of a sentence's end that say so. */
+const beforeSpace = 3
 
 const longestSentence = 2048
 
@@ -153,17 +186,21 @@ const longestSentence = 2048
 const isUnquoted = (text: string): boolean =>
   text.split('"').length % 2 === 1 && text.split("`").length % 2 === 1
 
-/** The start of the last word after `least`, which may go on. A row of dots or of lines is complete, and so is a letter that no token has. */
-const startOfLastWord = (text: string, least: number): number => {
+/** The start of the last word, which may go on. It is the text's length if no word does, as after a letter that no token has. */
+const startOfLastWord = (text: string): number => {
   let start = text.length
-  let isRow = true
-  while (start > least) {
+  while (start > 0) {
     const code = text.charCodeAt(start - 1)
     if (code <= 32 || code >= 127) break
     start -= 1
-    isRow &&= ".=#*~_".includes(text.charAt(start))
   }
-  return isRow ? text.length : start
+  return start
+}
+
+/** Whether what follows an index is a row of dots or of lines, which is no part of a word, or nothing. */
+const isOfRow = (text: string, from: number): boolean => {
+  for (let at = from; at < text.length; at += 1) if (!".=#*~_".includes(text.charAt(at))) return false
+  return true
 }
 
 /** Longer than each mark, and than a word that is too short to be a token. */
