@@ -74,9 +74,10 @@ export interface Options {
   readonly transactionPooler?: boolean
   /**
    * An existing directory of this store alone, for attachments and other contents of more than 32 KiB: they then do not make the database
-   * larger. All processes of the store have the same directory, on several machines in a shared file system. The store writes its id into it, and refuses a
-   * directory of another store, one with other files, and an empty one if it had another before. Contents that are in the database stay
-   * there. Without a directory, such a store opens, and does not read the contents that are in one.
+   * larger. All processes of the store need the same directory; on several machines, that is a shared file system. The store writes its id
+   * into it, and refuses a directory of another store, one with other files, and an empty directory if the store has used another one.
+   * Contents that are in the database stay there. A store that has used a directory also opens without it, but cannot then read the
+   * contents in it.
    */
   readonly contents?: string
 }

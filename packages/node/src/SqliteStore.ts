@@ -36,10 +36,10 @@ export interface Options {
    */
   readonly busyDeadline?: Duration.Input
   /**
-   * An existing directory of this store alone, for attachments and other contents of more than 32 KiB: they then do not make the file larger.
-   * All processes of the store give the same directory. The store writes its id into it, and refuses a directory of another store, one with
-   * other files, and an empty one if it had another before. Contents that are in the file stay there. Without a directory, such a store opens,
-   * and does not read the contents that are in one.
+   * An existing directory of this store alone, for attachments and other contents of more than 32 KiB: they then do not make the file
+   * larger. All processes of the store need the same directory. The store writes its id into it, and refuses a directory of another store,
+   * one with other files, and an empty directory if the store has used another one. Contents that are in the file stay there. A store that
+   * has used a directory also opens without it, but cannot then read the contents in it.
    */
   readonly contents?: string
 }
@@ -222,9 +222,9 @@ export interface CheckReport {
 }
 
 /**
- * Reads every page, run, request, message, grant, content and checkpoint of a store, and reports problems. With a directory of contents,
- * it names missing and changed files, and files of no content. Changes no data, creates no
- * store, and works while other processes use the store.
+ * Reads every page, run, request, message, grant, content and checkpoint of a store, and reports problems. With a directory of contents, it
+ * reports missing and changed files, and files that belong to no content. Changes no data, creates no store, and works while other
+ * processes use the store.
  *
  * **When to use**
  *

@@ -10,8 +10,13 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 
 /**
- * Writes the events of a control plane to a file, one JSON object a line, until the plane has stopped. Resolves then, and rejects if the file
- * cannot be written; no task is affected. A slow disk delays no task: the file then has the merged text.
+ * Writes the events of a control plane to a file, one JSON object a line. Resolves when the plane has stopped. A slow disk delays no task:
+ * the file then has the merged text.
+ *
+ * **Errors**
+ *
+ * Rejects with `OptionsInvalid` if an option is unknown or has a wrong value, and with a `PlatformError` if the file cannot be written. No task
+ * is affected.
  *
  * **Example** (Logging and replaying a plane)
  *
@@ -51,8 +56,9 @@ export const logEvents = async (
 }
 
 /**
- * Iterates over the envelopes of a file that `logEvents` has written. Throws `EnvelopeVersionUnknown` or `EnvelopeMalformed` for a line that
- * this version cannot read; the last line of a program that was killed is skipped.
+ * Iterates over the envelopes of a file that `logEvents` has written. The iteration throws `EnvelopeVersionUnknown` or `EnvelopeMalformed`
+ * for a line that this version cannot read, and a `PlatformError` if the file cannot be read. An incomplete last line, such as a killed
+ * program leaves, is skipped.
  *
  * @category observing
  * @since 0.2.0

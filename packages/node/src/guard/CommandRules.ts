@@ -1,10 +1,10 @@
 /**
- * Decides whether a shell command runs without a question: a hint, and never the wall.
+ * Decides whether a shell command runs without approval. The decision is a hint; only a sandbox is a wall.
  *
- * A shell has too many ways to write one thing for any list to be complete, so only a sandbox decides what a command can do. These rules
- * decide what is asked. A command is allowed if a parser has understood the whole line, and each of its simple commands consists of words that
- * every shell leaves as they are, and is known to only read. Everything else asks. Rules of the program allow, ask or deny by the words of a
- * command, wherever in the line it is found.
+ * A shell has too many ways to write a command for any list to be complete, so only a sandbox bounds what a command can do. These rules
+ * decide which commands a person is asked about. A command line is allowed if a parser has understood all of it, and each of its simple
+ * commands consists of words that every shell leaves unchanged and is known to only read. Every other line asks. Rules of the program
+ * allow, ask or deny by the words of a command, anywhere in the line.
  *
  * @since 0.2.0
  */
@@ -19,15 +19,15 @@ import { type Parser, readTree, type SimpleCommand, type Token, unparsable } fro
 
 export type { Rule } from "./internal/commandPatterns.ts"
 
-/** What happens to a command: it runs, a person is asked, or it is refused. */
+/** The decision about a command: it runs (`allow`), a person is asked (`ask`), or it is refused (`deny`). */
 export type CommandDecision = "allow" | "ask" | "deny"
 
 /** A simple command of a line. */
 export interface JudgedCommand {
-  /** Its words: what the program receives where that is known, and otherwise what is written. */
+  /** Its words: the text that the program receives, or the text as written if that is not known. */
   readonly words: ReadonlyArray<string>
   readonly decision: CommandDecision
-  /** Why it asks or is refused. */
+  /** Why it asks or is refused. Absent if it is allowed. */
   readonly reason?: string
   /** The rule of the program that decided about it. Absent if none did. */
   readonly rule?: Rule
@@ -36,7 +36,7 @@ export interface JudgedCommand {
 /** The decision about a line. */
 export interface Classification {
   readonly decision: CommandDecision
-  /** For a person and for the model: why it asks or is refused, or that it only reads. */
+  /** A sentence for a person and for the model: why the line asks or is refused, or that it only reads. */
   readonly reason: string
   /** The commands that were found, also in substitutions. Empty if the line was not parsed. */
   readonly commands: ReadonlyArray<JudgedCommand>
@@ -44,7 +44,7 @@ export interface Classification {
 
 /** Options of {@link classify}. */
 export interface Options {
-  /** Rules of the program. One that denies decides before one that asks, and this before one that allows. Default: none. */
+  /** Rules of the program. Rules that deny take precedence over rules that ask, and these over rules that allow. Default: none. */
   readonly rules?: ReadonlyArray<Rule>
   /**
    * Whether a harmless command may read a path without a question. A path can have `x` in the place of `*` and `?`. Default: relative paths
@@ -55,14 +55,14 @@ export interface Options {
 }
 
 /**
- * Decides about a command line.
+ * Decides whether a command line runs, asks or is refused.
  *
  * **Details**
  *
  * The strictest decision about a simple command is that of the line. A rule that denies or asks covers a command anywhere in the line: in a
- * substitution, a compound command, or behind a program that runs it, such as `sudo`, `xargs` or `sh -c`, where that is understood. A rule that
- * allows covers a command whose words are all known, in a line that has nothing but sequences and pipelines. A line of more than 10,000
- * characters, or with too many commands or nested parts, is not parsed: it asks, also if a rule would deny a part of it.
+ * substitution, in a compound command, or as an argument of a known program that runs it, such as `sudo`, `xargs` or `sh -c`. A rule that
+ * allows covers a command whose words are all known, in a line of sequences and pipelines alone. A line of more than 10,000 characters, or
+ * with too many commands or nested parts, is not parsed: it asks, even if a rule would deny a part of it.
  *
  * **Example** (A rule that denies)
  *
@@ -80,7 +80,7 @@ export interface Options {
  *
  * **Errors**
  *
- * Fails as a defect with `OptionsInvalid` for options that are none.
+ * Dies with `OptionsInvalid` if an option is unknown or has a wrong value.
  *
  * @category constructors
  * @since 0.2.0
@@ -142,15 +142,15 @@ const judge = Effect.fnUntraced(function* (
   return { words, decision: "allow" } as const
 })
 
-/** Characters that a person does not see as they are, or that shells take for different things. */
+/** Finds characters that are not visible, or that shells interpret in different ways. */
 const hiddenIn = (line: string): string | undefined =>
   Display.text(line) === line && !/[\r\u0085\u00A0\u202F\u3000]/.test(line)
     ? undefined
     : "it has characters that are not visible"
 
 /**
- * Shows a command line to a person exactly: control characters, direction marks and invisible characters are escaped. A line with more than
- * `maxLength` characters (20,000 by default) keeps its beginning and its end, and says in between how many are missing.
+ * Shows a command line to a person exactly: control characters, direction marks and invisible characters are escaped. A line of more than
+ * `maxLength` characters (20,000 by default) is shown without its middle, with the number of missing characters in its place.
  *
  * **Example** (A hidden end)
  *

@@ -2,11 +2,12 @@
  * The wall between a model's paths and the files of this machine.
  *
  * A guard has rules as data: the directories that may be read or changed, the places that ask, and the files of Fermata itself. Its
- * operations resolve a path to its real place, decide, and then use that place so that a link that changes meanwhile leads nowhere else
- * (on Linux; see `docs/architecture/tool-safety.md`). They never open a pipe, a socket or a device, and read no file with a name elsewhere.
- * A path is used as it is written: nothing in it is decoded or expanded.
+ * operations resolve a path to its real place, decide about the place, and then use it. On Linux, a link that changes meanwhile cannot lead
+ * them elsewhere; see `docs/architecture/tool-safety.md`. They never open a pipe, a socket or a device, and by default no file with a
+ * second name (a hard link), which could be outside. A path is used as it is written: nothing in it is decoded or expanded.
  *
- * What a rule asks about is refused unless the caller says that a person has allowed it. {@link PathGuard.judge} gives the decision before.
+ * An access that a rule asks about is refused unless the caller passes `approved`, after a person has approved it. {@link PathGuard.judge}
+ * returns the decision without an access.
  *
  * @since 0.2.0
  */
@@ -30,7 +31,7 @@ export { FileError, FileProblem, PathDenied, Reason } from "./internal/pathError
 export { type Access, credentials, type Place, type Rules } from "./internal/pathRules.ts"
 
 /**
- * Makes a guard. Relative directories are resolved now.
+ * Makes a guard with these rules. Relative directories are resolved now, against the working directory of the process.
  *
  * **Example** (A workspace)
  *
@@ -49,7 +50,7 @@ export { type Access, credentials, type Place, type Rules } from "./internal/pat
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for rules that are none.
+ * Throws `OptionsInvalid` if a rule is unknown or has a wrong value.
  *
  * @category constructors
  * @since 0.2.0
@@ -61,8 +62,8 @@ export const make = (rules: Rules): PathGuard => {
 }
 
 /**
- * What runs a file later if it is written, in words, such as a hook of version control or the scripts of a package; `undefined` for any other
- * file. A write to such a file always asks.
+ * Describes the program that would run a file with this path later, such as version control for a hook; `undefined` for any other file.
+ * Also describes a directory that could contain such a file. A write to such a file always asks.
  *
  * @category predicates
  * @since 0.2.0

@@ -1,9 +1,9 @@
 /**
  * An HTTP client for requests whose URLs a model may have chosen.
  *
- * `WebGuard` judges each URL, each redirect and all addresses of each host. A name is resolved once, and the connection goes to exactly the
- * addresses that were checked, so that a second answer of its name server reaches nothing. Each request has limits of time, size and
- * redirects. Headers that may be credentials are not sent to another origin. The environment's variables for proxies are ignored.
+ * `WebGuard` judges each URL, each redirect and all addresses of each host. A name is resolved once per connection, and the connection goes
+ * to exactly the addresses that were checked, so that a later answer of the name server has no effect. Each request has limits of time,
+ * size and redirects. Headers that may be credentials are not sent to another origin. The environment's variables for proxies are ignored.
  *
  * @since 0.2.0
  */
@@ -31,15 +31,15 @@ export type { Options } from "./internal/webOptions.ts"
  *
  * **Details**
  *
- * The client follows redirects itself, sets `host` and `accept-encoding`, and returns decompressed bodies. To an other origin it sends only
- * headers that say nothing about the sender, such as `accept`. `timeout` includes reading the body.
+ * The client follows redirects itself, sets `host` and `accept-encoding`, and returns decompressed bodies. After a redirect to another
+ * origin, it sends only headers that reveal nothing about the sender, such as `accept`. `timeout` includes reading the body.
  *
  * **Errors**
  *
  * - `OptionsInvalid` — an option is unknown or has an invalid value.
  *
- * A request fails with `HttpClientError`. The `cause` of its reason is `UrlRefused` for a URL that the guard refuses, also after a redirect,
- * and otherwise {@link RequestFailed}.
+ * A request fails with `HttpClientError`. The `cause` of its reason is `UrlRefused` if the guard refuses the URL or that of a redirect, and
+ * otherwise {@link RequestFailed}.
  *
  * @category constructors
  * @since 0.2.0

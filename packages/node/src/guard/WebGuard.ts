@@ -1,10 +1,10 @@
 /**
- * Decides which URLs may be requested for a model, which may have been led to any URL by what it has read.
+ * Decides which URLs may be requested for a model. A page or a mail that the model has read may have led it to any URL.
  *
- * Only the public web is reachable, and private hosts that the program lists one by one. The decision is pure and has two steps: `checkUrl`
- * judges a URL, and `checkAddresses` what the name of its host resolves to. Every answer of the resolver has to be allowed. The decision holds
- * for the addresses that were checked and no others: `WebClient` resolves once and connects to exactly these. Both steps are needed for each
- * redirect, too.
+ * Only the public web is allowed, and private hosts that the program lists one by one. The decision is pure and has two steps: `checkUrl`
+ * judges a URL, and `checkAddresses` judges the addresses to which the name of its host resolves. Every address has to be allowed. The
+ * decision holds for the addresses that were checked and no others: `WebClient` resolves once and connects to exactly these. Each redirect
+ * needs both steps again.
  *
  * @since 0.2.0
  */
@@ -15,9 +15,10 @@ import { classOf } from "./internal/addresses.ts"
 import { hostOf, includes, type Pattern, patternOf, withSubdomains } from "./internal/domains.ts"
 
 /**
- * Why a URL is refused. `malformed`: it is no absolute URL, or longer than 8,000 characters. `scheme`: it is not of an allowed scheme. `credentials`: it contains a user name
- * or password. `port`: its port is that of another protocol. `deniedDomain`, `unlistedDomain`: the program's lists exclude its host.
- * `privateHost`: its host, or an address of its host, is not public. `unresolved`: its host has no address.
+ * Why a URL is refused. `malformed`: it is not an absolute URL, contains control characters, or is longer than 8,000 characters. `scheme`:
+ * its scheme is not allowed. `credentials`: it contains a user name or password. `port`: its port is that of another protocol.
+ * `deniedDomain`, `unlistedDomain`: the program's lists exclude its host. `privateHost`: its host, or an address of its host, is not
+ * public. `unresolved`: its host has no address.
  */
 export const Reason = Schema.Literals([
   "malformed",
@@ -31,7 +32,7 @@ export const Reason = Schema.Literals([
 ])
 export type Reason = typeof Reason.Type
 
-/** A URL must not be requested. Nothing was sent to it. */
+/** The guard refused a URL. Nothing was sent to it; the message tells the model what to do instead. */
 export class UrlRefused extends TaggedError.TaggedError<UrlRefused>()("UrlRefused", {
   /** The URL without its user name, password and fragment. */
   url: Schema.String,

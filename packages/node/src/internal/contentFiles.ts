@@ -1,6 +1,6 @@
 /**
- * A directory in which a store keeps contents, one file each. A file has the number of its content as its name, in a folder of its first two
- * digits. The file `store` has the id of the store.
+ * A directory in which a store keeps contents, one file each. A file is named after the number of its content, and is in a folder named
+ * after its first two digits. The file `store` has the id of the store.
  */
 import { mkdir, open, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
@@ -25,11 +25,11 @@ export const filesIn = async (directory: string): Promise<ReadonlyArray<string>>
   return names
 }
 
-/** Opens the directory of a store, or takes an empty one for it. */
+/** Opens the directory of a store. An empty directory becomes that of the store. */
 export const openDirectory =
   (path: string) =>
   (store: SqlRunStore.FiledStore): Effect.Effect<BlobPort.BlobFiles, RunStoreError.RunStoreError> => {
-    // The program may change its directory.
+    // The program may change its working directory later.
     const directory = resolve(path)
     return Effect.as(identify(directory, store), {
       write: (file, position, bytes) =>

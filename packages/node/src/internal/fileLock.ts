@@ -28,7 +28,8 @@ const queues = new Map<string, Array<object>>()
 const pause = "20 millis"
 
 /**
- * Takes the lock of an absolute path without symbolic links, in an existing folder. Only the wait can be interrupted.
+ * Takes the lock of an absolute path without symbolic links, in an existing folder. Fails with `busy` if the lock is not free within
+ * `timeoutMs`, and with `unusable` if the file cannot be used. Only the wait can be interrupted.
  */
 export const acquireFileLock = (path: string, timeoutMs: number): Effect.Effect<FileLock, FileLockError> =>
   Effect.uninterruptible(

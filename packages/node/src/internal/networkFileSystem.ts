@@ -23,8 +23,9 @@ export const networkFileSystemOf = (path: string): Effect.Effect<string | undefi
   })
 
 /**
- * Whether the inode of a file stays the same while the file is open, so that another one means another file. Not known of network file
- * systems, FUSE and virtual machines' shared folders. On Windows, an open file can be neither deleted nor replaced.
+ * Whether the inode of a file surely stays the same while the file is open, so that another inode means that the file was replaced. `false`
+ * on network file systems, FUSE and virtual machines' shared folders, and if it cannot be determined. Also `false` on Windows, where an
+ * open file can be neither deleted nor replaced.
  */
 export const hasSteadyInodes = (path: string): boolean => {
   try {

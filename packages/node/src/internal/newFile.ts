@@ -34,6 +34,6 @@ export const nameIfFree = async (from: string, to: string): Promise<boolean> => 
   }
 }
 
-/** The code of an error of the file system. */
+/** The code of an error of the file system; `undefined` for another error. */
 export const codeOf = (error: unknown): string | undefined =>
   error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined

@@ -1,6 +1,6 @@
 /**
- * A runtime whose tools act in Daytona sandboxes: what `createRuntime` returns with the capability profile `daytona`, if the option
- * `sandboxes` has a {@link daytonaSandbox} of that name, or with one as the option `sandbox`.
+ * A runtime whose tools act in Daytona sandboxes. `createRuntime` returns one if its provider is a {@link daytonaSandbox}: the one that the
+ * option `sandboxes` has under the name of the capability profile, or that of the option `sandbox`.
  *
  * @since 0.2.0
  */
@@ -11,9 +11,9 @@ import type { Runtime, SandboxProvider } from "@fermata/sdk"
  *
  * **Details**
  *
- * Its sandboxes are created by the first call that needs one, used by the later calls and runs, and at the close of the runtime kept, stopped
- * or deleted, as the option `onRelease` of its provider says. It cannot be reconfigured to a profile with another provider: that needs
- * another runtime.
+ * The first call of a run that needs a sandbox creates it; later calls, and later runs of the session, use it. When the runtime closes, its
+ * sandboxes are kept, stopped or deleted, as `onRelease` of the provider says. The runtime cannot be reconfigured to a profile with another
+ * provider: create another runtime.
  *
  * @category models
  * @since 0.2.0
@@ -50,7 +50,7 @@ export const isDaytonaRuntime = <Output>(
 ): runtime is DaytonaRuntime<Output> =>
   runtime?.kind === "remote" && providerOf(runtime)?.backend === "daytona"
 
-/** A live runtime keeps its provider, so that the current profile has the one it was created with. */
+/** A live runtime keeps the provider that it was created with, so the current profile names it. */
 const providerOf = ({ options, profileName }: Runtime.Runtime): SandboxProvider.Shape | undefined => {
   const { sandbox, sandboxes = {} } = options
   return Object.hasOwn(sandboxes, profileName) ? sandboxes[profileName] : sandbox

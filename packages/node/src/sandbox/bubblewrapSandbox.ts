@@ -1,8 +1,9 @@
 /**
- * A sandbox on this machine whose commands bubblewrap confines: they change nothing outside of the working directory.
+ * A sandbox on this machine whose commands are confined by bubblewrap: they cannot change anything outside of the working directory.
  *
- * The commands run in namespaces of their own, on a read-only view of the machine without homes, credentials and the sockets of services. All
- * processes of a command end with it, also those that left its session. Linux with `bwrap` is needed; `machineSandbox` uses it where it works.
+ * Each command runs in namespaces of its own, with a read-only view of the machine that lacks homes, credentials and the sockets of
+ * services. All processes of a command end with it, also those that left its session. It needs Linux and the program `bwrap`;
+ * `machineSandbox` uses it where it works.
  *
  * @since 0.2.0
  */
@@ -22,22 +23,22 @@ export type { BubblewrapSandboxOptions } from "./internal/options.ts"
  *
  * **Details**
  *
- * Commands can write to the working directory, to directories under `write` of the option `rules`, and to temporary directories that end with
- * the command. They read the rest of the machine, except homes, places with credentials, logs, sockets in `/run`, the files under `own` of the
- * rules, and what the rules ask about before it is read, such as `.env`. List directories of a home that they need, such as those of a
- * version manager, under `readable`. The names under `protect`, such as `.git`, are read-only if they exist.
+ * Commands can write to the working directory, to directories under `write` of the option `rules`, and to temporary directories that end
+ * with the command. They can read the rest of the machine, except homes, places with credentials, logs, sockets in `/run`, the files under
+ * `own` of the rules, and files whose reading the rules ask about, such as `.env`. Under `readable`, list directories of a home that
+ * commands need, such as those of a version manager. The names under `protect`, such as `.git`, are read-only if they exist.
  *
  * Options and variables reach bubblewrap through a pipe. A program named `bwrap` in the working directory is never used.
  *
  * **Gotchas**
  *
- * With `network: true`, commands reach every service of this machine and of its network. See `docs/architecture/tool-safety.md` for what
- * is not defended.
+ * With `network: true`, commands reach every service of this machine and of its network. `docs/architecture/tool-safety.md` lists what is
+ * not defended.
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for options that are none. Creating and attaching fail with `SandboxUnavailable` where bubblewrap does not work, and
- * attaching fails with `SandboxLost` if the directory is gone.
+ * Throws `OptionsInvalid` if an option is unknown or has a wrong value. Creating and attaching fail with `SandboxUnavailable` where
+ * bubblewrap does not work, and attaching fails with `SandboxLost` if the directory is gone.
  *
  * @category constructors
  * @since 0.2.0
@@ -55,7 +56,7 @@ export const bubblewrapSandbox = (options: BubblewrapSandboxOptions = {}): Sandb
     backend: kind.backend,
     capabilities: new Set(kind.confinement),
     target: kind.target,
-    // A run that began where bubblewrap did not work goes on confined. The opposite is refused.
+    // A run that began unconfined continues confined. The opposite is refused.
     accepts: ({ backend }) => backend === "local",
     create: (spec) => Effect.flatMap(machine, ({ create }) => create(kind, options, spec)),
     attach: (ref) => Effect.flatMap(machine, ({ attach }) => attach(kind, options, ref)),

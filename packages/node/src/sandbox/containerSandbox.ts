@@ -2,7 +2,7 @@
  * A sandbox in a container, which the client of Docker or Podman reaches.
  *
  * Commands run in the container, detached from the client: a process that resumes the run finds them again, and a stop reaches all of their
- * processes there. Files are reached in the container, too, so that they are those that the commands see.
+ * processes there. Files are read and written in the container, too, so the tools see the same files as the commands.
  *
  * @since 0.2.0
  */
@@ -17,22 +17,23 @@ export type { ContainerSandboxOptions } from "./internal/containerOptions.ts"
  *
  * **When to use**
  *
- * For tools that need the programs of an image, or where bubblewrap does not work. Nothing of this machine is visible in a container of an
- * image, except `mount`.
+ * For tools that need the programs of an image, or where bubblewrap does not work. A container made from an image sees nothing of this
+ * machine except the directory under `mount`.
  *
  * **Details**
  *
- * With `image`, each run has a container, which stays when the sandbox is released and is removed when it is destroyed. It has no network and
- * gains no privileges, unless the options say otherwise. With `container`, all runs act in one that the program keeps; what confines it is the
- * program's matter, so it is not `isolated`.
+ * With `image`, each run has a container, which stays when the sandbox is released and is removed when it is destroyed. It has no network
+ * and gains no privileges, unless the options say otherwise. With `container`, all runs act in one container, which the program starts and
+ * removes. Fermata does not know what confines it, so it lacks the capability `isolated`; destroying the sandbox stops the run's commands
+ * in it.
  *
- * The image needs a POSIX shell and the programs of every Unix system, as that of Alpine or Debian. The output of commands is stored in the
- * container until they have ended.
+ * The image needs a POSIX shell and the usual Unix programs, as the images of Alpine and Debian have them. The output of commands is stored
+ * in the container until they have ended.
  *
  * **Gotchas**
  *
- * A container that waits for a held run keeps its memory. The commands have no standard input. `mount` is a directory of the machine on which
- * the engine runs.
+ * A container that waits for a held run keeps its memory. The commands have no standard input. `mount` names a directory of the machine on
+ * which the engine runs, which may not be this one.
  *
  * **Example** (A container of each run)
  *
@@ -45,8 +46,8 @@ export type { ContainerSandboxOptions } from "./internal/containerOptions.ts"
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for options that are none. Creating fails with `SandboxUnavailable`, which is `retryable` if the engine does not answer,
- * and attaching with `SandboxLost` if the container is gone.
+ * Throws `OptionsInvalid` if an option is unknown or has a wrong value. Creating fails with `SandboxUnavailable`, which is `retryable` if
+ * the engine does not answer, and attaching with `SandboxLost` if the container is gone.
  *
  * @category constructors
  * @since 0.2.0

@@ -1,5 +1,5 @@
 /**
- * Sandboxes in Daytona's cloud, or in one of your own: each run has a virtual machine or a container there, in which its tools act.
+ * Sandboxes in Daytona's cloud, or in a Daytona of your own. Each run has a virtual machine or a container there, in which its tools act.
  *
  * @since 0.2.0
  */
@@ -19,20 +19,20 @@ export type { DaytonaSandboxOptions } from "./internal/remoteOptions.ts"
  *
  * **Details**
  *
- * The first call of a run creates its sandbox, named after the run, and the later ones use it, in any process. A sandbox without activity is
- * stopped after `autoStop`, keeps its files, and is started again by the next call, so that a run that is held for days does not cost what a
- * running machine costs. Closing the runtime does with its sandboxes what `onRelease` says; `SandboxProvider.destroy` deletes one.
+ * The first call of a run creates its sandbox, named after the run, and the later ones use it, in any process. A sandbox without activity
+ * is stopped after `autoStop` and keeps its files; the next call starts it again. A run that is held for days therefore does not pay for a
+ * running machine. `onRelease` determines what the close of the runtime does with its sandboxes; `destroy` of the provider deletes one.
  *
- * Each command has a session of Daytona. With `session` among the options of `exec`, such as the run's and the call's id, the command is
- * looked up before it is sent, and it does not start a second time, also after its process was killed or its sandbox was stopped.
+ * Each command runs in a session of Daytona. With the option `session` of `exec`, the command is looked up before it is sent, and does not
+ * start a second time, also after its process was killed or its sandbox was stopped. `run_shell` passes the id of its call.
  *
- * It does not use Daytona's own client. The key is sent to the API and to the address that the API gives with a sandbox: over https if the API
- * is reached over https, and only on the API's host, on `proxy.` before it, or on a host of the option `toolboxHosts`.
+ * The key is sent to the API, and to the address of the toolbox that the API returns with a sandbox. That address must be on the API's
+ * host, on `proxy.` before it, or on a host of the option `toolboxHosts`, and use https if the API does.
  *
  * **Gotchas**
  *
- * The commands have no standard input. They reach the network unless the sandbox's snapshot or account forbids it. If a sandbox was stopped
- * after a command had ended, the command's exit code is still known, and its output is not.
+ * The commands have no standard input. They reach the network unless the sandbox's snapshot or account forbids it. If a sandbox is stopped
+ * after a command has ended, the exit code of the command stays known, and its output is lost.
  *
  * **Example** (A capability profile that acts in the cloud)
  *
@@ -52,8 +52,9 @@ export type { DaytonaSandboxOptions } from "./internal/remoteOptions.ts"
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for options that are none. Opening fails with `SandboxUnavailable`: `retryable` if Daytona cannot be reached, and not
- * if it refuses the key, or gives an address to which the key is not sent. Attaching fails with `SandboxLost` if the sandbox was deleted.
+ * Throws `OptionsInvalid` if an option is unknown or has a wrong value. Opening fails with `SandboxUnavailable`: `retryable` if Daytona
+ * cannot be reached; not if it refuses the key, or returns an address to which the key is not sent. Attaching fails with `SandboxLost` if
+ * the sandbox was deleted.
  *
  * @category constructors
  * @since 0.2.0

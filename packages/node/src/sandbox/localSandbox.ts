@@ -1,5 +1,5 @@
 /**
- * A sandbox that confines nothing: the commands of the tools run on this machine as the process itself does.
+ * A sandbox that confines nothing: the commands of the tools run on this machine with the rights of the process.
  *
  * Its files are guarded by path rules, its commands get no variables with secrets, and a command that is stopped leaves no process behind.
  * A command can still read and change everything that the process can, so each one needs an approval. `bubblewrapSandbox` confines them.
@@ -17,8 +17,8 @@ export type { LocalSandboxOptions } from "./internal/options.ts"
  *
  * **Details**
  *
- * A sandbox is a directory. The one of a run is found again by any process on this machine, also after `kill -9`. Destroying a sandbox leaves
- * the directory as it is, because it belongs to the program.
+ * A sandbox is a directory. Any process on this machine attaches to it again, also after `kill -9`. Destroying a sandbox leaves the
+ * directory as it is, because the directory belongs to the program.
  *
  * **Example** (Running a command)
  *
@@ -37,8 +37,8 @@ export type { LocalSandboxOptions } from "./internal/options.ts"
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for options that are none. Creating fails with `SandboxUnavailable` if there is no such directory, and attaching with
- * `SandboxLost`.
+ * Throws `OptionsInvalid` if an option is unknown or has a wrong value. If the directory does not exist, creating fails with
+ * `SandboxUnavailable` and attaching with `SandboxLost`.
  *
  * @category constructors
  * @since 0.2.0

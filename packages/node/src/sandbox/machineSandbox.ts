@@ -1,5 +1,6 @@
 /**
- * The sandbox for commands on this machine: confined by bubblewrap where it works, and otherwise not confined, which its target says.
+ * The sandbox for commands on this machine: confined by bubblewrap where bubblewrap works, and otherwise not confined. Its target says
+ * which.
  *
  * @since 0.2.0
  */
@@ -10,7 +11,7 @@ import { type BubblewrapSandboxOptions, checkOptions, localOptionsOf } from "./i
 import { localSandbox } from "./localSandbox.ts"
 
 /**
- * Makes the provider of sandboxes on this machine that confines most: {@link bubblewrapSandbox} where bubblewrap works, otherwise
+ * Makes the strictest provider of sandboxes that works on this machine: {@link bubblewrapSandbox} where bubblewrap works, otherwise
  * {@link localSandbox}.
  *
  * **When to use**
@@ -20,9 +21,9 @@ import { localSandbox } from "./localSandbox.ts"
  *
  * **Details**
  *
- * Whether bubblewrap works is found out by one start, at the first call. `capabilities` of the result has `isolated` if it does. A run that
- * began confined is not continued without: its calls wait with `ToolUnavailable` until it is resumed where bubblewrap works. A run that
- * began without is continued confined.
+ * The first call starts bubblewrap once to see whether it works. If so, `capabilities` of the result has `isolated`. A run that began
+ * confined never continues unconfined: its calls wait with `ToolUnavailable` until it is resumed where bubblewrap works. A run that began
+ * unconfined continues confined where bubblewrap works.
  *
  * **Gotchas**
  *
@@ -39,7 +40,7 @@ import { localSandbox } from "./localSandbox.ts"
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for options that are none.
+ * Throws `OptionsInvalid` if an option is unknown or has a wrong value.
  *
  * @category constructors
  * @since 0.2.0

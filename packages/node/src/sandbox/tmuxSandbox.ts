@@ -1,8 +1,8 @@
 /**
- * A sandbox on this machine whose commands run in a terminal that a person can look at: a session of tmux.
+ * A sandbox on this machine whose commands run in a terminal that a person can watch: a session of tmux.
  *
- * The commands and their output are visible in the terminal, a person stops them with Ctrl-C, and the model can read what is visible. The
- * terminal and its commands go on when the process ends, and a process that resumes the run attaches to them again. It confines nothing.
+ * The terminal shows the commands and their output, a person stops them with Ctrl-C, and the model can read the visible text. The terminal
+ * and its commands continue when the process ends, and a process that resumes the run attaches to them again. Nothing is confined.
  *
  * @since 0.2.0
  */
@@ -18,18 +18,18 @@ export type { TmuxSandboxOptions } from "./internal/remoteOptions.ts"
  *
  * **When to use**
  *
- * For an agent whose work a person follows, and takes over where needed. It confines nothing, so each command needs an approval.
+ * For an agent whose work a person follows and can stop. Nothing is confined, so each command needs an approval.
  *
  * **Details**
  *
- * Each run has a session of one tmux server; {@link tmuxCommand} gives the line with which a person attaches. Commands run at the same time,
- * also while a person looks at the terminal. Their output and exit codes do not pass through the terminal: its width does not change them.
+ * Each run has a session of one tmux server; {@link tmuxCommand} returns the command line with which a person attaches. Several commands
+ * can run at the same time. Their output and exit codes do not pass through the terminal, so its width does not change them.
  * `Sandbox.screen` is the visible text. Destroying a sandbox stops its commands and closes its terminal; the working directory stays.
  *
  * **Gotchas**
  *
- * The commands have no standard input, and no terminal as their output, so that a program with a full-screen interface does not work. A
- * restart of the machine ends all terminals: attaching then fails with `SandboxLost`.
+ * The commands have no standard input, and their output is not a terminal: programs with a full-screen interface do not work. A restart of
+ * the machine ends all terminals; attaching then fails with `SandboxLost`.
  *
  * **Example** (An agent whose terminal a person can see)
  *
@@ -46,8 +46,9 @@ export type { TmuxSandboxOptions } from "./internal/remoteOptions.ts"
  *
  * **Errors**
  *
- * Throws `OptionsInvalid` for options that are none. Creating fails with `SandboxUnavailable` if tmux is not installed or there is no such
- * directory, and attaching with `SandboxLost` if the terminal was closed.
+ * Throws `OptionsInvalid` if an option is unknown or has a wrong value. Creating fails with `SandboxUnavailable` if tmux is not installed
+ * or the working directory does not exist. Attaching fails with `SandboxLost` if the terminal was closed or the directory is gone, and with
+ * `SandboxUnavailable` if the option `socket` is another one.
  *
  * @category constructors
  * @since 0.2.0
@@ -68,8 +69,8 @@ export const tmuxSandbox = (options: TmuxSandboxOptions = {}): SandboxProvider.S
 }
 
 /**
- * The line with which a person attaches to the terminal of a sandbox, such as `tmux -S '/tmp/fermata-1000/tmux.sock' attach -t 'fermata-1f…'`;
- * `undefined` for a sandbox of another kind.
+ * The command line with which a person attaches to the terminal of a sandbox, such as `tmux -S '/tmp/fermata-1000/tmux.sock' attach -t
+ * 'fermata-1f…'`; `undefined` for a sandbox of another kind.
  *
  * @category accessors
  * @since 0.2.0

@@ -2,7 +2,8 @@
  * The tools with which a model runs commands: `run_shell`, `shell_output` and `shell_stop`.
  *
  * A command runs in the run's sandbox. The sandbox decides what the command can do; the rules decide what a person is asked. In a sandbox
- * that confines commands, those that only read run at once. Where nothing confines them, each one asks, and the request says so.
+ * that confines commands (`isolated`), those that only read run at once. In any other sandbox, each command asks, and the request says that
+ * nothing confines it.
  *
  * @since 0.2.0
  */
@@ -23,22 +24,23 @@ export type { ShellOptions } from "./internal/shell/shellOptions.ts"
  *
  * **Details**
  *
- * `run_shell` runs a line of a shell without input, streams its output, and returns the exit code, stdout and stderr. A code other
- * than 0 is a result like 0. A command that takes too long is stopped, and its result has the output until then. With `background: true`, the
- * command goes on after the call; `shell_output` reads its output, `shell_stop` stops it. It is stopped when the run is cancelled, and when the
- * runtime is closed.
+ * `run_shell` runs a line of a shell without input, streams its output, and returns the exit code, stdout and stderr. A code other than 0
+ * does not fail the call. A command that exceeds its timeout is stopped, and its result has the output until then. With `background: true`,
+ * the command goes on after the call; `shell_output` reads its output, `shell_stop` stops it. The command is stopped when the run is
+ * cancelled or the runtime is closed.
  *
- * An approval request shows the exact command, the sandbox's target and the directory. If the sandbox is another one when the approved command
- * would start, it asks again.
+ * An approval request shows the exact command, the sandbox's target and the directory. If the sandbox, its target or its isolation has
+ * changed when the approved command would start, it asks again.
  *
- * After a crash, a sandbox with the capability `sessions` knows what became of the command. In another sandbox, a command that only reads is
- * run again, and any other one is in doubt.
+ * After a crash, a sandbox with the capability `sessions` returns the command's result. In any other sandbox, a command that only reads
+ * runs again, and any other command is in doubt.
  *
  * **Gotchas**
  *
- * Rules are a hint: a shell has too many ways to write a command for a list to be complete. See `docs/architecture/tool-safety.md`.
+ * Rules are a hint: a shell has too many ways to write a command for a list to be complete. Only a sandbox bounds what a command can do;
+ * see `docs/architecture/tool-safety.md`.
  *
- * **Example** (Commands that run unasked where they are confined)
+ * **Example** (Confined commands that run without approval)
  *
  * ```ts run
  * import { agent, createFermata, localSandbox, shellTools } from "@fermata/node"
@@ -67,7 +69,7 @@ export const shellTools = (options: ShellOptions = {}): ReadonlyArray<Tool.Tool>
   return [runShell(settings), shellOutput(settings), shellStop(settings)]
 }
 
-/** How much longer than the command the call may take: the sandbox stops the command before. */
+/** How many seconds the call's timeout exceeds the command's, so that the sandbox stops the command first. */
 const beyondSeconds = 30
 
 const runShell = (settings: Settings): Tool.Tool => {
@@ -133,7 +135,7 @@ middle. A command that does not end by itself belongs in the background.`,
   })
 }
 
-/** On what an approval depends besides the command: where it runs, and whether it is confined. */
+/** The facts of a call, on which an approval depends besides the command: where it runs, and whether it is confined. */
 const placeOf = ({ cwd }: ShellCall, { capabilities, target, workdir }: Sandbox.Shape) => ({
   target,
   directory: cwd === undefined || cwd.startsWith("/") ? (cwd ?? workdir) : `${workdir}/${cwd}`,

@@ -30,7 +30,8 @@ export const webTools = (options: FetchUrlOptions = {}): ReadonlyArray<Tool.Tool
  *
  * **Details**
  *
- * With `root`, they act in this directory of this machine, without a sandbox. Without it, they act in the sandbox of the run.
+ * With `root`, they act in this directory of this machine, behind a `PathGuard`. Without it, they act in the sandbox of the run, which the
+ * option `sandbox` of the program provides.
  *
  * **Example** (An agent that answers questions about a project)
  *
@@ -63,13 +64,13 @@ export interface WorkspaceToolsOptions extends FileTools.FileToolOptions {
 }
 
 /**
- * Tools that work on a workspace: those of {@link readOnlyTools}, `write_file` and `edit_file`, and those of `shellTools`. Each change needs approval,
- * which shows a diff, and so do commands, as `shellTools` describes it.
+ * Tools that work on a workspace: those of {@link readOnlyTools}, `write_file` and `edit_file`, and those of `shellTools`. Each change
+ * needs an approval, whose request shows a diff. `shellTools` describes which commands need one.
  *
  * **Details**
  *
- * Without `root`, all act in the sandbox of the run: the program needs the option `sandbox`. With it, the tools for files act in this directory of this
- * machine, without a sandbox. Commands still run in the sandbox, so there are none unless `shell` is given.
+ * Without `root`, all act in the sandbox of the run: the program needs the option `sandbox`. With it, the tools for files act in this
+ * directory of this machine, behind a `PathGuard`. Commands still run in the sandbox, so there are none unless `shell` is given.
  *
  * **Example** (An agent that works on a project, with commands that are confined)
  *

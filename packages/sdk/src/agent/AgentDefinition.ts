@@ -29,15 +29,16 @@ export interface SectionContext extends InstructionsContext<any> {
 }
 
 /**
- * A part of the instructions that is rendered anew before each model call, such as a plan or the screen of a terminal. It follows the history,
- * behind everything that a provider caches, and is neither stored nor summarized. `R` are the services that `render` needs.
+ * A part of the instructions that is rendered anew before each model call, such as a plan or the screen of a terminal. It follows the
+ * history, after the part of the request that a provider caches, and is neither stored nor summarized. `R` are the services that `render`
+ * needs.
  */
 export interface Section<R = never> {
   /** The heading under which the model receives the section. Unique among the sections of an agent. */
   readonly name: string
   /**
-   * Returns the text, or `undefined` to leave the section out of this turn. Has the run's `toolTimeoutMs`. A failure is logged, and the
-   * section says that it cannot be shown; the turn goes on. The scrubber reads the text; beyond 20,000 characters, its middle is cut.
+   * Returns the text, or `undefined` to leave the section out of this turn. Its timeout is the run's `toolTimeoutMs`. If it fails, the
+   * section says that it cannot be shown, and the turn goes on. The text is scrubbed; beyond 20,000 characters, its middle is cut.
    */
   readonly render: (context: SectionContext) => Awaitable<string | undefined, R>
 }
@@ -56,8 +57,8 @@ export interface AgentOptions<R, Output, Context = any> {
    */
   readonly instructions?: string | ((context: InstructionsContext<Context>) => Awaitable<string, R>)
   /**
-   * Parts of the instructions that are rendered from the state of the run before each model call; see `Section`. `instructions` that stay the
-   * same let a provider cache what precedes the sections. Default: none.
+   * Parts of the instructions that are rendered from the state of the run before each model call; see `Section`. With `instructions` that
+   * stay the same, a provider can cache the part of the request before the sections. Default: none.
    */
   readonly sections?: ReadonlyArray<Section<R>>
   /** The tools that the model may call. Default: none. */

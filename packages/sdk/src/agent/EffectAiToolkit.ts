@@ -39,7 +39,10 @@ import { Reading, readStream } from "./internal/streamedResult.ts"
 import { isPromise } from "./internal/userCode.ts"
 import type { ToolServices } from "./RuntimeExtension.ts"
 
-/** The options that a tool of Fermata has and a tool of a toolkit has not, such as `approval` and `preview`, or has in other words. */
+/**
+ * The options of a tool of Fermata that add to a tool of a toolkit, such as `approval` and `preview`, or replace one that is derived from
+ * its annotations, such as `safety`.
+ */
 export type ToolOverrides<T> = Partial<
   Omit<ToolOptions<AiTool.Parameters<T>, unknown>, "handler" | "parameters" | "success" | "failure">
 >

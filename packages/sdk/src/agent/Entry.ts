@@ -11,7 +11,7 @@ import type { Decoder } from "../tool/DataSchema.ts"
 import type { AnyTool } from "../tool/Tool.ts"
 import type * as Agent from "./AgentDefinition.ts"
 
-/** What a tool name refers to: a tool, or one of the agent tools, which the loop handles itself. */
+/** The tool of a name: a tool of the program, or one of the agent tools, which the loop handles itself. */
 export type Entry = ToolEntry | AgentToolEntry
 
 interface Registered<A> {

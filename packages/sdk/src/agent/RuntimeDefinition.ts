@@ -128,7 +128,10 @@ export interface Choice {
   readonly tools?: ReadonlyArray<AnyTool>
 }
 
-/** The names of tools that a rule of a policy may have; a rule for another tool, without `*`, is refused, since it would bind no call. */
+/**
+ * The names of tools that the rules of policies may have. A rule with another name, without `*`, would bind no call: it is refused, or a
+ * warning is logged if `isOpen`.
+ */
 export interface RuleTools {
   readonly names: ReadonlySet<string>
   /** Whether tools of other names may be added. A rule for one is then not refused: a warning is logged. */
@@ -152,7 +155,7 @@ export interface Sandboxes {
   readonly accepts: (ref: SandboxRef | undefined) => boolean
   /** The sandbox of a run, if it is open. */
   readonly find: (user: SandboxUser) => Sandbox | undefined
-  /** Why the sandbox of a run could not be opened at the last attempt. */
+  /** The error of the last attempt to open the sandbox of a run; `undefined` if there is none. */
   readonly failureOf: (user: SandboxUser) => SandboxLost | SandboxUnavailable | undefined
   /** Opens the sandbox of a run, or returns the open one. An interrupted caller leaves the opening to the others and to the next attempt. */
   readonly open: (user: SandboxUser) => Effect.Effect<Sandbox, SandboxLost | SandboxUnavailable>

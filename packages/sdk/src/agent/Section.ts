@@ -1,8 +1,8 @@
 /**
  * Sections: parts of the instructions that are rendered from the state of a run before each model call.
  *
- * A section follows the history, so that the part of the request that a provider caches stays the same from turn to turn. It is not part of
- * the history: nothing of it is stored or summarized, and a compaction of the context does not touch it.
+ * A section follows the history, so that the part of the request that a provider caches stays the same from turn to turn. A section is not
+ * part of the history: it is neither stored nor summarized, and a compaction does not change it.
  *
  * @since 0.2.0
  */
@@ -14,7 +14,9 @@ import type { AnySection, Section, SectionContext } from "./AgentDefinition.ts"
 export type { AnySection, Section, SectionContext } from "./AgentDefinition.ts"
 
 /**
- * Makes a section.
+ * Makes a section with this name. `render` returns its text for the next model call; for `undefined` or an empty text, the section is left
+ * out. A text of more than 20,000 characters loses its middle. If `render` fails or takes longer than the run's `toolTimeoutMs`, the
+ * section says so instead.
  *
  * **When to use**
  *
@@ -42,7 +44,7 @@ export const make = <R = never>(
 
 /**
  * Makes a section with the visible text of the terminal in which the commands of the run's sandbox run. It is left out while the sandbox is
- * not open, and of a sandbox without a screen.
+ * not open in this process, and if the sandbox lacks the capability `screen`.
  *
  * @category constructors
  * @since 0.2.0

@@ -8,10 +8,10 @@ import type { Cut } from "../domain/Compaction.ts"
 /** Replaces old results by short texts, or shortens the results of the latest steps. Needs no model call. */
 export interface Prune {
   readonly _tag: "Prune"
-  /** The sequence number up to which long results of successful calls are replaced. */
+  /** Long results of successful calls before this sequence number are replaced. */
   readonly before: number
   readonly cut?: Cut
-  /** Estimated tokens before and after. */
+  /** Estimated tokens of the summary and the messages, before and after. */
   readonly tokensBefore: number
   readonly tokensAfter: number
 }
@@ -27,9 +27,9 @@ export interface Summarize {
   readonly kept: ReadonlyArray<number>
   readonly cut?: Cut
   readonly tokensBefore: number
-  /** With a summary of the most tokens that it may have. */
+  /** Estimated with the longest summary that is allowed; see `mostSummary`. */
   readonly tokensAfter: number
-  /** The most tokens of the summary. */
+  /** The most tokens of the summary, with the message that holds it. */
   readonly mostSummary: number
 }
 

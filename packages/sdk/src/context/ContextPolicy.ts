@@ -148,7 +148,7 @@ export const make = (prepare: ContextFunction): Policy => ({
     )
 })
 
-/** A function without types may return any value. The run fails if it is no context. */
+/** A function without types may return any value. The run fails if the value is not a context. */
 const isTooLarge = (made: PreparedContext | ContextTooLarge | null | undefined): made is ContextTooLarge =>
   typeof made === "object" && made !== null && "_tag" in made
 
@@ -158,7 +158,7 @@ const isTooLarge = (made: PreparedContext | ContextTooLarge | null | undefined):
  *
  * **When to use**
  *
- * In programs whose sessions go on. `createFermata` uses it by default.
+ * In programs whose sessions can outgrow the model's window. `createFermata` uses it by default.
  *
  * **Details**
  *
@@ -167,11 +167,12 @@ const isTooLarge = (made: PreparedContext | ContextTooLarge | null | undefined):
  * again with the tool that `recallTool` makes. If it does not, a model writes a summary, and the newest steps stay as they are, as do the
  * user's latest message, pinned messages and open calls. Files of earlier prompts are left out as by {@link withoutEarlierFiles}.
  *
- * A summary is a step of the run, with usage, budgets and a place in the journal: `context.compacted`. An answer that is empty, calls a tool
- * or quotes the request is refused; after a second one, the runtime writes a digest itself (`quality: "degraded"`). If two compactions in a
- * row do not make enough room, the run asks for a larger `context` budget instead of trying again.
+ * A summary is a step of the run, with usage, budgets and a place in the journal: `context.compacted`. An answer that is empty, calls a
+ * tool or quotes the request is refused, and the agent's own profile is asked. If that answer is refused, too, the runtime lists the user's
+ * messages and the calls instead (`quality: "degraded"`). If two compactions in a row do not make enough room, the run asks for a larger
+ * `context` budget instead of trying again.
  *
- * The size of the window is that of the model's profile.
+ * The window is `contextTokens` of the model's profile, or the option `contextTokens` (128,000 by default) if the client does not know it.
  *
  * **Errors**
  *

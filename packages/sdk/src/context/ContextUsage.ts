@@ -1,5 +1,5 @@
 /**
- * How the context of a model call is used: its parts in tokens, and what the model can take.
+ * The use of a model call's context: its parts in tokens, and the room that the model has for them.
  *
  * @since 0.2.0
  */
@@ -23,7 +23,7 @@ export interface ContextUsage {
   readonly tools: number
   /** The sections that are rendered in each turn. */
   readonly sections: number
-  /** What was retrieved from memory. */
+  /** The messages retrieved from memory. */
   readonly memory: number
   /** The summary of the oldest messages. */
   readonly summary: number
@@ -39,7 +39,7 @@ export interface ContextUsage {
   readonly ratio: number
 }
 
-/** The usage in a sentence. */
+/** Describes the usage in a sentence, in tokens. */
 export const describe = ({ isWindowKnown, trigger, usable, used, window }: ContextUsage): string => {
   const assumed = isWindowKnown ? "" : `, of an assumed window of ${number(window)}`
   return `Its context uses about ${number(used)} of ${number(usable)} tokens${assumed}, and is compacted above ${number(trigger)}.`

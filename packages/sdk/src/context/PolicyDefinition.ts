@@ -26,7 +26,7 @@ export interface ContextInput {
    * Absent if there are none.
    */
   readonly sections?: ReadonlyArray<Message>
-  /** What was retrieved from memory, which follows the messages, too. Absent if nothing was. */
+  /** Messages retrieved from memory, which follow the selected messages. Absent if there are none. */
   readonly memory?: ReadonlyArray<Message>
   readonly limits: Limits
   /** The size of the model's context window in tokens, response included; absent if the client does not know it. */
@@ -41,12 +41,12 @@ export interface ContextInput {
   readonly view?: ContextView
 }
 
-/** What a run knows of its context. */
+/** The parts from which a run makes the messages of its context, and functions that count their tokens. */
 export interface ContextView {
   readonly history: History.History
-  /** What models see of the history, by the compactions so far. */
+  /** The result of the compactions so far: the summary, and where results are replaced or shortened. */
   readonly compaction?: Compaction | undefined
-  /** The request of a compaction that is to be performed now. */
+  /** The compaction that was requested and has not been performed. Absent if there is none. */
   readonly compacting?: Compacting | undefined
   /** Sequence numbers of the pinned messages. */
   readonly pinned: ReadonlyArray<number>
@@ -65,7 +65,7 @@ export interface PreparedContext {
   readonly messages: ReadonlyArray<Message>
   /** How the context is used, for events and displays. Absent if the policy does not measure it. */
   readonly usage?: ContextUsage
-  /** Whether `usage` has reached the point at which a warning is due. */
+  /** Whether `usage` has reached the policy's warning level: `budget.nearing` is then recorded once. */
   readonly isNearlyFull?: boolean
   /** Called with the input tokens that the provider reported for the call. */
   readonly counted?: (inputTokens: number) => void
@@ -90,15 +90,15 @@ export interface CompactionDue {
   readonly _tag: "CompactionDue"
   readonly plan: CompactionPlan
   readonly usage: ContextUsage
-  /** How a summary is written. */
+  /** The options of the request that writes a summary. */
   readonly summary: SummaryOptions
 }
 
-/** How a summary is written. */
+/** The options of the request that writes a summary. */
 export interface SummaryOptions {
   /** The model profile that writes it first. Absent: that of the agent. */
   readonly profile?: string
-  /** A further sentence of the request. */
+  /** A further sentence for the request of the summary. */
   readonly guidance?: string
   /** The window that is assumed for a profile whose window is not known. */
   readonly assumedWindow: number

@@ -1,5 +1,5 @@
 /**
- * Acknowledgements: the answers to commands that were taken. A command that was not taken fails with a `CommandRejection`.
+ * Acknowledgements: the answers to commands that a control plane has taken. A command that it refuses fails with a `CommandRejection`.
  *
  * @since 0.2.0
  */
@@ -9,7 +9,7 @@ import { RunId, SessionId, Timestamp } from "../domain/Id.ts"
 import { Status } from "../domain/RunState.ts"
 import { AgentConfiguration, PolicySetting } from "./RuntimeEvent.ts"
 
-/** What a list shows about a session. */
+/** A session as `SessionList` lists it. */
 export const SessionSummary = Schema.Struct({
   sessionId: SessionId,
   title: Schema.optionalKey(Schema.String),
@@ -33,13 +33,13 @@ const ackOf = <const Tag extends string, const Fields extends Schema.Struct.Fiel
     commandId: Schema.String,
     /** The number of the last event when the command was taken. Events of its effects have higher numbers. */
     seq: Schema.Natural,
-    /** Set if the command had been taken before. */
+    /** Set if this command had been taken before: nothing was done again. */
     repeated: Schema.optionalKey(Schema.Literal(true)),
     ...fields
   })
 
 /**
- * The answer to a command that was taken.
+ * The answer to a command that was taken: the command's id, the number of the last event before it, and its outcome.
  *
  * @category models
  * @since 0.2.0

@@ -10,7 +10,7 @@ import { RunId, SessionId } from "../domain/Id.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import { TaggedError } from "../domain/TaggedError.ts"
 
-/** The value is no command of the known version. Correct it. */
+/** The value is not a command of this version. `issues` say what to correct. */
 export class CommandInvalid extends TaggedError<CommandInvalid>()("CommandInvalid", {
   issues: Schema.String
 }) {
@@ -61,7 +61,7 @@ export class QueueFull extends TaggedError<QueueFull>()("QueueFull", {
   }
 }
 
-/** There is no such session, or none at all. List the sessions. */
+/** There is no session with this id; without an id, no session is active. List the sessions, or create one. */
 export class SessionNotFound extends TaggedError<SessionNotFound>()("SessionNotFound", {
   sessionId: Schema.optionalKey(Schema.String)
 }) {
@@ -72,7 +72,7 @@ export class SessionNotFound extends TaggedError<SessionNotFound>()("SessionNotF
   }
 }
 
-/** The runtime has no agent of this name, or the session is one of another agent. */
+/** The runtime has no agent of this name, or the session belongs to another agent. `known` lists the agents that can be named. */
 export class AgentUnknown extends TaggedError<AgentUnknown>()("AgentUnknown", {
   agent: Schema.String,
   known: Schema.Array(Schema.String)
@@ -82,7 +82,7 @@ export class AgentUnknown extends TaggedError<AgentUnknown>()("AgentUnknown", {
   }
 }
 
-/** The session has no stored history that could be compacted. `reason` says why. */
+/** The session has no stored history that could be compacted: the runtime has no store, or the session has no task yet; see `reason`. */
 export class CompactionUnavailable extends TaggedError<CompactionUnavailable>()("CompactionUnavailable", {
   sessionId: SessionId,
   reason: Schema.String
@@ -136,5 +136,5 @@ export const ControlRejection = Schema.Union([
   CommandFailed
 ])
 
-/** Why a command was not taken. */
+/** The rejections of commands: those of this module, and those of decisions. */
 export type CommandRejection = typeof ControlRejection.Type | Rejection

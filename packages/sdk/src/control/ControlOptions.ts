@@ -14,11 +14,11 @@ export interface ControlOptions {
   readonly by?: string | Principal
   /** The approval policy of tasks, until a command sets another one. Default: that of each agent. */
   readonly policy?: PolicySetting
-  /** The number of prompts that may wait in a session. Default: 100. */
+  /** The number of prompts that may wait in a session; one more is rejected with `QueueFull`. Default: 100. */
   readonly maxQueued?: number
   /**
-   * The number of durable events in memory. Earlier ones are read again from the journals; without a store, all are kept, up to about
-   * 260,000. Default: 4,096.
+   * The number of durable events that are kept in memory; up to twice as many for a time. Earlier ones are read again from the journals.
+   * Without a store, about the last 260,000 events are kept. Default: 4,096.
    */
   readonly keepEvents?: number
   /**

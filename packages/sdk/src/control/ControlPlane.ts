@@ -57,16 +57,16 @@ export interface SubmitOptions {
   readonly by?: string | Principal
 }
 
-/** Takes commands and publishes events. */
+/** The operations of a control plane: it takes commands and publishes events. */
 export interface Shape {
   /** The id of this run of the plane. Sequence numbers belong to one epoch. */
   readonly epoch: string
   /**
-   * Submits a command, and returns its acknowledgement once it was taken. Interrupting the caller does not take a command back.
+   * Submits a command, and returns its acknowledgement once it is taken. An interruption of the caller does not withdraw the command.
    *
    * **Errors**
    *
-   * - A `CommandRejection` — the command was not taken; its sentence says what to do.
+   * - A `CommandRejection` — the command was not taken; its message says what to do.
    */
   readonly submit: (
     command: RuntimeCommand,
@@ -95,7 +95,7 @@ export class ControlPlane extends Context.Service<ControlPlane, Shape>()(
 export type ControlPlaneError = OptionsInvalid | PolicyInvalid | PrincipalInvalid
 
 /**
- * Makes a control plane for runtimes, which other code may use as well. When the scope closes, stored tasks are suspended and the others are
+ * Makes a control plane for runtimes, which other code may use, too. When the scope closes, stored tasks are suspended and the others are
  * cancelled; then the event streams end.
  *
  * **Details**

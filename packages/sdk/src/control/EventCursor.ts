@@ -1,12 +1,11 @@
 /**
- * Cursors: the place of a subscriber in the events of a runtime, as a text such as the `id` of a server-sent event.
+ * Cursors: the place of a subscriber in the events of a runtime, also as a text, such as the `id` of a server-sent event.
  *
- * While the runtime lives, the cursor's epoch and `seq` are the place. In another runtime of the same store, after a restart or on another
- * server, the epoch is unknown: the cursor's revisions say how far the subscriber has read the journal of each task that had not ended. The
- * runtime then first reads again what these journals hold beyond, announces its own epoch with a `lifecycle.started`, and goes on with live
- * events. A revision is noted only after an event
- * that was published after its commit, so that a crash loses none; the durable events after the last such event may be repeated, and are
- * recognized by their `journal`.
+ * In the runtime that published the events, the cursor's epoch and `seq` are the place. Another runtime of the same store, after a restart
+ * or on another server, does not know the epoch. It uses the cursor's revisions, which say how far the subscriber has read the journal of
+ * each task that has not ended: it first reads what these journals hold after the revisions, then announces its own epoch with
+ * `lifecycle.started`, and continues with live events. A revision advances only at an event that was published after its commit, so that a
+ * crash loses none. The durable events after the last such event may arrive twice; their `journal` identifies them.
  *
  * @since 0.2.0
  */
@@ -15,7 +14,10 @@ import { RunId } from "../domain/Id.ts"
 import { isTerminal } from "./RuntimeEvent.ts"
 import type { RuntimeEventEnvelope } from "./RuntimeEventEnvelope.ts"
 
-/** The place of a subscriber. `revisions` is the number of events that it has of the journal of each task that has not ended. */
+/**
+ * The place of a subscriber. `revisions` has, by the id of each task that has not ended, the number of events of its journal that the
+ * subscriber has.
+ */
 export const EventCursor = Schema.Struct({
   epoch: Schema.String,
   seq: Schema.Natural,
@@ -26,7 +28,7 @@ export type EventCursor = typeof EventCursor.Type
 /** The place before the first event of an epoch. */
 export const start = (epoch: string): EventCursor => ({ epoch, seq: 0, revisions: {} })
 
-/** The place after an envelope. */
+/** The place after an envelope that the subscriber has received. */
 export const advance = (cursor: EventCursor, envelope: RuntimeEventEnvelope): EventCursor => {
   const { event, replayed } = envelope
   const revisions = revisionsAfter(cursor.revisions, envelope)
@@ -62,7 +64,7 @@ const revisionForm = /^([^=]+)=(\d{1,15})$/
 /** The most tasks that a cursor may name. */
 const mostTasks = 1000
 
-/** Reads the text of a cursor; `undefined` if it is none. A text comes from a client, so nothing of it is trusted. */
+/** Reads the text of a cursor; `undefined` if the text is not a cursor. The text comes from a client, so each part of it is checked. */
 export const decode = (text: string): EventCursor | undefined => {
   if (typeof text !== "string") return undefined
   const [first = "", ...rest] = text.split(";", mostTasks + 2)

@@ -1,9 +1,9 @@
 /**
  * Event logs: files of envelopes, one JSON object a line, which can be replayed into any front end.
  *
- * A log is one more subscriber: a slow disk never delays a task, and the log then has the merged text. Each line is written to the file as
- * soon as it is published. A file that exceeds its size is renamed, and a new one is begun. Reading works on every file system that Effect's
- * `FileSystem` reaches; `@fermata/node` provides it for Node.
+ * A log is one more subscriber: a slow disk never delays a task, and the log then has the merged text. Lines are not buffered: each is
+ * written as soon as the log has read its event. A file that exceeds its size is renamed, and a new one is begun. Reading and writing use
+ * Effect's `FileSystem`, which `@fermata/node` provides for Node.
  *
  * @since 0.2.0
  */
@@ -32,9 +32,9 @@ export interface LogOptions {
   readonly path: string
   /** The size in bytes above which a file is renamed to `path.1`, and the earlier ones to `path.2` and so on. Default: 67,108,864. */
   readonly maxBytes?: number
-  /** How many renamed files are kept. Default: 5. */
+  /** How many renamed files are kept; with 0, a full file is deleted. Default: 5. */
   readonly keep?: number
-  /** Whether each page of lines is forced to the disk, which is slower. Default: `false`; the operating system writes them. */
+  /** Whether the lines of each read are flushed to the disk, which is slower. Default: `false`; the operating system flushes them. */
   readonly sync?: boolean
   /** The number of the first event. Default: 1. */
   readonly from?: number
@@ -52,8 +52,8 @@ const logShape = shapeOf<LogOptions>({
 export type LogError = OptionsInvalid | PlatformError.PlatformError | RunStoreError
 
 /**
- * Writes the events of a plane to a file until the plane has stopped. Fork it in the scope of the plane. A failure of the file ends the log and
- * no task.
+ * Writes the events of a plane to a file until the plane has stopped. Fork it in the scope of the plane. A failure of the file ends the
+ * log, and affects no task.
  */
 export const write: (
   plane: Pick<Shape, "events">,
@@ -105,16 +105,17 @@ const rotate = Effect.fnUntraced(function* (files: FileSystem.FileSystem, path: 
   yield* files.rename(path, `${path}.1`)
 })
 
-/** The errors of reading a log. */
+/** The errors of a line that is not an envelope, or one of another version. */
 export type ReadError = EnvelopeVersionUnknown | EnvelopeMalformed
 
 /**
- * Reads envelopes from the text of a log, which may arrive in pieces of any length. Lines of events that this version does not know are
- * skipped. A last line without an end, as a killed program leaves it, is skipped if it cannot be read.
+ * Reads envelopes from the text of a log, which may arrive in pieces of any length. Events that this version does not know are skipped, and
+ * so is a last line without a line feed that cannot be read, such as a killed program leaves.
  *
  * **Errors**
  *
- * - `EnvelopeVersionUnknown`, `EnvelopeMalformed` — a line is no envelope of this version.
+ * - `EnvelopeVersionUnknown` — a line is an envelope of another version; its message says which program to update.
+ * - `EnvelopeMalformed` — a line is not JSON, or not an envelope.
  */
 export const read = <E, R>(
   text: Stream.Stream<string, E, R>
@@ -170,9 +171,9 @@ export interface ReplayOptions {
 export interface Replay<E> {
   /** The envelopes, in their time. To be read once. */
   readonly events: Stream.Stream<RuntimeEventEnvelope, E>
-  /** Stops after the envelope that is being emitted. */
+  /** Pauses before the next envelope. */
   readonly pause: Effect.Effect<void>
-  /** Goes on. */
+  /** Continues at the speed of the replay. */
   readonly resume: Effect.Effect<void>
   /** While paused, emits the next envelope. */
   readonly step: Effect.Effect<void>

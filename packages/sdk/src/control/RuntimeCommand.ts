@@ -2,9 +2,10 @@
  * The commands that front ends submit to a control plane.
  *
  * A command is plain JSON, and its schema is its wire format. Each carries an id: the plane takes a command once for its id, and answers a
- * repetition with the first acknowledgement. The author of a command is no part of it; the caller of `submit` knows it, for example from
- * the token of a request. The same compatibility policy as for events applies: within {@link version}, changes only add commands and
- * optional fields. An unknown command or field is refused with `CommandInvalid`, since ignoring it would do something else than was asked.
+ * repetition with the first acknowledgement. A command does not contain its author: the caller of `submit` states it, for example from the
+ * token of a request. The same compatibility policy as for events applies: within {@link version}, changes only add commands and optional
+ * fields. An unknown command or field is refused with `CommandInvalid`, because a command without it could do something else than its
+ * sender wants.
  *
  * @since 0.2.0
  */
@@ -15,7 +16,7 @@ import { RequestId, RunId, SessionId } from "../domain/Id.ts"
 import { UserPart } from "../domain/Message.ts"
 import { PolicySetting } from "./RuntimeEvent.ts"
 
-/** The version of the commands. A command may state it as `v`; another one is refused. */
+/** The version of the commands. A command may state it as `v`; a command of another version is refused. */
 export const version = 1
 
 /** The id of a command, chosen by the front end: 1 to 128 letters, digits, `_`, `.`, `:` or `-`. */
@@ -35,7 +36,7 @@ const commandOf = <const Tag extends string, const Fields extends Schema.Struct.
     ...fields
   }).annotate({ description })
 
-/** What the plane adds to a decision: its request, its author and its time. */
+/** The fields that the plane adds to a decision. */
 const added = ["requestId", "by", "principal", "at", "digest", "idempotencyKey"] as const
 
 /** A decision as a front end writes it: without its request, its author and its time. */

@@ -3,8 +3,9 @@
  * `Warning` and `Error`.
  *
  * An event is plain JSON, and its schema is its wire format. Events of a task carry the session, the task, the turn and the agent's path.
- * Events that come from a run's journal are durable: a slow or late subscriber receives each of them. Parts of texts are transient: those that
- * a slow subscriber has not read are merged, so that their text stays complete. `docs/reference/events.md` is generated from this module.
+ * Events that come from a run's journal are durable: a slow or late subscriber receives each of them. Parts of texts are transient: those
+ * that a slow subscriber has not read are merged, so that their text stays complete. `docs/event-reference.md` is generated from this
+ * module.
  *
  * @since 0.2.0
  */

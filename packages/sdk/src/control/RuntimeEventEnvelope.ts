@@ -35,9 +35,9 @@ export type JournalPlace = typeof JournalPlace.Type
  *
  * **Details**
  *
- * `seq` numbers the events of one epoch of a runtime from 1, without gaps. An envelope with `merged` stands for that many numbers: its own and
- * those before it, whose parts of texts are in this or in other parts. So `seq - (merged ?? 1)` is the `seq` of the envelope that
- * a subscriber has received before it; another difference means that the connection has lost one.
+ * `seq` numbers the events of one epoch of a runtime from 1, without gaps. An envelope with `merged` covers that many numbers: its own and
+ * those directly before it, whose texts were merged into this envelope or another one. So `seq - (merged ?? 1)` is the `seq` of the
+ * envelope that the subscriber received before it; any other number means that the connection has lost one.
  *
  * @category models
  * @since 0.2.0
@@ -50,14 +50,14 @@ export const RuntimeEventEnvelope = Schema.Struct({
   event: RuntimeEvent,
   /** Set on events that come from a journal. */
   journal: Schema.optionalKey(JournalPlace),
-  /** How many numbers this envelope stands for. Absent: one. */
+  /** How many numbers this envelope covers. Absent: one. */
   merged: Schema.optionalKey(Schema.Natural),
   /** Set on an event of an earlier epoch that was read again from a journal. Its `seq` is the number before the next live event. */
   replayed: Schema.optionalKey(Schema.Literal(true))
 })
 export type RuntimeEventEnvelope = typeof RuntimeEventEnvelope.Type
 
-/** An envelope is of another version of the events. Nothing was read from it. */
+/** An envelope has another version. Nothing was read from it; the message says which program to update. */
 export class EnvelopeVersionUnknown extends TaggedError<EnvelopeVersionUnknown>()("EnvelopeVersionUnknown", {
   version: Schema.Unknown,
   known: Schema.Natural
@@ -69,7 +69,7 @@ export class EnvelopeVersionUnknown extends TaggedError<EnvelopeVersionUnknown>(
   }
 }
 
-/** A value is no envelope of the known version. */
+/** A value is not an envelope of this version. */
 export class EnvelopeMalformed extends TaggedError<EnvelopeMalformed>()("EnvelopeMalformed", {
   issues: Schema.String
 }) {
@@ -94,7 +94,7 @@ const known: ReadonlySet<string> = new Set(
  * **Errors**
  *
  * - `EnvelopeVersionUnknown` — the envelope is of another version; its message says which program to update.
- * - `EnvelopeMalformed` — the value is no envelope.
+ * - `EnvelopeMalformed` — the value is not an envelope.
  */
 export const decode = (
   given: unknown

@@ -1,7 +1,7 @@
 /**
  * Views: what a front end shows, as a pure fold of envelopes. The same log gives the same view in every front end.
  *
- * A view is plain data. Use it in a front end that shows transcripts and open requests, or as a pattern for one of its own.
+ * A view is plain data. Use it in a front end that shows transcripts and open requests, or as a model for your own fold.
  *
  * @since 0.2.0
  */
@@ -68,7 +68,7 @@ export interface ViewSession {
   readonly tasks: ReadonlyArray<string>
 }
 
-/** What a front end shows. */
+/** The state that a front end shows. */
 export interface RuntimeView {
   readonly epoch: string
   readonly seq: number

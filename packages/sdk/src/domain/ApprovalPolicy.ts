@@ -64,8 +64,8 @@ export type Verdict =
   | { readonly _tag: "deny"; readonly message: string }
 
 /**
- * What may permit a call without a decision. `any`: a rule, the mode, or a grant. `named`: only a rule with the exact name of the tool, because
- * the run has read an untrusted result. `none`: nothing, because the tool has each such call asked about.
+ * What may permit a call without a decision. `any`: a rule, the mode, or a grant. `named`: only a rule with the exact name of the tool,
+ * because the run has read an untrusted result. `none`: nothing, because the tool requires a decision about each such call.
  */
 export type Permits = "any" | "named" | "none"
 

@@ -1,8 +1,8 @@
 /**
- * What models see of a long history: a summary in place of its oldest messages, and texts in place of old results.
+ * The compaction of a long history: a summary in place of its oldest messages, and short texts in place of old results.
  *
  * A compaction changes neither the journal nor the history of a run. It is a fact in the state of the run, from which the context policy
- * computes the view of the history that a model call receives. A fork or a rewind to before the compaction therefore has the full view.
+ * computes the view of the history that a model call receives. A fork from a revision before the compaction therefore has the full view.
  *
  * @since 0.2.0
  */
@@ -10,8 +10,8 @@ import * as Schema from "effect/Schema"
 import { Timestamp } from "./Id.ts"
 
 /**
- * Who wrote a summary: a model (`model`), or the runtime, from the user's messages and the names of the calls, because no model gave one that
- * could be used (`degraded`).
+ * The author of a summary: a model (`model`), or the runtime (`degraded`), which lists the user's messages and the calls if no model has
+ * written a usable summary.
  */
 export const Quality = Schema.Literals(["model", "degraded"])
 export type Quality = typeof Quality.Type
@@ -28,19 +28,19 @@ export const Summary = Schema.Struct({
 })
 export type Summary = typeof Summary.Type
 
-/** The shortened results after a summary whose latest steps are larger than the context allows. */
+/** A limit on the length of results, for steps after the summary that are larger than the context allows. */
 export const Cut = Schema.Struct({
-  /** The sequence number up to which results are shortened. */
+  /** Results before this sequence number are shortened. */
   before: Schema.Natural,
   /** The most characters of each of these results. */
   characters: Schema.Natural
 })
 export type Cut = typeof Cut.Type
 
-/** What models see of the history of a run. */
+/** The result of all compactions of a run, from which the view of its history is computed. */
 export const Compaction = Schema.Struct({
   summary: Schema.optionalKey(Summary),
-  /** The sequence number up to which long results of successful calls are replaced by a text. */
+  /** Long results of successful calls before this sequence number are replaced by a short text. */
   cleared: Schema.optionalKey(Schema.Natural),
   cut: Schema.optionalKey(Cut),
   /** Compactions in a row that did not reach their target. Absent after one that did. */
@@ -52,11 +52,14 @@ export const Compaction = Schema.Struct({
 })
 export type Compaction = typeof Compaction.Type
 
-/** The request of a compaction, which the run performs before its next model call. */
+/** A requested compaction, which the run performs before its next model call. */
 export const Compacting = Schema.Struct({
-  /** Who requested it: `runtime`, or the name of a person or program. */
+  /** The author of the request: `runtime`, or the name of a person or program. */
   by: Schema.String,
-  /** Why the runtime requested it: the context reached the trigger (`full`), or the provider refused it as too long (`overflow`). */
+  /**
+   * Why it was requested: the context reached the trigger (`full`), the provider refused it as too long (`overflow`), or `compactRun` was
+   * called (`asked`).
+   */
   reason: Schema.Literals(["full", "overflow", "asked"])
 })
 export type Compacting = typeof Compacting.Type

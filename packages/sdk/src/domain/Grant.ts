@@ -48,12 +48,11 @@ export const GrantRequest = Schema.Struct({
   arguments: Schema.optionalKey(Schema.Record(Schema.String, ArgumentPattern)),
   expiresAt: Schema.optionalKey(Timestamp),
   /**
-   * `any`: the grant covers calls whatever facts their tool states. Default: only calls for which the tool states the facts that the request
-   * showed.
+   * `any`: the grant covers calls with any facts. Default: only calls for which the tool states the facts that the request showed.
    */
   facts: Schema.optionalKey(Schema.Literal("any")),
   /**
-   * `any`: the grant covers calls whatever untrusted results the run reads. Default: only calls of a run that has read no others than those
+   * `any`: the grant covers calls after any untrusted results. Default: only calls of a run that has read no untrusted results except those
    * that the request listed.
    */
   untrusted: Schema.optionalKey(Schema.Literal("any")),

@@ -64,8 +64,8 @@ export const ToolApprovalItem = Schema.TaggedStruct("approval", {
   /** The tool's text about what would happen, such as a diff. Absent if the tool gave none. */
   preview: Schema.optionalKey(Schema.String),
   /**
-   * Why each such call is asked about, under every policy and whatever was granted, in the words of the tool. A grant is refused. Absent if
-   * a policy or a grant may permit the call.
+   * Why each such call needs a decision of its own, in the words of the tool: no policy and no grant permits it, and an approval with a
+   * grant is refused. Absent if a policy or a grant may permit the call.
    */
   always: Schema.optionalKey(Schema.String),
   /**

@@ -1,5 +1,5 @@
 /**
- * The plan that a model keeps in a run: what it intends to do, and how far it is. Front ends show it.
+ * The plan of a run: the intended work and its progress, as the model has written it with `update_plan`. Front ends show it.
  *
  * @since 0.2.0
  */

@@ -102,16 +102,16 @@ export class DecisionNotApplicable extends TaggedError<DecisionNotApplicable>()(
 }
 
 /**
- * The approval carries a grant that this request does not permit, or that would cover no call. The request stays open: approve it without the
- * grant or, if there is a `reason`, with a grant for the run (`subAgent`) or with a later expiry (`expired`).
+ * The approval carries a grant that this request does not permit, or that would cover no call. The request stays open: approve it without
+ * the grant, or with a grant for the run if the `reason` is `subAgent`, or with a later expiry if it is `expired`.
  */
 export class GrantRefused extends TaggedError<GrantRefused>()("GrantRefused", {
   requestId: RequestId,
   tool: Schema.String,
   /**
    * `subAgent`: the grant is for the session, and a sub-agent's run ends with its call, so that no later run could use the grant.
-   * `expired`: the grant expires before the decision is made. `always`: the tool has each such call asked about. Absent: the tool is
-   * privileged.
+   * `expired`: the grant expires before the decision is made. `always`: the tool requires a decision about each such call. Absent: the tool
+   * is privileged.
    */
   reason: Schema.optionalKey(Schema.Literals(["subAgent", "expired", "always"]))
 }) {

@@ -165,7 +165,7 @@ export class LimitsInvalid extends TaggedError<LimitsInvalid>()("LimitsInvalid",
   }
 }
 
-/** The approval policy that a caller gave is invalid. Nothing was done. */
+/** The approval policy that a caller gave is invalid, or has a rule for a tool that the agents do not have. Nothing was done. */
 export class PolicyInvalid extends TaggedError<PolicyInvalid>()("PolicyInvalid", {
   /** The problems, each with the name of its field. */
   issues: Schema.String,

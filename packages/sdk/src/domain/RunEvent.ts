@@ -137,14 +137,16 @@ export const ToolStarted = Schema.TaggedStruct("tool.started", {
 export const ToolNotStarted = Schema.TaggedStruct("tool.notStarted", { ...at, callId: ToolCallId })
 
 /**
- * A sandbox was made for the run and its sub-agents, or attaching to the run's sandbox gave it another reference. Committed before the first
- * body that acts in it. An event of the root's run, whichever run of the tree needed the sandbox.
+ * A sandbox was made for the run and its sub-agents, or attaching to the run's sandbox gave it another reference. Committed before the
+ * first body that acts in it. An event of the root's run, even if a sub-agent needed the sandbox.
  */
 export const SandboxOpened = Schema.TaggedStruct("sandbox.opened", { ...at, sandbox: SandboxRef })
 
 const settled = { ...at, callId: ToolCallId, content: Schema.Array(UserPart) }
 
-/** Set if the content has text that others than the user and the program wrote: the tool says so. Absent in events of earlier versions. */
+/**
+ * Set if the tool declares that its results contain text that neither the user nor the program wrote. Absent in events of earlier versions.
+ */
 const untrusted = { untrusted: Schema.optionalKey(Schema.Literal(true)) }
 
 /**
@@ -247,7 +249,7 @@ export const WrapUpAsked = Schema.TaggedStruct("wrapUp.asked", {
   limit: Schema.Finite
 })
 
-/** A compaction of the context was requested. The run performs it before its next model call. */
+/** A compaction of the context was requested. A driven run performs it before its next model call, and `compactRun` at once. */
 export const CompactionRequested = Schema.TaggedStruct("compaction.requested", {
   ...at,
   ...Compacting.fields,
@@ -290,11 +292,11 @@ export const ContextCompacted = Schema.TaggedStruct("context.compacted", {
   model: Schema.optionalKey(Schema.String),
   /** The usage of the model call. Absent if no model wrote the summary. */
   usage: Schema.optionalKey(ModelUsage),
-  /** The version of the request to the model. */
+  /** The version of the summary's request to the model. */
   promptVersion: Schema.Natural,
   /** Set if the context is still larger than the target of a compaction. */
   missed: Schema.optionalKey(Schema.Literal(true)),
-  /** Set if more messages are to be summarized than one model call takes: the next step goes on. */
+  /** Set if one model call could not take all messages of the plan: the next step summarizes further ones. */
   more: Schema.optionalKey(Schema.Literal(true))
 })
 
@@ -303,7 +305,7 @@ const pin = { ...at, sequence: Schema.Natural, by: Schema.String, principal: Sch
 /** A message was pinned: models see it unchanged, also when a summary covers its place. */
 export const MessagePinned = Schema.TaggedStruct("message.pinned", pin)
 
-/** A message is no longer pinned. The next compaction covers it. */
+/** A message is no longer pinned. The summary that covers its place, or that of a later compaction, replaces it. */
 export const MessageUnpinned = Schema.TaggedStruct("message.unpinned", pin)
 
 /** A handoff: another agent took over the conversation. The run keeps its limits. */

@@ -176,9 +176,9 @@ const stateFields = {
    */
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
   history: History.History,
-  /** What models see of the history. Absent if they see all of it. */
+  /** The compactions of the history. Absent if models see all of it. */
   compaction: Schema.optionalKey(Compaction),
-  /** The request of a compaction that the run has not performed yet. */
+  /** The requested compaction that the run has not performed yet. Absent if there is none. */
   compacting: Schema.optionalKey(Compacting),
   /** Sequence numbers of the pinned messages, in ascending order. Absent if none was ever pinned. */
   pinned: Schema.optionalKey(Schema.Array(Schema.Natural)),
@@ -241,7 +241,7 @@ const stateFields = {
    * are none.
    */
   untrusted: Schema.optionalKey(Schema.Array(UntrustedResult)),
-  /** The plan that the model keeps. The session's next run and forks continue with it. Absent before the model made one. */
+  /** The plan that the model has written. The session's next run and forks continue with it. Absent before the model made one. */
   plan: Schema.optionalKey(Plan),
   /**
    * Set when a decision stops the run, or supersedes the turn that waits for it. From then on, neither the run nor a sub-agent under it

@@ -60,7 +60,7 @@ export const ToolResult = Schema.Struct({
   content: Schema.Array(UserPart),
   /** When the call settled. */
   at: Timestamp,
-  /** Set if the result has text that others than the user and the program wrote; see `Untrusted`. */
+  /** Set if the result contains text that neither the user nor the program wrote; see `Untrusted`. */
   untrusted: Schema.optionalKey(Schema.Literal(true))
 })
 export type ToolResult = typeof ToolResult.Type

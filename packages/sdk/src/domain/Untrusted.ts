@@ -1,5 +1,5 @@
 /**
- * Untrusted results: results of calls with text that others than the user and the program wrote, such as a page of the web.
+ * Untrusted results: results of calls with text that neither the user nor the program wrote, such as a page of the web.
  *
  * Such a text can contain instructions for the model. A run records which of its results are untrusted. From then on, its calls with effects
  * outside of the workspace need a decision, or a grant whose author knew of these results.
@@ -13,9 +13,9 @@ import { Timestamp, ToolCallId } from "./Id.ts"
 export const UntrustedResult = Schema.Struct({
   /** The tool's own name. */
   tool: Schema.String,
-  /** The call that the result is of; in the run itself, in one of its sub-agents, or in an earlier run of its session. */
+  /** The call of the result: of the run itself, of one of its sub-agents, or of an earlier run of its session. */
   callId: ToolCallId,
-  /** When the result came. */
+  /** When the result was recorded. */
   at: Timestamp
 })
 export type UntrustedResult = typeof UntrustedResult.Type

@@ -92,7 +92,7 @@ export type Step =
   /** End the run, or report how it ended. */
   | { readonly _tag: "Finish"; readonly end: End }
 
-/** How a run ends. */
+/** The end of a run: completed, cancelled or failed. */
 export type End =
   | { readonly _tag: "completed" }
   | { readonly _tag: "cancelled"; readonly reason: string }

@@ -38,7 +38,8 @@ type Piece = Extract<Line, { readonly sha256: Sha256 }>
  * **Errors**
  *
  * - `RunNotFound` — check the id.
- * - `RunStoreError` — the store failed, or the run or a file of it is damaged; see its `reason`. The lines until then are no archive.
+ * - `RunStoreError` — the store failed, or the run or a file of it is damaged; see its `reason`. The lines before the failure are not an
+ *   archive.
  *
  * @category running
  * @since 0.2.0
@@ -69,7 +70,7 @@ export const exportRunLines = (runId: string): Stream.Stream<string, RunNotFound
  * **Errors**
  *
  * - `ArchiveInvalid` — the lines are not an archive, or it was cut, or is inconsistent, or a content has another SHA-256. No run was stored.
- * - `RunExists`, `SessionBusy`, `RunStoreError` — as of `importRun`.
+ * - `RunExists`, `SessionBusy`, `RunStoreError` — as in `importRun`.
  *
  * @category running
  * @since 0.2.0

@@ -22,7 +22,7 @@ import type { RunStoreError } from "../store/RunStoreError.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { AttachedBytes } from "./internal/AttachedBytes.ts"
 
-/** What can be attached: bytes in memory, a `Blob` or a `File`, or bytes that arrive in pieces. */
+/** The content of a file: bytes in memory, a `Blob` or a `File`, or bytes that arrive in pieces. */
 export type Attachable<E = never> =
   | Uint8Array
   | ArrayBuffer
@@ -33,7 +33,10 @@ export type Attachable<E = never> =
 
 /** Options of `attachFile`. */
 export interface FileOptions {
-  /** Default: that of a `Blob`, otherwise recognized from the bytes: images, PDF and text; else `application/octet-stream`. */
+  /**
+   * The media type. Default: that of a `Blob`, otherwise recognized from the bytes for images, PDF and text; else
+   * `application/octet-stream`.
+   */
   readonly mediaType?: string
   /** The name that the model is shown. Default: that of a `File`. */
   readonly name?: string
@@ -56,9 +59,9 @@ const shape = shapeOf<FileOptions>({ mediaType: nonEmpty, name: nonEmpty })
  *
  * **Details**
  *
- * Equal files are stored once. A file to which no run refers within an hour may be deleted by `prune`. Secrets are removed from a text, of
- * any media type, before it is stored. A file of less than 1 KiB is in the part itself, unless it arrives in pieces; so is any file if the
- * store keeps no contents.
+ * Equal files are stored once. `prune` deletes a file to which no run refers an hour after it was stored. Secrets are removed from a text,
+ * of any media type, before it is stored. The returned part contains the bytes of a file of less than 1 KiB, unless it arrives in pieces,
+ * and of any file if the store keeps no contents.
  *
  * **Errors**
  *

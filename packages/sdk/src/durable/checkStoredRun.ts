@@ -15,8 +15,8 @@ import { loadRun } from "./internal/loadRun.ts"
 
 /**
  * Compares a stored run with an agent, as `checkResume` does, and returns what has changed and what prevents resuming the run. Decisions
- * that the journal does not contain yet are included. With a runtime, its source is
- * asked for the secrets of open calls, and its provider whether it accepts the run's sandbox. Fails with `RunNotFound` for the id of a sub-agent's run.
+ * that the journal does not contain yet are included. With a runtime, its source of secrets is asked for those of open calls, and its
+ * sandbox provider is asked whether it accepts the run's sandbox. Fails with `RunNotFound` for the id of a sub-agent's run.
  */
 export const checkStoredRun = (
   runId: RunId,

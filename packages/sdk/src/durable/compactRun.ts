@@ -1,5 +1,5 @@
 /**
- * Compacts the context of a stored run or session by command, and describes its use.
+ * Compacts the context of a stored run or session by command, and measures the use of a context.
  *
  * @since 0.2.0
  */
@@ -41,22 +41,22 @@ import { checkReadable } from "./internal/storeJournal.ts"
 
 /** The options of {@link compactRun}. */
 export interface CompactOptions {
-  /** Only describes what a compaction would do and cost. Nothing is written, and no model is called. Default: `false`. */
+  /** Whether to return only what a compaction would do and cost. Nothing is then written, and no model is called. Default: `false`. */
   readonly dryRun?: boolean
-  /** Who asks for it, for the record. Default: `unnamed`. */
+  /** The name of the person or program that requests it, for the journal. Default: `unnamed`. */
   readonly by?: string
 }
 
 const shape = shapeOf<CompactOptions>({ dryRun: flag, by: nonEmpty })
 
-/** What a compaction did, or would do. */
+/** The outcome of a compaction, or of its dry run. */
 export interface Compacted {
   /** The run whose context it is: the session's last. */
   readonly runId: RunId
   readonly before: ContextUsage
-  /** What is left out. Absent if there was nothing to leave out. */
+  /** The plan that was made, or would be. Absent if there was nothing to leave out. */
   readonly plan?: CompactionPlan
-  /** What writing the summary costs at most, in estimated tokens. Present with a dry run of a plan that needs a summary. */
+  /** The highest cost of the summary, in estimated tokens. Present in a dry run whose plan needs a summary. */
   readonly cost?: SummaryCost
   /** How the context is used afterwards. Absent if nothing was done. */
   readonly after?: ContextUsage
@@ -86,18 +86,18 @@ export type CompactError =
   | NotCompacted
 
 /**
- * Compacts the context of a run, or of a session's last run, also of one that is held or has ended: its next model call, or the session's
- * next run, gets a summary in place of the oldest messages. With `dryRun`, describes what would be left out and what it would cost.
+ * Compacts the context of a run, or of a session's last run. The run may be held or have ended: its next model call, or the session's next
+ * run, receives a summary in place of the oldest messages. With `dryRun`, it returns the plan and its cost instead.
  *
  * **Details**
  *
- * The summary is written by a model like one of the run itself, and its usage is booked in the run. The newest steps, open calls, the user's
- * latest message and pinned messages stay.
+ * A model writes the summary as in a driven run, and its usage counts in the run. The newest steps, open calls, the user's latest message
+ * and pinned messages stay.
  *
  * **Errors**
  *
  * - `RunNotFound` — no run and no session has the id.
- * - `RunBusy` — a process drives the run: it compacts by itself, or compact later.
+ * - `RunBusy` — a process drives the run, whose context policy may compact by itself: compact later.
  * - `AgentNotFound` — none of the runtimes has the agent of the run.
  * - `NotCompacted` — see its `description`.
  * - `RunConflict`, `LeaseLost`, `RunStoreError` — nothing was written; compact again.
@@ -164,7 +164,7 @@ const compactableOf = (runtime: Runtime, state: RunState): Effect.Effect<Compact
     : Effect.succeed({ runtime, bound, state })
 }
 
-/** Instructions that a function computes are not computed here, and count as nothing. */
+/** Instructions that a function computes are not computed here, and count as no tokens. */
 const instructionsOf = ({ bound }: Compactable): string => {
   const { instructions } = bound.agent.options
   return typeof instructions === "string" ? instructions : ""
@@ -200,7 +200,7 @@ const failureText = ({ runtime }: Compactable, cause: Cause.Cause<unknown>): str
   return error?._tag === "WindowUnknown" ? "the window of its model is not known" : describe(runtime, error)
 }
 
-/** How the context of a run is used now. Fails if the context policy does not measure it. */
+/** Measures the present use of a run's context. Fails if the context policy does not measure it. */
 export const usageOf = (
   runtime: Runtime,
   state: RunState

@@ -41,7 +41,7 @@ import { tokenKind } from "../tool/internal/tokenKind.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { checkStored } from "./decideStored.ts"
 
-/** How work that a call started has ended: with a result, or with a failure that the model reads. */
+/** The outcome of work that a call started elsewhere: a `result`, or a `failure` that the model reads. */
 export type Completion =
   | { readonly result: Schema.Json; readonly failure?: never }
   | { readonly failure: string; readonly result?: never }
@@ -65,17 +65,18 @@ const author: Kind = {
 const completeShape = shapeOf<CompleteOptions>({ by: author, waitFor: duration })
 
 /**
- * Records, once, how the work has ended for which a call waits by this token, and returns the recorded decision. The run is not driven.
+ * Records the completion of the call that waits for this token, once, and returns the recorded decision. The run is not driven.
  *
  * **Details**
  *
- * The result is shown to the model as if the handler had returned it. A text or JSON of more than a million characters is cut, unless
- * one of `runtimes` permits more; the store keeps its whole text, as that of a handler's result. A repeated delivery of the same completion returns the first one's decision. A call in doubt gets its
- * outcome in the same way if its tool declares that its work ends elsewhere (`external`); its token is then its idempotency key.
+ * The model receives the result as if the handler had returned it. A text or JSON of more than a million characters is cut, unless one of
+ * `runtimes` permits more; the store keeps the whole text, as for a handler's result. A repeated delivery of the same completion returns
+ * the first one's decision. A call in doubt gets its outcome in the same way if its tool declares that its work ends elsewhere
+ * (`external`); its token is then its idempotency key.
  *
  * The function waits up to `waitFor`, 5 seconds by default, for a call that is not recorded yet.
  *
- * The caller authenticates the sender: a token is a name, and no secret.
+ * The caller has to authenticate the sender: a token is a name, not a secret.
  *
  * **Errors**
  *

@@ -69,9 +69,10 @@ export interface Explanation {
   /** Decisions that the journal does not contain yet. */
   readonly decided: ReadonlyArray<Decision>
   /**
-   * The agents and tools that the run needs and that the program does not define, tools whose schema refuses the context of the run, and
-   * tools whose call needs a secret while the program has no source of secrets. The parts of the run that need them wait; the others
-   * continue. Absent if there are none, if the run is completed, cancelled or stopped, or if `runtimes` does not have the run's agent.
+   * The agents and tools that the run needs and that the program does not define, tools whose schema refuses the context of the run, tools
+   * whose call needs a secret while the program has no source of secrets, and tools whose sandbox the program cannot use. The parts of the
+   * run that need them wait; the others continue. Absent if there are none, if the run is completed, cancelled or stopped, or if `runtimes`
+   * does not have the run's agent.
    */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
   /** The plan that the run's model keeps. Absent if it keeps none. */
@@ -79,8 +80,8 @@ export interface Explanation {
   /** The untrusted results that the run has read: calls with outside effects need a decision because of them. Absent if there are none. */
   readonly untrusted?: ReadonlyArray<UntrustedResult>
   /**
-   * How the context of the run is used, as its next model call would see it. Absent if `runtimes` does not have the run's agent, if its context
-   * policy does not measure it, or for a sub-agent's run.
+   * The use of the context that the run's next model call would have. Absent if `runtimes` does not have the run's agent, if its context
+   * policy does not measure it, and for a sub-agent's run.
    */
   readonly context?: ContextUsage
   /** What resuming the run now would do, in words and in order, up to the next model call, hold or end. */
@@ -132,7 +133,7 @@ export const explain: (
   return withMail(yield* withContext(explained, state, runtimes), messages, runId)
 })
 
-/** Adds how the context is used, if a runtime of the program can say it. */
+/** Adds the use of the context, if one of the runtimes can measure it. */
 const withContext = (
   explained: Explanation,
   state: RunState,
@@ -285,7 +286,7 @@ export const explainState = (
   }
 }
 
-/** How far the plan of a run is. */
+/** The sentence about the progress of a run's plan. */
 const planText = ({ plan }: RunState): string => {
   if (plan === undefined || plan.entries.length === 0) return ""
   const done = plan.entries.filter(({ status }) => status === "completed").length

@@ -23,7 +23,7 @@ import { loadRun } from "./internal/loadRun.ts"
 
 /** The options of {@link pinMessage}. */
 export interface PinOptions {
-  /** Who pins it, for the record: a principal, or an unverified name. */
+  /** The author of the pin, for the journal: a principal, or an unverified name. */
   readonly by: string | Principal
   /** `false` unpins the message. Default: `true`. */
   readonly pinned?: boolean
@@ -31,7 +31,10 @@ export interface PinOptions {
 
 const shape = shapeOf<PinOptions>({ by: "anything", pinned: flag })
 
-/** The session has no such message, or the message is a part of a step with calls, which cannot be shown alone. */
+/**
+ * The session has no message with this sequence number (`missing`), or the message makes or answers tool calls (`partOfStep`) and cannot be
+ * shown alone.
+ */
 export class MessageNotPinnable extends TaggedError<MessageNotPinnable>()("MessageNotPinnable", {
   runId: Schema.String,
   sequence: Schema.Number,
@@ -47,12 +50,12 @@ export class MessageNotPinnable extends TaggedError<MessageNotPinnable>()("Messa
 }
 
 /**
- * Pins a message of a run's session by its sequence number: models see it unchanged also when a summary covers its place. The session's later
- * runs keep the pin. A repeated call changes nothing.
+ * Pins a message of a run's session by its sequence number, or unpins it. Models see a pinned message unchanged even if a summary covers
+ * its place. The session's later runs keep the pin. A repeated call changes nothing.
  *
  * **Errors**
  *
- * - `MessageNotPinnable` — choose a message of the user, or an answer without calls.
+ * - `MessageNotPinnable` — the message cannot be pinned: choose a message of the user, or an answer without calls.
  * - `RunNotFound` — check the id.
  * - `RunBusy` — a process drives the run: pin again when the run is held or has ended.
  * - `RunConflict`, `LeaseLost`, `RunStoreError` — nothing was written; pin again.

@@ -1,5 +1,5 @@
 /**
- * Reads the files and the whole texts to which a stored run refers, for a person or another program.
+ * Reads the files and the whole texts of shortened results to which a stored run refers, for a person or another program.
  *
  * @since 0.2.0
  */
@@ -45,12 +45,12 @@ export class AttachmentNotFound extends TaggedError<AttachmentNotFound>()("Attac
 }
 
 /**
- * Reads an attachment of a run, by a part of one of its messages or events, or by its SHA-256. Reads nothing to which neither the run nor a
- * run that it builds on refers, so that a program may pass what a user of the run sent.
+ * Reads an attachment of a run, by a part of one of its messages or events, or by its SHA-256. It reads only contents to which the run, or
+ * a run that it builds on, refers. A program may therefore pass a reference that a user of the run has sent.
  *
  * **Gotchas**
  *
- * The media type is that which the sender or a tool stated. A web service should send such a file as a download, or with
+ * The media type is the one that the sender or a tool stated. A web service should send such a file as a download, or with
  * `X-Content-Type-Options: nosniff` and a restrictive `Content-Security-Policy`.
  *
  * **Errors**

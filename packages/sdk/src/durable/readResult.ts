@@ -40,7 +40,7 @@ export interface Running extends Pick<Interrupted, "runId" | "sessionId" | "stat
   readonly workedOnBy?: NonNullable<StoredRun["head"]["lease"]>
 }
 
-/** How a stored run has ended or stands. */
+/** The result of a stored run that is held or has ended, or `running`. */
 export type StoredResult<Output = unknown> = RunResult<Output> | Running
 
 /** Options of {@link readResult}. */

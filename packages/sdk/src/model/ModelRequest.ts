@@ -46,7 +46,7 @@ export interface ModelRequest {
   readonly messages: ReadonlyArray<Message>
   /**
    * The number of messages at the end that the next request does not repeat, such as sections that are rendered in each turn. A client that
-   * marks what a provider shall cache puts its mark before them. Default: 0.
+   * marks the part to cache puts its mark before them. Default: 0.
    */
   readonly transientMessages?: number
   readonly tools: ReadonlyArray<ToolDefinition>

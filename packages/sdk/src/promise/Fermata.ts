@@ -232,15 +232,15 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly send: (runId: string, prompt: Prompt, options?: SendOptions) => Promise<Receipt>
   /**
-   * Stores a file, and resolves to the part with which a prompt, a message or a tool's result refers to it. A stream is stored piece by piece
-   * and is never in memory as a whole. A file to which no run refers within an hour may be deleted by `prune`. Rejects with
+   * Stores a file, and resolves to the part with which a prompt, a message or a tool's result refers to it. A stream is stored piece by
+   * piece and is never in memory as a whole. `prune` deletes a file to which no run refers an hour after it was stored. Rejects with
    * `FileUnreadable` if reading the file fails.
    */
   readonly attachFile: (content: Attachable, options?: FileOptions) => Promise<FilePart>
   /**
    * Reads an attachment of a run, by a part of one of its messages or events, or by its SHA-256: a file, or the whole text of a result that
    * was cut (`whole`). Rejects with `AttachmentNotFound` if neither the run nor a run that it builds on refers to it. Send a file of an
-   * unknown sender as a download: its media type is that which the sender stated.
+   * unknown sender as a download: its media type is the one that the sender stated.
    */
   readonly readAttachment: (runId: string, attachment: FilePart | TextPart | string) => Promise<Attachment>
   /**
@@ -366,13 +366,13 @@ export interface Fermata extends AsyncDisposable {
    */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
   /**
-   * Compacts the context of a run, or of a session's last run, also of one that is held or has ended: a model writes a summary that stands
-   * in place of the oldest messages from then on. With `dryRun`, resolves to what would be left out and what it would cost. Rejects with
-   * `RunBusy` while a process drives the run, and with `NotCompacted` if no compaction was made.
+   * Compacts the context of a run, or of a session's last run, which may be held or have ended: a model writes a summary that replaces the
+   * oldest messages in later model calls. With `dryRun`, resolves to the plan and its cost instead. Rejects with `RunBusy` while a process
+   * drives the run, and with `NotCompacted` if no compaction was made.
    */
   readonly compact: (id: string, options?: CompactOptions) => Promise<Compacted>
   /**
-   * Pins a message of a run's session by its sequence number: models see it unchanged also when its place is summarized. `pinned: false`
+   * Pins a message of a run's session by its sequence number: models see it unchanged even if its place is summarized. `pinned: false`
    * unpins it. Rejects with `MessageNotPinnable`, and with `RunBusy` while a process drives the run.
    */
   readonly pin: (

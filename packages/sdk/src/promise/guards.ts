@@ -55,8 +55,8 @@ export const isSuppliedResultInvalid = tagged<Rejection.SuppliedResultInvalid>("
 /** Tests for `DecisionMalformed`: the value is not a decision, or the request that the caller passed beside it is not a whole request. */
 export const isDecisionMalformed = tagged<Rejection.DecisionMalformed>("DecisionMalformed")
 /**
- * Tests for `GrantRefused`: the tool is privileged, the request is a sub-agent's and the grant for the session, or the grant expires before
- * the decision. Nothing was decided.
+ * Tests for `GrantRefused`: the tool is privileged, the call is always asked about, the request is a sub-agent's and the grant for the
+ * session, or the grant expires before the decision. Nothing was decided.
  */
 export const isGrantRefused = tagged<Rejection.GrantRefused>("GrantRefused")
 /** Tests for `GrantNotFound`: neither the run nor its session has a grant with this id, or the given state has none. */
@@ -143,15 +143,18 @@ export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")
 export const isAgentNotFound = tagged<RunError.AgentNotFound>("AgentNotFound")
 /**
  * Tests for `ToolUnavailable`: a tool that the run needs cannot be used; see `reason`. The program does not have it (`missing`), it does
- * not accept the context of the run (`contextRefused`), or the call refers to a secret and the program has no source of secrets
- * (`withoutSecrets`). Only checks such as `checkResume` report that it no longer accepts the arguments of an open call (`schemaChanged`).
+ * not accept the context of the run (`contextRefused`), the call refers to a secret and the program has no source of secrets
+ * (`withoutSecrets`), or its sandbox cannot be used (`withoutSandbox`, `sandboxLost`, `sandboxUnavailable`). Only checks such as
+ * `checkResume` report that it no longer accepts the arguments of an open call (`schemaChanged`).
  */
 export const isToolUnavailable = tagged<RunError.ToolUnavailable>("ToolUnavailable")
 /** Tests for `EmptyPrompt`: the prompt or message has no content, or is not a prompt (`problem`). */
 export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
 /** Tests for `LimitsInvalid`: the limits that the caller gave are not valid. */
 export const isLimitsInvalid = tagged<RunError.LimitsInvalid>("LimitsInvalid")
-/** Tests for `PolicyInvalid`: the approval policy that the caller gave is not valid. */
+/**
+ * Tests for `PolicyInvalid`: the approval policy that the caller gave is not valid, or has a rule for a tool that the agents do not have.
+ */
 export const isPolicyInvalid = tagged<RunError.PolicyInvalid>("PolicyInvalid")
 /**
  * Tests for `ContextInvalid`: the context of a new run, given by its caller or inherited, cannot be used, or an agent or a tool (`agent`,
@@ -213,8 +216,8 @@ export const isToolNameTaken = tagged<ToolError.ToolNameTaken>("ToolNameTaken")
 /** Tests for `ToolDefinitionError`: the definition of a tool is not valid. */
 export const isToolDefinitionError = tagged<ToolError.ToolDefinitionError>("ToolDefinitionError")
 /**
- * Tests for `AgentDefinitionError`: the definition of an agent is not valid, two agents have the same name or alias, or a resource of an
- * agent's tools is closed.
+ * Tests for `AgentDefinitionError`: the definition of an agent is not valid, its policy has a rule for a tool that the agents do not have,
+ * two agents have the same name or alias, or a resource of an agent's tools is closed.
  */
 export const isAgentDefinitionError = tagged<ToolError.AgentDefinitionError>("AgentDefinitionError")
 /**

@@ -40,9 +40,9 @@ export interface Interrupted extends Fields {
   /** The open requests of the run and its sub-agents; may be empty. */
   readonly interruptions: ReadonlyArray<Interruption>
   /**
-   * Agents and tools that the run needs and that this program does not have, tools whose schema refuses the context of the run, and tools
-   * whose call needs a secret while the program has no source of secrets. The parts of the run that need them wait. Absent if there are
-   * none.
+   * Agents and tools that the run needs and that this program does not have, tools whose schema refuses the context of the run, tools whose
+   * call needs a secret while the program has no source of secrets, and tools whose sandbox the program cannot use. The parts of the run
+   * that need them wait. Absent if there are none.
    */
   readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
@@ -56,9 +56,10 @@ export interface Cancelled extends Fields {
 }
 
 /**
- * The run failed. `error` says why: a budget, the model, a file that the model was to receive and that cannot be read, a defect in the
- * program's own code or in the drive, or too many processes in a row that left the run without progress. The state can be continued when
- * the cause is removed, except that of a completed run whose stored output no longer fits the agent's output schema.
+ * The run failed. The cause is in `error`: a budget, the model, a file that the model was to receive and that cannot be read, a model whose
+ * window is not known under a strict context policy, a defect in the program's own code or in the drive, or too many processes in a row
+ * that left the run without progress. The state can be continued when the cause is removed, except that of a completed run whose stored
+ * output no longer fits the agent's output schema.
  */
 export interface Failed extends Fields {
   readonly status: "error"

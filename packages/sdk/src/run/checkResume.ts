@@ -34,18 +34,18 @@ export type { Obstacle } from "../agent/internal/definitions.ts"
 export type { Change } from "./internal/definitionChanges.ts"
 
 /**
- * What has changed since the run recorded its agents, and what prevents resuming it. If `blocking` is empty, every part of the run can be
- * resumed, whatever `changes` lists. A resumed run keeps its policy and its limits. An approval or a grant that was given when the tool had
- * another safety does not count.
+ * The changes since the run recorded its agents, and the reasons that prevent resuming it. If `blocking` is empty, every part of the run
+ * can be resumed; `changes` prevents nothing. A resumed run keeps its policy and its limits. An approval or a grant that was given when the
+ * tool had another safety does not count.
  */
 export interface ResumeReport {
   readonly changes: ReadonlyArray<Change>
   /**
    * Missing agents and tools, and tools that do not accept the context of the run, whose parts of the run stay held, and tools that no
-   * longer accept the arguments of an open call. Such a call does not run with these arguments; if it was decided already, it is asked about
-   * again. Also calls that refer to a secret which the program's source does not have, if the program is given with its source: as a
-   * runtime, or by a Fermata. The source is asked for each of them. So it is of calls that act in a sandbox for which the program has no
-   * provider; whether the sandbox is still there is not checked.
+   * longer accept the arguments of an open call. Such a call does not run with these arguments; if it was decided already, it is asked
+   * about again. Also calls that refer to a secret which the program's source does not have, if the program is given with its source: as a
+   * runtime, or by a Fermata. The source is asked for each of them. Also calls that act in a sandbox for which the program has no provider;
+   * whether the sandbox still exists is not checked.
    */
   readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
@@ -85,7 +85,7 @@ export const checkResume = (
 export const checkBound: (
   state: RunState,
   first: BoundAgent,
-  /** What the program has besides its agents, as far as it is known. */
+  /** The program's secrets and sandboxes. Absent if they are not known: calls that need them are then not checked. */
   program?: Partial<Pick<Runtime, "secrets" | "~sandboxes">>
 ) => Effect.Effect<ResumeReport> = Effect.fnUntraced(function* (state, first, program = {}) {
   const { secrets, "~sandboxes": sandboxes } = program

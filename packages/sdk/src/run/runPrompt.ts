@@ -78,7 +78,8 @@ export type RunPromptError =
  * - `RunEnded` — the run is completed or cancelled: pass a `prompt` to start the next run of the session.
  * - `PolicyFixed` — only a new run takes a `policy`; a run that is continued keeps its own.
  * - `AgentNotFound`, `ToolUnavailable` — the program does not have an agent or a tool that the run needs, the tool does not accept the
- *   context of the run, or its call needs a secret and the program has no source of secrets. The state is still valid.
+ *   context of the run, its call needs a secret and the program has no source of secrets, or its sandbox cannot be used. The state is still
+ *   valid.
  * - `RuntimeClosed` — make another runtime.
  *
  * @category running

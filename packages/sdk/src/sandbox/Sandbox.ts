@@ -32,7 +32,7 @@ export interface ExecOptions {
   readonly cwd?: string
   /** Variables beside those of the sandbox's own environment. */
   readonly env?: Readonly<Record<string, string>>
-  /** When the command is stopped: SIGTERM first, SIGKILL after half a second. Default: no timeout. */
+  /** The time after which the command is stopped: by SIGTERM, and by SIGKILL half a second later. Default: no timeout. */
   readonly timeout?: Duration.Input
   /** How many bytes of each stream the result keeps: the first and the last half. Default: 65,536. */
   readonly maxOutputBytes?: number
@@ -51,32 +51,33 @@ export interface OutputChunk {
   readonly chunk: string
 }
 
-/** What a command left behind. */
+/** The outcome of a command that has ended or was stopped. */
 export interface ExecResult {
-  /** The exit code; 128 plus the signal's number if a signal ended the command. */
+  /** The exit code; 128 plus the signal's number if a signal ended the command, and 124 if its timeout did. */
   readonly exitCode: number
-  /** The output, with a marker that says how many bytes are missing in the middle. Bytes that are no UTF-8 are replaced by U+FFFD. */
+  /** The output, with a marker in the place of missing bytes. Bytes that are not UTF-8 are replaced by U+FFFD. */
   readonly stdout: string
   readonly stderr: string
   /** How many bytes of each stream the result lacks. */
   readonly missing: { readonly stdout: number; readonly stderr: number }
+  /** How long the command ran; 0 in a result of `findCommand`. */
   readonly durationMs: number
-  /** Whether the command was stopped because its time was over. */
+  /** Whether the command was stopped by its timeout. */
   readonly timedOut: boolean
 }
 
-/** What is known of the command of a session. */
+/** What the sandbox knows of the command of a session. `unknown`: no command with this id was started, or its record is gone. */
 export type CommandStatus =
   | { readonly _tag: "unknown" }
   | { readonly _tag: "running" }
   | { readonly _tag: "ended"; readonly result: ExecResult }
 
-/** Whether a path may be used: `allow`, `ask` (after a person has allowed it), or `deny`. */
+/** The judgement about a path: it may be used (`allow`), may be used once a person has approved it (`ask`), or may not be used (`deny`). */
 export interface PathJudgement {
   readonly decision: "allow" | "ask" | "deny"
   /** The path as commands in the sandbox see it, without links. */
   readonly path: string
-  /** Why it asks or is denied, in a sentence. Absent for `allow`. */
+  /** Why the path is not allowed, in a sentence. Absent for `allow`. */
   readonly reason?: string
 }
 
@@ -95,15 +96,15 @@ export interface Shape {
   readonly spawner: ChildProcessSpawner.ChildProcessSpawner["Service"]
   /** The sandbox's files. Relative paths start at the working directory. What `judgePath` denies or asks about is refused. */
   readonly files: FileSystem.FileSystem
-  /** As `files`, and takes what `judgePath` asks about as allowed. Use it only after a person has approved the path. */
+  /** As `files`, without refusing what `judgePath` asks about. Use it only after a person has approved the path. */
   readonly approvedFiles: FileSystem.FileSystem
   /** Decides whether a path may be read or written. */
   readonly judgePath: (path: string, access: "read" | "write") => Effect.Effect<PathJudgement>
   /** Runs a command to its end. Interrupting it stops the command with all its descendants. */
   readonly exec: (command: Command, options?: ExecOptions) => Effect.Effect<ExecResult, SandboxError>
-  /** Finds what became of the command of a session. Needs the capability `sessions`. */
+  /** Finds the command of a session: whether it runs, or its result. Needs the capability `sessions`. */
   readonly findCommand: (session: string) => Effect.Effect<CommandStatus, SandboxError>
-  /** Stores the files, and gives the reference from which a sandbox with them can be made. Needs the capability `snapshot`. */
+  /** Stores the files, and returns the reference of a sandbox that has them. Needs the capability `snapshot`. */
   readonly snapshot: Effect.Effect<SandboxRef, SandboxError>
   /** The address at which a port of the sandbox is reached. Needs the capability `ports`. */
   readonly portUrl: (port: number) => Effect.Effect<URL, SandboxError>

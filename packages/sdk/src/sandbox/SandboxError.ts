@@ -1,6 +1,6 @@
 /**
- * The errors of sandboxes. A command that exits with a code other than 0, or that runs into its timeout, is no error: its
- * {@link Sandbox.ExecResult} says so.
+ * The errors of sandboxes. A command that exits with a code other than 0, or that its timeout stops, has not failed: see
+ * {@link Sandbox.ExecResult}.
  *
  * @since 0.2.0
  */
@@ -8,11 +8,11 @@ import * as Schema from "effect/Schema"
 import { sentence } from "../domain/Display.ts"
 import { TaggedError } from "../domain/TaggedError.ts"
 
-/** What a sandbox may be able to do beside running commands and giving access to files; see `Sandbox.capabilities`. */
+/** The capabilities that a sandbox may have besides running commands and accessing files; see `Sandbox.capabilities`. */
 export const Capability = Schema.Literals([
-  /** What runs inside cannot change anything outside the working directory. */
+  /** Commands cannot change anything outside of the working directory. */
   "isolated",
-  /** Commands reach no network unless the sandbox allows it. */
+  /** Commands reach no network. */
   "noNetwork",
   /** A command goes on while no process is attached, and is found again by its session; see `Sandbox.findCommand`. */
   "sessions",
@@ -25,10 +25,10 @@ export const Capability = Schema.Literals([
 ])
 export type Capability = typeof Capability.Type
 
-/** The backend cannot create a sandbox or attach to it now. The run can be resumed when it can. */
+/** The sandbox cannot be created or attached to now. The calls that need it wait: do what `problem` says, and resume the run. */
 export class SandboxUnavailable extends TaggedError<SandboxUnavailable>()("SandboxUnavailable", {
   backend: Schema.String,
-  /** What prevents it and what to do, in a sentence that ends without a full stop. */
+  /** The reason and what to do, in a clause that ends without a full stop. */
   problem: Schema.String,
   /** Whether the same attempt may succeed later. */
   retryable: Schema.Boolean
@@ -51,7 +51,7 @@ export class SandboxLost extends TaggedError<SandboxLost>()("SandboxLost", {
   }
 }
 
-/** The sandbox cannot do what was asked of it; its `capabilities` list what it can do. */
+/** The operation needs a capability that the sandbox lacks. Check its `capabilities` before you call the operation. */
 export class CapabilityMissing extends TaggedError<CapabilityMissing>()("CapabilityMissing", {
   backend: Schema.String,
   capability: Capability
@@ -61,7 +61,7 @@ export class CapabilityMissing extends TaggedError<CapabilityMissing>()("Capabil
   }
 }
 
-/** A command could not be started or its output could not be read, so it is unknown whether it had effects, unless `notStarted`. */
+/** A command could not be started, or its outcome could not be read. Unless `notStarted` is set, it may have had effects. */
 export class CommandFailed extends TaggedError<CommandFailed>()("CommandFailed", {
   backend: Schema.String,
   /** What went wrong, in a clause that ends without a full stop. */
@@ -76,5 +76,5 @@ export class CommandFailed extends TaggedError<CommandFailed>()("CommandFailed",
   }
 }
 
-/** Everything that an operation on a sandbox can fail with. */
+/** The errors of the operations of a sandbox. */
 export type SandboxError = SandboxUnavailable | SandboxLost | CapabilityMissing | CommandFailed

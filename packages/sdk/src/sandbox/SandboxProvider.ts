@@ -14,7 +14,7 @@ import type { SandboxRef } from "../domain/SandboxRef.ts"
 import type { Shape as Sandbox } from "./Sandbox.ts"
 import type { Capability, SandboxError, SandboxLost, SandboxUnavailable } from "./SandboxError.ts"
 
-/** What a new sandbox is for. */
+/** The run for which a sandbox is created. */
 export interface SandboxSpec {
   readonly runId: RunId
   readonly sessionId: SessionId
@@ -26,25 +26,25 @@ export interface SandboxSpec {
 export interface Shape {
   /** The kind of its sandboxes, such as `local`. */
   readonly backend: string
-  /** What its sandboxes can do, known before one exists, for approvals. */
+  /** The capabilities of its sandboxes, known before one exists, for approvals. */
   readonly capabilities: ReadonlySet<Capability>
   /**
-   * Where its sandboxes act, in words for a person who approves a command: the `target` of each of them. An approval is for this text, so it
-   * contains nothing that changes by itself.
+   * Where its sandboxes act, in words for a person who approves a command: the `target` of each of them. An approval is bound to this text,
+   * so it must not contain anything that changes from process to process.
    */
   readonly target: string
-  /** Whether the provider attaches to the sandboxes of another backend, too. */
+  /** Whether the provider attaches to this sandbox, which another backend made. */
   readonly accepts: (ref: SandboxRef) => boolean
   /** Whether its sandboxes are on another machine. Default: `false`. */
   readonly isRemote?: boolean
   /**
-   * Creates a sandbox. If a process dies before it has stored the reference, the next one creates the run's sandbox again: a provider whose
-   * sandboxes cost something names them after the run, and returns the one that is there.
+   * Creates a sandbox. If a process dies before it has stored the reference, the next process calls `create` for the same run again: a
+   * provider whose sandboxes cost something names them after the run, and returns the existing one.
    */
   readonly create: (spec: SandboxSpec) => Effect.Effect<Sandbox, SandboxUnavailable, Scope.Scope>
   /** Attaches to an existing sandbox. */
   readonly attach: (ref: SandboxRef) => Effect.Effect<Sandbox, SandboxLost | SandboxUnavailable, Scope.Scope>
-  /** Destroys a sandbox with its files, if they are its own. Does nothing if it is gone. */
+  /** Destroys a sandbox, with its files if they belong to it alone. Does nothing if it is gone. */
   readonly destroy: (ref: SandboxRef) => Effect.Effect<void, SandboxError>
 }
 

@@ -1,5 +1,5 @@
 /**
- * Makes a sandbox from what its backend can do; everything else is derived, or fails with `CapabilityMissing`.
+ * Makes a sandbox from the operations of its backend; the others are derived, or fail with `CapabilityMissing`.
  *
  * @since 0.2.0
  */
@@ -8,12 +8,12 @@ import { execBy } from "./internal/exec.ts"
 import type { Capability, Shape } from "./Sandbox.ts"
 import { CapabilityMissing } from "./SandboxError.ts"
 
-/** What a backend provides. An operation that needs a capability is given if and only if the sandbox has the capability. */
+/** The operations that a backend provides. The sandbox has the capability of each optional operation that is given. */
 export interface SandboxParts extends Pick<
   Shape,
   "ref" | "target" | "scope" | "spawner" | "files" | "approvedFiles" | "judgePath"
 > {
-  /** Capabilities that no operation stands for. */
+  /** The capabilities that have no operation. */
   readonly confinement?: ReadonlyArray<"isolated" | "noNetwork">
   /** Runs a command. Default: by the spawner. */
   readonly exec?: Shape["exec"]

@@ -14,7 +14,7 @@ import type { BlobRef, Sha256 } from "../domain/Blob.ts"
 import type { RunId, Timestamp } from "../domain/Id.ts"
 import type { RunStoreError } from "./RunStoreError.ts"
 
-/** How long a content that no run refers to yet stays in the store at least, in milliseconds: an hour. */
+/** The shortest time that a content without references stays in the store, in milliseconds: an hour. */
 export const graceTime = 3_600_000
 
 /** A run that refers to a content. */
@@ -23,7 +23,7 @@ export interface BlobUse {
   readonly ref: BlobRef
 }
 
-/** A content that a run refers to and that the store does not have as it was stored. */
+/** A content that a run refers to and that the store lacks or has changed. */
 export interface DamagedBlob {
   readonly sha256: Sha256
   readonly problem: "missing" | "changed"
@@ -37,8 +37,8 @@ export interface DamagedBlob {
  */
 export interface BlobPort {
   /**
-   * Stores a content, piece by piece, and returns its reference. If the store has the content already, it is not stored again. Ends at the
-   * first error of the stream, and then stores nothing.
+   * Stores a content, piece by piece, and returns its reference. If the store has the content already, it is not stored again. If the
+   * stream fails, fails with its error and stores nothing.
    */
   readonly put: <E, R>(
     content: Stream.Stream<Uint8Array, E, R>
@@ -61,7 +61,7 @@ export interface BlobPort {
   /** Lists the contents that up to 1,000 runs refer to, each once a run, ordered by run and SHA-256. */
   readonly uses: (runIds: ReadonlyArray<RunId>) => Effect.Effect<ReadonlyArray<BlobUse>, RunStoreError>
 
-  /** Deletes contents that no run refers to and that were last stored before a time. Returns their number. */
+  /** Deletes contents that no run refers to and that were last stored before the time `storedBefore`. Returns their number. */
   readonly sweep: (options: { readonly storedBefore: Timestamp }) => Effect.Effect<number, RunStoreError>
 
   /** Reads all contents that runs refer to, and emits those that are missing or have another SHA-256 than that of their reference. */
@@ -69,8 +69,8 @@ export interface BlobPort {
 }
 
 /**
- * The files in which a SQL store keeps contents beside its database. A file has a number, which no other one ever has. The store writes a row
- * with the number before it creates the file, and deletes the row after the file.
+ * The files in which a SQL store keeps contents beside its database. Each file has a number, which is never used for another file. The
+ * store writes a row with the number before it creates the file, and deletes the row after the file.
  */
 export interface BlobFiles {
   /** Writes bytes at a position. At position 0 it creates the file, which must not exist; elsewhere the file must exist. */

@@ -1,8 +1,9 @@
 /**
- * Sandboxes in the memory of the process, for tests of tools: files that no disk has, and commands that are functions of the test.
+ * Sandboxes in the memory of the process, for tests of tools: their files are in memory, and their commands are functions of the test.
  *
- * Nothing runs on the machine. A line for a shell is split into the words of one program; a test that needs more of a shell gives its own.
- * The sandboxes outlive the Fermata that has used them, as a machine outlives programs, so that another one can attach to them.
+ * Nothing runs on the machine. A line for a shell is split into the words of one program; a test that needs more of a shell passes one in
+ * the option `shell`. The sandboxes outlive the Fermata that has used them, as a machine outlives programs, so that another one can attach
+ * to them.
  *
  * @since 0.2.0
  */
@@ -36,7 +37,7 @@ export interface Ran {
   readonly cwd: string
 }
 
-/** Sandboxes in memory, and what happened in them. */
+/** A provider of sandboxes in memory, with a record of their commands and access to their files. */
 export interface MemorySandbox {
   /** For the option `sandbox` of a Fermata. */
   readonly provider: SandboxProvider
@@ -56,13 +57,13 @@ const defaultWorkdir = "/work"
  *
  * **When to use**
  *
- * In tests of an agent whose tools run commands and change files, where the commands are no part of what is tested.
+ * In tests of an agent whose tools run commands and change files, if the commands themselves are not under test.
  *
  * **Details**
  *
- * The sandboxes are `isolated` and have no network, because there is nothing to reach. They have no sessions, snapshots, ports or screen. Files are
- * confined to the working directory; there are no links, no permissions, and no rules about credentials. A command that is interrupted is
- * interrupted as an effect, without signals.
+ * The sandboxes have the capabilities `isolated` and `noNetwork`. They have no sessions, snapshots, ports or screen. Files are confined to
+ * the working directory; there are no links, no permissions, and no rules about credentials. A command that is interrupted is interrupted
+ * as an effect, without signals.
  *
  * **Example** (A test suite that fails once)
  *

@@ -30,7 +30,8 @@ export interface Decoder<A> {
 }
 
 /**
- * Makes the decoder of a schema. Fails with a sentence if the schema has no JSON Schema, or is itself a JSON Schema that cannot be checked.
+ * Makes the decoder of a schema. Fails with a sentence if the value is no schema, if the schema has no JSON Schema, or if it is itself a
+ * JSON Schema that cannot be checked.
  */
 export const decoder = <A>(schema: DataSchema<A> | Schema.JsonObject): Result.Result<Decoder<A>, string> =>
   Schema.isSchema(schema)

@@ -97,12 +97,12 @@ export interface Options {
    */
   readonly secrets?: ReadonlyArray<string> | ((tool: McpSchema.Tool) => ReadonlyArray<string> | undefined)
   /**
-   * Whether the results of the tools have text that others wrote, as the option `untrusted` of each tool: after one, calls with outside effects
-   * need a decision. Set it to `false` for a server of your own whose results have no such text. Default: `true`.
+   * The option `untrusted` of each tool: whether its results contain text that neither the user nor the program wrote. After such a result,
+   * calls with outside effects need a decision. Set it to `false` for your own server whose results contain no such text. Default: `true`.
    */
   readonly untrusted?: boolean | ((tool: McpSchema.Tool) => boolean)
   /**
-   * Where the effects of the tools are, as the option `effects` of each tool. Default: `outside`, unless the tool is `readOnly`.
+   * The option `effects` of each tool: where its effects are. Default: `outside`, unless the tool is `readOnly`.
    */
   readonly effects?: Effects | ((tool: McpSchema.Tool) => Effects | undefined)
   /** The longest result or error in characters, as the `maxResultLength` of each tool. Default: the runtime's, or 1,000,000. */

@@ -1,5 +1,5 @@
 /**
- * A tool with which a model keeps a plan that front ends show.
+ * The tool `update_plan`, with which a model keeps a plan that front ends show.
  *
  * @since 0.2.0
  */
@@ -16,7 +16,7 @@ const longestEntry = 1000
 
 const { content, priority, status } = PlanEntry.fields
 
-/** The arguments of the tool. */
+/** The arguments of `update_plan`. */
 export const Arguments = Schema.Struct({
   entries: Schema.Array(
     Schema.Struct({
@@ -37,14 +37,14 @@ export const Arguments = Schema.Struct({
 })
 
 /**
- * Makes the tool `update_plan`, with which the model writes down what it intends to do and how far it is. Use it for agents whose work has
- * several steps, so that a person can follow it.
+ * Makes the tool `update_plan`, with which the model writes down its plan and its progress. Use it for agents whose work has several steps,
+ * so that a person can follow it.
  *
  * **Details**
  *
  * Each call replaces the plan. It is an event of the run (`plan.updated`) and a field of its state (`plan`), which the next run of the
- * session and forks inherit; `explain` says how far it is. A sub-agent with the tool has a plan of its own. The tool changes nothing outside
- * of the run, so that it needs no approval.
+ * session and forks inherit; `explain` says how far it is. A sub-agent with the tool has a plan of its own. The tool changes nothing
+ * outside of the run and needs no approval.
  *
  * **Example** (Following a plan)
  *

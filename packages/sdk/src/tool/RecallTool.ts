@@ -1,5 +1,5 @@
 /**
- * A tool with which a model reads files and results of its session again.
+ * The tool `recall`, with which a model reads files and results of its session again.
  *
  * @since 0.2.0
  */
@@ -15,7 +15,7 @@ import * as Tool from "./Tool.ts"
 import type { ToolContext } from "./ToolContext.ts"
 import { ToolFailure } from "./ToolError.ts"
 
-/** The arguments of the tool. */
+/** The arguments of `recall`. */
 export const Arguments = Schema.Struct({
   id: Schema.String.annotate({
     description: "The id, as it was shown: the SHA-256 of the content, or at least its first 8 digits"
@@ -31,14 +31,14 @@ export const Arguments = Schema.Struct({
 })
 
 /**
- * Makes a tool with which the model reads a file again that came with an earlier prompt, or the whole text of a result that was cut. A text
- * is read in pieces; another file is attached to the result as it is.
+ * Makes the tool `recall`, with which the model reads a file of an earlier prompt again, or the whole text of a result that was cut or
+ * replaced. A text is read in pieces; another file is attached to the result as it is.
  *
  * **Details**
  *
- * The model reads contents that its own session refers to: its run, the runs before it, the runs of its sub-agents and the runs above it.
- * Any other id fails the call, without a word on its existence. In a run without a store, only files whose bytes are in the messages can be
- * read.
+ * The model reads contents that its own session refers to: its run, the runs before it, the runs of its sub-agents and the runs above it. A
+ * call with any other id fails in the same way, whether or not the content exists. In a run without a store, only files whose bytes are in
+ * the messages can be read.
  *
  * **Example** (An agent that can read files again)
  *

@@ -8,8 +8,8 @@
  *
  * The values of secrets that a scrubber is given are removed in the forms that programs write them in, and so are, with any scrubber, those
  * that the process uses: resolved references, keys of model clients, tokens of logins and credentials of MCP servers. This is a guarantee.
- * What it recognizes by itself is judged in this order: private keys; credentials by their syntax (addresses, headers, flags, names and
- * values); tokens with a vendor's prefix; and, in the output of tools, random texts that stand alone. Hashes, digests, signatures, ids,
+ * Recognition of other secrets is a best effort, in this order: private keys; credentials by their syntax (addresses, headers, flags, names
+ * and values); tokens with a vendor's prefix; and, in the output of tools, random texts that stand alone. Hashes, digests, signatures, ids,
  * public keys and paths stay, because an agent works with them.
  *
  * @since 0.1.0
@@ -53,15 +53,15 @@ export interface Scrubber {
 /** A text that is scrubbed while it is received. */
 export interface ScrubStream {
   /**
-   * Returns what is certain after a further chunk. The rest is held back: at most the sentence or line that is not complete, 65,536
-   * characters of it, and the lines of a private key.
+   * Takes a further chunk, and returns the scrubbed text that no later chunk can change. The rest is held back: at most the incomplete
+   * sentence or line, up to 65,536 characters, and the lines of a private key.
    */
   readonly push: (chunk: string) => string
-  /** Returns what was held back. */
+  /** Ends the text, and returns the scrubbed rest that was held back. */
   readonly end: () => string
 }
 
-/** Options of {@link make}: what to remove besides what the scrubber recognizes, and whether it recognizes anything. */
+/** Options of {@link make}: the secrets and paths to remove, and whether the scrubber also recognizes others. */
 export interface ScrubberOptions {
   /**
    * Secrets to remove by value, also as JSON, base64, hex, in an address, and escaped for HTML, XML, a shell, SQL or CSV. Values under 6
@@ -75,7 +75,7 @@ export interface ScrubberOptions {
    * in a longer name. A path of one character is ignored.
    */
   readonly paths?: ReadonlyArray<{ readonly path: string; readonly show: string }>
-  /** If `false`, secrets that only their form shows, such as tokens with a vendor's prefix, stay. Default: `true`. */
+  /** Whether secrets are also recognized by their form or their name, such as tokens with a vendor's prefix. Default: `true`. */
   readonly recognize?: boolean
 }
 
@@ -218,7 +218,7 @@ export const contained = (scrubber: Scrubber): Required<Scrubber> => {
   }
 }
 
-/** The stream after the secrets that this process uses. */
+/** Removes the secrets that this process uses before the text reaches the stream. */
 const afterKnown = (stream: ScrubStream): ScrubStream => {
   const known = processScrubber()
   return {
@@ -227,7 +227,7 @@ const afterKnown = (stream: ScrubStream): ScrubStream => {
   }
 }
 
-/** What a stream returns after a chunk; nothing after an empty one, which a scrubber need not expect. */
+/** The result of a stream for a chunk. An empty chunk is not passed on, since a scrubber need not handle it. */
 const pushed = (stream: ScrubStream, chunk: string): string => (chunk === "" ? "" : stream.push(chunk))
 
 /** Changes a streamed text word by word. A word is complete at the next space, or with 512 characters. */

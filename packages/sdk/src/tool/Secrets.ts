@@ -6,7 +6,7 @@
  * never stored. From then on, scrubbers remove it from the texts of the process's runs, also in the encodings that `ScrubberOptions` lists,
  * and show it as `[REDACTED:name]`.
  *
- * Where the values come from is this service: the environment, a file, a function such as the client of a vault, or several of these.
+ * This service provides the values: from the environment, a file, a function such as the client of a vault, or several of these.
  *
  * @since 0.2.0
  */
@@ -23,7 +23,7 @@ import type { RunContext } from "../domain/RunContext.ts"
 import { know } from "../model/internal/knownSecrets.ts"
 import type { Awaitable } from "./ToolOptions.ts"
 
-/** The value of a secret; `undefined` if there is none of the name, or not for the call. */
+/** The value of a secret; `undefined` if the source has none under the name, or none for the call. */
 export type SecretValue = string | Redacted.Redacted<string> | undefined
 
 /** The call that needs a secret. */
@@ -169,15 +169,15 @@ export const read = (
   })
 
 /**
- * Makes the runs of this process remove a text, with any scrubber and also in the encodings that `ScrubberOptions` lists, and show it as
- * `[REDACTED:name]`: for a token that a tool obtains by itself. Texts under 6 characters are ignored. A process knows the last 10,000
- * secrets.
+ * Adds a secret to those that the runs of this process remove, with any scrubber and in the encodings that `ScrubberOptions` lists; they
+ * show it as `[REDACTED:name]`. Use it for a token that a tool obtains by itself. Texts under 6 characters are ignored. A process knows the
+ * last 10,000 secrets.
  *
  * @since 0.2.0
  */
 export const remember = (name: string, value: string | Redacted.Redacted<string>): void => know(name, value)
 
-/** A source without secrets, which counts as no source: a call that refers to a secret waits for a process that has one. */
+/** No source: a call that refers to a secret waits for a process that has a source. */
 export const none: Secrets = { get: () => undefined }
 
 /**

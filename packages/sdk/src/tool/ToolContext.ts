@@ -21,15 +21,15 @@ export interface ToolTarget {
   readonly description: string
   /** The directory at which relative paths start. Absent in a program without one, such as a web page. */
   readonly cwd?: string
-  /** Whether what runs there cannot change anything outside of `cwd`. */
+  /** Whether commands there cannot change anything outside of `cwd`. */
   readonly isolated: boolean
 }
 
-/** What would happen to a call: it runs, a person is asked, it is denied, or it is not a call that the agent can make. */
+/** The judgement about a call: it would run, a person would be asked, it would be denied, or the agent cannot make it. */
 export type CallJudgement =
   /** `by` is what permits the call: the tool, a rule, a policy or a grant, in words. */
   | { readonly _tag: "run"; readonly by: string }
-  /** `reason` is why, in unusual cases: for example, that the call needs a decision under each policy. */
+  /** `reason` is present in unusual cases, for example if the call needs a decision under every policy. */
   | { readonly _tag: "ask"; readonly reason?: string }
   /** `message` is what the model would read. */
   | { readonly _tag: "deny"; readonly message: string }
@@ -38,7 +38,7 @@ export type CallJudgement =
   /** The tool does not take the arguments. */
   | { readonly _tag: "invalid"; readonly problem: string }
 
-/** What the policies, grants and tools of a run say about calls. */
+/** Judges calls by the policies, grants and tools of a run. */
 export interface CallPolicy {
   /**
    * Judges a call of a tool of the same agent as if the model made it now, without making it. Arguments are JSON, as a model writes them.
@@ -64,8 +64,8 @@ export interface ToolContext<Context = RunContext> {
   /** A key that all attempts of this call share and no other call has. Pass it to the external service. */
   readonly idempotencyKey: string
   /**
-   * Whether a person, or a program in the place of one, has approved this call by a decision. False for a call that a policy, a grant or the tool
-   * itself lets through. A tool that does more for an approved call reads it.
+   * Whether a person, or a program in the place of one, has approved this call by a decision. False for a call that a policy, a grant or
+   * the tool itself lets through. Read it in a tool that does more for an approved call, such as one that writes protected files.
    */
   readonly isApproved: boolean
   /** Aborted when the call is cancelled or times out, or the process suspends the run, before the handler's effect is interrupted. */
@@ -90,7 +90,7 @@ export interface ToolContext<Context = RunContext> {
    * A program without one fails with `WebUnavailable`: no request is sent in another way.
    */
   readonly http: Effect.Effect<HttpClient.HttpClient, WebUnavailable, Scope.Scope>
-  /** What would be asked about other calls. */
+  /** Judges other calls of the agent's tools, without making them. */
   readonly policy: CallPolicy
 }
 

@@ -42,7 +42,8 @@ export class ToolDefinitionError extends TaggedError<ToolDefinitionError>()("Too
 }
 
 /**
- * The definition of an agent is invalid; two agents of a Fermata have the same name or alias; or a resource of an agent's tools is closed.
+ * The definition of an agent is invalid; its policy has a rule for a tool that the agents do not have; two agents of a Fermata have the
+ * same name or alias; or a resource of an agent's tools is closed.
  */
 export class AgentDefinitionError extends TaggedError<AgentDefinitionError>()("AgentDefinitionError", {
   /** The name of the agent; empty if it has none. */
@@ -68,7 +69,7 @@ export class ToolFailure extends TaggedError<ToolFailure>()("ToolFailure", {
 
 /**
  * A secret that the arguments of a call refer to cannot be used, for the `reason`. The body does not start now; it may have run in an
- * earlier try or attempt. See `Secrets.get` for what becomes of the call.
+ * earlier try or attempt. `Secrets.get` describes the outcome of the call.
  */
 export class SecretUnavailable extends TaggedError<SecretUnavailable>()("SecretUnavailable", {
   tool: Schema.String,

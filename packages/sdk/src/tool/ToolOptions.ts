@@ -79,8 +79,8 @@ export interface ApprovalOptions {
 }
 
 /**
- * The answer of `needsApproval` for a call that a person decides about each time, such as a change of a file that is executed later: also
- * under the policies `all` and `until` and a rule that approves, and whatever was granted. A grant for it is refused.
+ * The answer of `needsApproval` for a call that needs a decision of its own each time, such as a change of a file that is executed later.
+ * The policies `all` and `until`, rules that approve, and grants do not permit it. An approval of it with a grant is refused.
  */
 export interface AlwaysAsk {
   /** Why, in a sentence for the person who decides; the request has it as `always`. */
@@ -178,7 +178,7 @@ export interface ToolOptions<
         context: ApprovalContext<Context> & MayOpenSandbox<Sandboxed>
       ) => Awaitable<boolean | AlwaysAsk, R>)
   /**
-   * Whether the results of the tool have text that others than the user and the program wrote, such as pages, mails or the answers of a
+   * Whether the results of the tool contain text that neither the user nor the program wrote, such as pages, mails or the answers of a
    * server. After such a result, calls with outside effects need a decision; see `effects`. Default: `false`.
    */
   readonly untrusted?: boolean
@@ -227,8 +227,8 @@ export interface ToolOptions<
    * approval request shows it. It is read again right before the body starts, and before each repetition of a failed body (`retry`), which
    * ends if it has changed. If it has changed before the start, the approval is not used: a new request opens with the new facts. A call
    * that the tool, a rule or a policy allows is not asked for it, unless a call of the tool was denied in the run. A call whose facts
-   * cannot be read fails without running; a `ToolFailure` is then its result, so that a tool can refuse a call that no one could approve. Leave out
-   * what changes by itself, such as the time. Default: none.
+   * cannot be read fails without running; a `ToolFailure` is then its result, so that a tool can refuse a call that nothing could permit.
+   * Leave out what changes by itself, such as the time. Default: none.
    */
   readonly facts?: (
     args: A,

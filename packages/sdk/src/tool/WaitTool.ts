@@ -16,7 +16,7 @@ import { finiteDuration, timeOf } from "./internal/times.ts"
 import * as Tool from "./Tool.ts"
 import { ToolFailure } from "./ToolError.ts"
 
-/** The arguments of the tool. */
+/** The arguments of the wait tool; one of `until` and `for`. */
 export const Arguments = Schema.Struct({
   until: Schema.optionalKey(
     Schema.String.annotate({

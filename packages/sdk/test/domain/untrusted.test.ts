@@ -57,7 +57,7 @@ describe("the untrusted results of a run", () => {
     assert.deepStrictEqual(toolsIn(evolve(read, inside(id, done))), ["fetch"])
   })
 
-  it("are the same in whatever order parallel calls end", () => {
+  it("are the same in any order in which parallel calls end", () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.constantFrom("a", "b", "c"), fc.boolean()), { minLength: 1, maxLength: 6 }),

@@ -101,7 +101,7 @@ describe("a plan", () => {
     })
   )
 
-  it("is that of the last call of a turn, in whatever order the calls run", () => {
+  it("is that of the last call of a turn, in any order in which the calls run", () => {
     const before = fold(started(), calls("update_plan", "update_plan", "update_plan"))
     const updated = (ordinal: number): RunEvent => ({
       _tag: "plan.updated",

@@ -59,7 +59,7 @@ describe("the output of a handler", () => {
   )
 
   it.effect(
-    "loses a secret that is cut between two chunks of a stream, whatever another stream writes between",
+    "loses a secret that is cut between two chunks of a stream, although another stream writes between them",
     () =>
       Effect.gen(function* () {
         const key = `ghp_${"a1B2c3D4e5F6".repeat(3)}`

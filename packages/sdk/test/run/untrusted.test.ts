@@ -262,7 +262,7 @@ describe("a grant and untrusted results", () => {
       })
   )
 
-  it.effect("for whatever the run reads covers all later calls", () =>
+  it.effect("for any result that the run reads covers all later calls", () =>
     Effect.gen(function* () {
       const send = sending()
       const { result, runtime } = yield* turns([fetching().tool, send.tool], { mode: "ask" }, plan)

@@ -4,7 +4,7 @@ import { inPieces, makeWindow } from "../../src/store/internal/sql/pieces.ts"
 const mebibyte = 1024 * 1024
 
 describe("the pieces of a content that arrives as a stream", () => {
-  it("are collected in one memory of a MiB, whatever the length of the content", () => {
+  it("are collected in one memory of a MiB, for contents of any length", () => {
     const window = makeWindow()
     const chunk = new Uint8Array(100_000)
     const memories = new Set<ArrayBufferLike>()

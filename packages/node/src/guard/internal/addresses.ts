@@ -4,8 +4,9 @@
 import { BlockList, isIP } from "node:net"
 
 /**
- * `public`: reachable by everyone. `private`: a machine, or a network behind it, which an operator can allow by name. `special`: never a
- * web site: link-local, metadata of a cloud, multicast, documentation, and every range of IPv6 that is not known to be public.
+ * `public`: an address of the public internet. `private`: an address of this machine or a private network, which a program can allow with
+ * `privateHosts`. `special`: an address that is never allowed: link-local, metadata of a cloud, multicast, documentation, and every range
+ * of IPv6 that is not known to be public.
  */
 export type AddressClass = "public" | "private" | "special"
 

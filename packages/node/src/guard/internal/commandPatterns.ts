@@ -7,8 +7,8 @@ import { type Parser, readTree, type SimpleCommand, type Token, unparsable } fro
 export interface Rule {
   readonly decision: "allow" | "ask" | "deny"
   /**
-   * The words of the command, which have to be equal: `*` stands for one word, and `**` at the end for any number of words. A rule that asks or
-   * denies also covers a program by its path, such as `/bin/rm`, without case.
+   * The words of the command, which are compared exactly. `*` stands for any one word, and `**` at the end for any number of words. A rule
+   * that asks or denies also covers a program by its path, such as `/bin/rm`, without case.
    */
   readonly argv: readonly [program: string, ...args: ReadonlyArray<string>]
   /** For the person who decides, and for the model. Default: the words of the rule. */
@@ -46,8 +46,8 @@ const wrappers = new Set(
 const maxNesting = 3
 
 /**
- * The commands that a command may run: itself, and for a program that runs another one every rest of its words, and the commands of each
- * of its words. This may find too many, which a rule then denies or asks about.
+ * The commands that a command may run: itself, and for a program that runs others, each suffix of its words and the commands in each of its
+ * words. It may find too many, about which a rule then asks or which it denies.
  */
 export const candidates = (
   parser: Parser,

@@ -330,10 +330,10 @@ const patterns = (): ReadonlyArray<Executed> =>
     each.map((pattern): Executed => [description, parsePattern(pattern, pattern.endsWith("/"))])
   ))
 
-/** What runs a file with these names later, or `undefined`. */
+/** Describes the program that runs a file with these names later; `undefined` if there is none. */
 export const executedBy = (names: ReadonlyArray<string>): string | undefined =>
   patterns().find(([, pattern]) => covers(pattern, names))?.[0]
 
-/** What would run files of a directory if it had these names. */
+/** As {@link executedBy}, also for a directory that could contain such a file. */
 export const executedBelow = (names: ReadonlyArray<string>): string | undefined =>
   executedBy(names) ?? patterns().find(([, pattern]) => leadsTo(pattern, names))?.[0]

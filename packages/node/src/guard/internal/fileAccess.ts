@@ -34,10 +34,10 @@ import { codeOf, denied, FileError } from "./pathErrors.ts"
 import { inodeOf, type Own, rootOf } from "./pathRules.ts"
 import { findOnly } from "./pinned.ts"
 
-/** What a name in a directory is. */
+/** The type of an entry of a directory. */
 export type FileType = "file" | "directory" | "link" | "other"
 
-/** What a file is. */
+/** Facts about a file. */
 export interface FileInfo {
   readonly type: FileType
   readonly sizeBytes: number
@@ -233,7 +233,7 @@ export const makeDirectory = (context: Context, request: Request): Promise<void>
     }
   })
 
-/** Removes a name: a link and not what it leads to. */
+/** Removes an entry: a symbolic link, not the file to which it leads. */
 export const remove = (context: Context, request: Request, isRecursive: boolean): Promise<void> =>
   withEntry(context, { ...request, keepsLink: true, isTree: true }, async ({ directory, name, own }) => {
     const path = directory.at(name)
@@ -280,7 +280,7 @@ const removeBelow = async (
   }
 }
 
-/** Gives a file or a directory another name. A link is renamed itself. */
+/** Renames a file or a directory. A symbolic link is renamed, not the file to which it leads. */
 export const move = (context: Context, from: Request, to: Request, mayReplace: boolean): Promise<void> => {
   const whole = { keepsLink: true, isTree: true }
   return withEntry(context, { ...from, ...whole }, async (source) => {

@@ -12,13 +12,19 @@ import type { Access } from "./pathRules.ts"
 
 /** The decision about an access. */
 export type Judgement =
-  /** The place is where the path leads, without symbolic links; `undefined` if it cannot be used for another reason, such as a missing directory. */
+  /**
+   * `place` is the path without symbolic links; `undefined` if the rules allow the path and the file system does not, for example because a
+   * directory is missing.
+   */
   | { readonly decision: "allow"; readonly place: string | undefined }
   | { readonly decision: "ask" | "deny"; readonly denial: PathDenied }
 
 /** Options of every operation. */
 export interface AccessOptions {
-  /** Whether a person has allowed this access: what the rules ask about is done. What they deny stays denied. Default: `false`. */
+  /**
+   * Whether a person has approved this access: the operation is then done if the rules ask about it, and still refused if they deny it.
+   * Default: `false`.
+   */
   readonly approved?: boolean
 }
 
@@ -47,7 +53,7 @@ export type AccessError = PathDenied | FileError
  * @since 0.2.0
  */
 export interface PathGuard {
-  /** The decision about an access now. The operation decides again. */
+  /** Returns the decision about an access without doing it. The operation decides again. */
   readonly judge: (path: string, access: Access) => Effect.Effect<Judgement>
   /** Opens a regular file for reading until the scope ends. */
   readonly openRead: (
@@ -75,7 +81,9 @@ export interface PathGuard {
     path: string,
     options?: AccessOptions & { readonly maxEntries?: number }
   ) => Effect.Effect<Listing, AccessError>
-  /** Describes a file, also one that may not be opened. */
+  /**
+   * Returns the type, the size, the time of the last change and the permissions of a file, also of one that is not opened, such as a pipe.
+   */
   readonly stat: (path: string, options?: AccessOptions) => Effect.Effect<FileAccess.FileInfo, AccessError>
   /** Removes a file, a link or an empty directory; with `recursive`, a directory with all that it has. */
   readonly remove: (
@@ -90,7 +98,7 @@ export interface PathGuard {
   ) => Effect.Effect<void, AccessError>
 }
 
-/** A guard that uses open directories, or paths alone, as on systems that do not tell where an open file is. */
+/** Makes a guard. It uses open directories where the system shows where they are (`byDescriptor`), and paths elsewhere. */
 export const guardOf = (context: Context): PathGuard => ({
   judge: (path, access) =>
     Effect.match(
@@ -159,7 +167,7 @@ const requestOf = (given: string, access: Access, options?: AccessOptions): Requ
   approved: options?.approved === true
 })
 
-/** Runs an operation to its end: what an interruption leaves behind is not half of it. */
+/** Runs an operation to its end, so that an interruption never leaves it half done. */
 const attempt = <A>(path: string, operation: () => Promise<A>): Effect.Effect<A, AccessError> =>
   Effect.uninterruptible(Effect.tryPromise({ try: operation, catch: (cause) => failureOf(path, cause) }))
 

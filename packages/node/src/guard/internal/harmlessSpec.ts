@@ -1,8 +1,8 @@
 /**
- * What is known of a harmless command: its flags, its operands, and what it reads.
+ * The specification of a harmless command: its flags, its operands, and the files that it reads.
  */
 
-/** What the operands of a command are: files whose content is shown, files of which only facts are shown, or texts. */
+/** The operands of a command: files whose content it shows (`content`), files of which it shows only facts (`names`), or texts (`text`). */
 type Operands = "content" | "names" | "text"
 
 /** The flags and operands of a command. */

@@ -1,5 +1,5 @@
 /**
- * From a path as it was given to a directory that is open and the name in it, with the decision of the rules in between.
+ * Resolves a given path to an open directory and a name in it, and decides about it by the rules.
  */
 import { constants } from "node:fs"
 import { lstat, mkdir, open } from "node:fs/promises"
@@ -40,7 +40,7 @@ export interface Request {
   readonly isTree?: boolean
 }
 
-/** Where a request leads now. */
+/** The place to which a path leads at this moment, with the rules' directories at this moment. */
 export interface Place {
   readonly roots: ReadonlyArray<Root>
   readonly own: Own
@@ -54,10 +54,10 @@ export const locate = async ({ rules }: Context, request: Request): Promise<Plac
   if (problem !== undefined) throw problem
   const path = resolve(rules.base, given)
   const [roots, own] = [await realRoots(rules), await findOwn(rules)]
-  // Not even looked at: what is below `/proc` can lead anywhere.
+  // Refused before it is resolved, because links below `/proc` can lead anywhere.
   if (isSystem(path, rootOf(rules.roots, path))) throw denied(given, "system")
   const real = await realUnless(given, path, keepsLink).catch((cause) => {
-    // Whether a file outside exists, and what it is, stays unknown.
+    // The error must not reveal whether a file outside exists.
     const isInside = rootOf([...rules.roots, ...roots], path) !== undefined
     throw isInside || cause instanceof PathDenied ? cause : denied(given, "outside")
   })
@@ -102,7 +102,7 @@ export interface Entry {
   readonly own: Own
 }
 
-/** How often a path is resolved again that changes while it is used. */
+/** How often an access is repeated if its path changes meanwhile. */
 const attempts = 8
 
 /** Marks a path that was changed between its resolution and its use. */
@@ -205,7 +205,7 @@ const parentOf = async (
   return directory
 }
 
-/** What an entry is, found without opening it. */
+/** An entry of a directory with its facts, found without opening its content. `close` releases it. */
 export interface Found {
   readonly stats: Awaited<ReturnType<typeof statsOf>>
   /** A path to open the same file by. */
@@ -239,7 +239,7 @@ export const find = async (
   }
 }
 
-/** Refuses what is no regular file, has another name, or belongs to Fermata. */
+/** Refuses everything except regular files, files with several names unless the rules allow them, and the files of Fermata. */
 export const checkFile = (
   { rules }: Context,
   { approved, given }: Request,

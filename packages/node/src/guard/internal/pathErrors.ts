@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 
 /** Why a path is refused. */
 export const Reason = Schema.Literals([
-  /** Empty, not text that a file system can hold, with a name of more than 255 bytes, or with too many of them. */
+  /** Empty, not valid as a path, with a name of more than 255 bytes, or with more than 200 names. */
   "malformed",
   /** Not in a directory that may be used. */
   "outside",
@@ -16,7 +16,7 @@ export const Reason = Schema.Literals([
   "system",
   /** Symbolic links in a circle. */
   "linkLoop",
-  /** A file with another name elsewhere. */
+  /** A file with several names (hard links), one of which may be outside. */
   "hardLink",
   /** A pipe, socket or device. */
   "special",
@@ -34,7 +34,7 @@ export const Reason = Schema.Literals([
 ])
 export type Reason = typeof Reason.Type
 
-/** A path was refused, and nothing was done. */
+/** The rules of a path guard refuse a path. Nothing was done. If `isApprovable`, ask a person and repeat the access with `approved`. */
 export class PathDenied extends TaggedError.TaggedError<PathDenied>()("PathDenied", {
   /** The path as it was given. */
   path: Schema.String,
@@ -65,7 +65,7 @@ const sentences: Readonly<Record<Reason, string>> = {
   root: "it is the workspace itself. Use a path inside of it."
 }
 
-/** What the file system refused. */
+/** Why the file system refused an operation. */
 export const FileProblem = Schema.Literals([
   "notFound",
   "exists",
@@ -122,11 +122,11 @@ const byCode: Readonly<Record<string, FileProblem>> = {
 export const codeOf = (cause: unknown): string | undefined =>
   cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : undefined
 
-/** A refusal that no approval lifts, unless it is stated. */
+/** Makes a refusal. By default, no approval lifts it. */
 export const denied = (path: string, reason: Reason, isApprovable = false): PathDenied =>
   new PathDenied({ path, reason, isApprovable })
 
-/** The error of an operation on a path. */
+/** Converts the exception of an operation on a path to its error. Throws one that is not of the system, which is a defect. */
 export const failureOf = (path: string, cause: unknown): PathDenied | FileError => {
   if (cause instanceof PathDenied || cause instanceof FileError) return cause
   const systemCode = codeOf(cause)

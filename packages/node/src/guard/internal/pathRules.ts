@@ -1,6 +1,6 @@
 /**
- * Rules about paths, and their decision about a path without symbolic links. Opens nothing, except that it looks at the files of Fermata,
- * which are recognized by their inodes.
+ * Rules about paths, and their decision about a path without symbolic links. The only file access is a lookup of the inodes of Fermata's
+ * own files.
  */
 import { lstat, realpath, stat } from "node:fs/promises"
 import { homedir } from "node:os"
@@ -10,14 +10,14 @@ import { denied, type PathDenied } from "./pathErrors.ts"
 import { comparedNames, covers, leadsTo, parsePattern, type PlacePattern } from "./placePattern.ts"
 import { credentialPatterns, examplePatterns } from "./sensitive.ts"
 
-/** What an access does. A removal, a new name and a new directory are writes. */
+/** The kinds of access. Removing, renaming and creating a directory are writes. */
 export type Access = "read" | "write"
 
-/** A place whose use asks or is refused, at any depth, with everything below it. */
+/** A rule that asks about a place or refuses it, at any depth and with everything below it. */
 export interface Place {
   /**
-   * Names that follow each other, such as `.aws` or `.docker/config.json`; `*` stands for any characters of one name. One that begins with `/`
-   * or `~/` is one place of the machine, otherwise the names are looked for in the path inside of its directory.
+   * Names that follow each other, such as `.aws` or `.docker/config.json`; `*` stands for any characters of one name. A pattern that begins
+   * with `/` or `~/` names one place of the machine. Any other pattern is compared with the names of a path relative to its directory.
    */
   readonly pattern: string
   /** Default: both. */
@@ -27,22 +27,23 @@ export interface Place {
   readonly except?: ReadonlyArray<string>
 }
 
-/** Which paths may be used. */
+/** The rules of `PathGuard`: the paths that tools may use, those that ask, and those that are refused. */
 export interface Rules {
   /** Directories whose files may be read and changed. A relative path is resolved against the first of them. */
   readonly write?: ReadonlyArray<string>
   /** Directories whose files may be read. */
   readonly read?: ReadonlyArray<string>
-  /** The places that ask or are refused. Default: `credentials`. The strictest place that covers a path decides. */
+  /** The places that ask or are refused; the strictest one that covers a path decides. Replaces the default, `credentials`. */
   readonly places?: ReadonlyArray<Place>
   /**
-   * Files and directories of Fermata itself, such as the store's file, a policy or an audit log. They are never opened, also not by another
-   * name. A file includes those whose names begin with its name, such as `fermata.db-wal`. `fermata.db` and `.fermata` are always among them.
+   * Files and directories of Fermata itself, such as the store's file, a policy or an audit log. They are never opened, even under another
+   * name. A file includes those whose names begin with its name, such as `fermata.db-wal`. `fermata.db` and `.fermata` are always among
+   * them.
    */
   readonly own?: ReadonlyArray<string>
   /**
-   * Whether a file with several names may be used: one of them may be outside of the directories. Default: `deny`. A package manager such as
-   * pnpm installs files so.
+   * Whether a file with several names may be used: one of them may be outside of the directories. Default: `deny`. Package managers such as
+   * pnpm install files in this way: with `deny`, such files cannot be read.
    */
   readonly hardLinks?: "allow" | "ask" | "deny"
   /** The largest file that is read as a whole, in bytes. Default: 10 MiB. */
@@ -100,7 +101,7 @@ export const parseRules = (rules: Rules): ParsedRules => {
   }
 }
 
-/** What the rules say about a path: nothing if it may be used. */
+/** A refusal by the rules, and whether an approval lifts it. */
 export interface Verdict {
   readonly decision: "ask" | "deny"
   readonly denial: PathDenied

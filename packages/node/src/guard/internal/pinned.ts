@@ -1,7 +1,7 @@
 /**
  * Directories that stay the same while a path in them is used.
  *
- * On Linux, a directory is opened without access to its content, and the kernel tells where that directory is. Its entries are then used
+ * On Linux, a directory is opened without access to its content, and the kernel shows where that directory is. Its entries are then used
  * through `/proc/self/fd`, so that no change of a link above them leads elsewhere. On other systems, the path is compared again after an
  * entry was opened: a process that swaps links at the right moments can then still win.
  */
@@ -13,7 +13,7 @@ import { inodeOf, type Root, rootOf } from "./pathRules.ts"
 /** `O_PATH` of Linux, which Node does not name: the file is found, and not opened. Closing it drops no lock of the process. */
 export const findOnly = 0o10000000
 
-/** Whether the kernel tells where an open file is. */
+/** Whether the kernel shows where an open file is. */
 export const hasDescriptors: boolean = process.platform === "linux" && existsSync("/proc/self/fd")
 
 /** A directory in one of the roots. */

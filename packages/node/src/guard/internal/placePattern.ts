@@ -16,7 +16,7 @@ export interface PlacePattern {
   readonly isDeep: boolean
 }
 
-/** Reads a pattern. */
+/** Parses a pattern. By default, it also covers everything below its place. */
 export const parsePattern = (pattern: string, isDeep = true): PlacePattern => ({
   isDeep,
   anchor: pattern.startsWith("/") ? "root" : pattern.startsWith("~/") ? "home" : "anywhere",

@@ -8,9 +8,9 @@ import type { Command, ParsedScript, Redirection, SyntaxNode, Word, WordPart } f
 
 /** A word of a command. */
 export interface Token {
-  /** As it is written. */
+  /** The text in the line. */
   readonly source: string
-  /** The text that the command receives, if no shell could make another one of it. */
+  /** The text that the command receives; `undefined` if a shell could change it. */
   readonly value: string | undefined
   /** A word with `*`, `?` or `[…]`, which becomes the names that it matches. */
   readonly glob?: string
@@ -41,7 +41,7 @@ const maxSeparators = 500
 const maxOpenings = 200
 const maxDepth = 100
 
-/** Why a line is not parsed. */
+/** The reason why a line is not parsed: it is too long or too complex. `undefined` for a line that may be parsed. */
 export const unparsable = (line: string): string | undefined => {
   if (line.length > maxLength) return "it is too long to be judged"
   let openings = 0
@@ -54,7 +54,7 @@ export const unparsable = (line: string): string | undefined => {
   return openings > maxOpenings ? "it is too deep to be judged" : undefined
 }
 
-/** Reads a line that `unparsable` accepts. */
+/** Reads the commands of a line that `unparsable` accepts. A line that the parser fails for has a `problem`. */
 export const readTree = (parser: Parser, line: string): ShellTree => {
   try {
     return treeOf(parser, line)
@@ -178,8 +178,8 @@ const tokenOf = (word: Word, source: string): Token => {
 }
 
 /**
- * The text of a word that every shell leaves as it is. A tilde and `=` at the beginning are expanded by some shells, and `!` by those
- * that a person uses.
+ * The text of a word, if every shell leaves it unchanged; otherwise `undefined`. A tilde and `=` at the beginning are expanded by some
+ * shells, and `!` by those that a person uses.
  */
 const literalOf = ({ parts, text, value }: Word): string | undefined => {
   if (isRead(text)) return undefined

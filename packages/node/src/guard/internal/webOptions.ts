@@ -14,13 +14,13 @@ export interface Options extends GuardOptions {
    */
   readonly resolve?: Resolve
   /**
-   * The URL of an HTTP proxy for all requests, which resolves the names of hosts. URLs are judged as without it, addresses of names are not:
-   * the proxy has to refuse private ones. Default: none, also if the environment names one.
+   * The URL of an HTTP proxy for all requests, which resolves the names of hosts. URLs are still judged, but the addresses of names are
+   * not: the proxy has to refuse private ones. Default: none, even if the environment names one.
    */
   readonly proxy?: string
   /** The longest time for a request with its redirects, until the end of the body. Default: 30 seconds. */
   readonly timeout?: Duration.Input
-  /** The longest time without a byte from the server, and for connecting. Default: 10 seconds. */
+  /** The longest time for connecting, and between two bytes from the server. Default: 10 seconds. */
   readonly idleTimeout?: Duration.Input
   /** The longest body in bytes, as it is received and also after its decompression. Default: 10 MB. */
   readonly maxBodySize?: number

@@ -12,7 +12,10 @@ import { type Row, rowOf, rowsOf } from "./rows.ts"
 /** The tables of contents, which earlier versions do not have. */
 export const contentTables = ["fermata_blobs", "fermata_blob_pieces", "fermata_blob_uses"] as const
 
-/** Checks every content in the database to which a run refers, and yields after each piece. */
+/**
+ * Checks the contents in the database: that each to which a run refers is whole, that each piece has its content, and that a content
+ * without a run is deleted. Yields after each piece.
+ */
 export function* checkContents({ database, hasFiles }: Tables, found: Findings): Generator<void> {
   const used = rowsOf(
     database,
@@ -44,7 +47,7 @@ export function* checkContents({ database, hasFiles }: Tables, found: Findings):
   }
 }
 
-/** What is wrong with a content to which runs refer. */
+/** The sentence about a damaged content to which runs refer. */
 export const sentence = ({ run_id: runId, runs, sha256 }: Row, problem: string): string => {
   const others = Number(runs) - 1
   const more = others === 0 ? "" : others === 1 ? " and another run" : ` and ${others} other runs`

@@ -17,7 +17,7 @@ export function* rowsOf(
   for (const row of statement.iterate(...values)) yield narrowed(row)
 }
 
-/** The first row of a query. */
+/** The first row of a query; `undefined` if there is none. */
 export const rowOf = (
   database: DatabaseSync,
   sql: string,
@@ -27,7 +27,7 @@ export const rowOf = (
   return undefined
 }
 
-/** The row with numbers for all integers in their range. */
+/** Replaces the integers of a row that a number holds exactly by numbers, in place, and returns the row. */
 export const narrowed = (row: Row): Row => {
   for (const name in row) {
     const value = row[name]

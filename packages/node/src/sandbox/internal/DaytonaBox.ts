@@ -23,16 +23,16 @@ const stopped: ReadonlySet<string> = new Set(["stopped", "archived", "paused"])
 const destroyed: ReadonlySet<string> = new Set(["destroyed", "destroying"])
 const broken: ReadonlySet<string> = new Set(["error", "build_failed"])
 
-/** Whether a sandbox exists and can be used. */
+/** Whether a sandbox was found and is not destroyed. */
 export const isThere = (info: SandboxInfo | undefined): info is SandboxInfo =>
   info !== undefined && !destroyed.has(info.state ?? "")
 
-/** A sandbox. */
+/** A sandbox of Daytona, by its id: starts it and runs scripts in it. */
 export class DaytonaBox {
   readonly id: string
   readonly api: DaytonaApi
   readonly toolbox: DaytonaToolbox
-  /** The directory of what scripts exchange; set when the sandbox was opened. */
+  /** The directory of the files that scripts exchange; set by `prepare`. */
   private exchange = ""
 
   constructor(api: DaytonaApi, id: string, toolbox: DaytonaToolbox) {
@@ -53,7 +53,7 @@ export class DaytonaBox {
         return yield* Effect.fail(unavailable("it is in an error state: recover it in Daytona", false))
       if (stopped.has(state) && !hasStarted) {
         hasStarted = true
-        // It may have been started by another process meanwhile.
+        // Another process may have started it meanwhile.
         yield* Effect.catchIf(
           this.api.start(this.id),
           ({ status }) => status === 400 || status === 409,
@@ -69,7 +69,7 @@ export class DaytonaBox {
     })
   })
 
-  /** Sends a request to the toolbox that may be repeated: again after a start, if the sandbox was stopped meanwhile. */
+  /** Sends a repeatable request to the toolbox. If the sandbox was stopped meanwhile, starts it and sends the request again. */
   use<A>(request: Effect.Effect<A, DaytonaFailed>): Effect.Effect<A, DaytonaFailed | OpenError> {
     return Effect.catch(request, (error) =>
       Effect.gen({ self: this }, function* () {
@@ -102,7 +102,7 @@ export class DaytonaBox {
     })
   }
 
-  /** The way of scripts to the sandbox. What they read comes from a file, and binary output goes through one, because responses are text. */
+  /** Runs scripts in the sandbox. Their input and their binary output go through files, because responses are text. */
   readonly host: ShellHost = {
     run: (script, { args = [], input, isBinary = false } = {}) =>
       Effect.gen({ self: this }, function* () {
@@ -137,7 +137,7 @@ exit $c`
   }
 }
 
-/** A command line of words. */
+/** The command line of these words, each quoted for a shell. */
 export const words = (...each: ReadonlyArray<string>): string => each.map(quote).join(" ")
 
 export const lost = (id: string): SandboxError.SandboxLost =>

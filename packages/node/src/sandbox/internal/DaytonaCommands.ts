@@ -42,13 +42,13 @@ cat "$d/code" 2>/dev/null || echo started`
 
 const scriptSeconds = 30
 
-/** The shortest and the longest pause between two looks at a command, in milliseconds. */
+/** The shortest and the longest pause between two requests for a command's state, in milliseconds. */
 const [firstPause, longestPause] = [60, 2000]
 
-/** How many looks in a row may fail. */
+/** How many of these requests in a row may fail. */
 const mostFailures = 8
 
-/** What is known of a command with a session. */
+/** The state of a command with a session. */
 type Known =
   | { readonly _tag: "none" }
   | { readonly _tag: "listed"; readonly command: Command }
@@ -178,7 +178,7 @@ export class DaytonaCommands {
     })
   }
 
-  /** Looks at a command until it has ended, the less often the longer a look takes. */
+  /** Polls a command until it has ended. The pauses grow with the time that a request takes. */
   private follow(
     session: string,
     id: string,
@@ -203,7 +203,7 @@ export class DaytonaCommands {
           const hasEnded = typeof exitCode === "number"
           let isNew = false
           for (const stream of ["stdout", "stderr"] as const) {
-            // A character that is cut at the end becomes another one when the rest is there.
+            // A character that is cut at the end of the logs changes when the rest arrives.
             const text = hasEnded ? logs[stream] : logs[stream].replace(/\uFFFD+$/, "")
             if (text.length <= sent[stream]) continue
             output[stream](Buffer.from(text.slice(sent[stream])))
@@ -253,7 +253,10 @@ const notStarted = (error: Failure): PlatformError.PlatformError =>
 const idOf = (session: string): string =>
   /^[A-Za-z0-9][A-Za-z0-9_.:-]*$/.test(session) && session.length <= 200 ? session : `s-${hashOf(session)}`
 
-/** What marks the processes of a command. A session's own id can be in that of another one, whose processes would be stopped with it. */
+/**
+ * The mark of the processes of a command. It is a hash, because the id of one session can be part of another's, whose processes would be
+ * stopped, too.
+ */
 const markOf = (id: string): string => `m-${hashOf(id)}`
 
 const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 40)

@@ -1,9 +1,9 @@
 /**
- * Makes of a command the one that starts bubblewrap, which starts the command behind its wall.
+ * Turns a command into one that starts bubblewrap, which starts the command behind its wall.
  *
  * The arguments reach bubblewrap through a pipe: those of a process are visible to every user, and a variable such as `LD_PRELOAD` in its
- * environment would be obeyed outside of the wall. A second pipe says whether bubblewrap came as far as the command: what fails before that
- * has the exit code 1, as a command could have.
+ * environment would be obeyed outside of the wall. A second pipe reports whether bubblewrap started the command: a failure before that has
+ * the exit code 1, which a command could have, too.
  */
 import { relative, resolve } from "node:path"
 import { SandboxError } from "@fermata/sdk"
@@ -92,7 +92,7 @@ const prepare = Effect.fnUntraced(function* (
   )
 })
 
-/** A shell that becomes the program, because it says of a missing one what every shell does: exit code 127. */
+/** A shell that replaces itself by the program, so that a missing program has the exit code 127, as in every shell. */
 const shellOf = (program: string): ReadonlyArray<string> =>
   program === "sh" ? [] : ["/bin/sh", "-c", 'exec "$@"', "sh"]
 

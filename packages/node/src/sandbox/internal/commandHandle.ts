@@ -1,5 +1,6 @@
 /**
- * A command that runs elsewhere as Effect's handle of a process: its output arrives in chunks, and its scope stops it.
+ * Represents a command that runs elsewhere as Effect's handle of a process: its output arrives in chunks, and the end of its scope stops
+ * it.
  */
 import type * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
@@ -17,7 +18,7 @@ import { spawnError } from "./commands.ts"
 
 type Failure = PlatformError.PlatformError
 
-/** Where a running command's output goes. */
+/** Receives the output of a running command. */
 export interface Output {
   readonly stdout: (bytes: Uint8Array) => void
   readonly stderr: (bytes: Uint8Array) => void
@@ -29,7 +30,10 @@ export interface Running {
   readonly follow: (output: Output) => Effect.Effect<number, Failure>
   /** Stops the processes: SIGTERM, and SIGKILL after the grace period. */
   readonly stop: (graceMs: number) => Effect.Effect<void>
-  /** Forgets the command, with which the handle is done. `hasEnded` says whether it ended by itself. */
+  /**
+   * Releases what the command leaves on its machine. Called once, when the handle's scope has ended. `hasEnded` says whether the command
+   * ended by itself.
+   */
   readonly forget: (hasEnded: boolean) => Effect.Effect<void>
 }
 
@@ -103,7 +107,7 @@ const graceOf = (command: ChildProcess.Command): number =>
 const ownGrace = ({ forceKillAfter }: ChildProcess.KillOptions): number | undefined =>
   forceKillAfter === undefined ? undefined : Duration.toMillis(forceKillAfter)
 
-/** Refuses a command that needs standard input, which a command elsewhere does not get. */
+/** Fails for a command with standard input, which commands that run elsewhere do not get. */
 export const withoutInput = (command: ChildProcess.Command): Effect.Effect<void, Failure> => {
   if (command._tag === "PipedCommand") return withoutInput(command.left)
   const { stdin } = command.options

@@ -33,10 +33,10 @@ export interface SessionsOptions {
 
 type Spawner = ChildProcessSpawner.ChildProcessSpawner["Service"]
 
-/** How often the output of a command is asked for again after the connection was lost, and how long it waits before, in milliseconds. */
+/** The pauses in milliseconds before each attempt to read a command's output; after the last one, the command fails. */
 const retryDelays = [0, 250, 1000, 4000]
 
-/** The spawner of a sandbox's sessions, and what it needs to be a sandbox's `exec` and `findCommand`. */
+/** Runs and finds the commands of a sandbox as sessions: its spawner, its `exec` and its `findCommand`. */
 export class CommandSessions {
   private readonly options: SessionsOptions
 
@@ -44,7 +44,7 @@ export class CommandSessions {
     this.options = options
   }
 
-  /** Starts commands that are forgotten when they end. */
+  /** Starts commands whose sessions are removed when they end. */
   readonly spawner: Spawner = ChildProcessSpawner.make((command) => this.spawn(command, undefined))
 
   /** Runs a command. One with the session of an earlier command is not started again. */
@@ -56,7 +56,7 @@ export class CommandSessions {
       return makeSandbox({ ...parts, spawner }).exec(command, options)
     }
 
-  /** Finds what became of the command of a session. */
+  /** Finds the command of a session: whether it runs, or its result. */
   readonly findCommand =
     (parts: Parameters<typeof makeSandbox>[0]): Sandbox.Shape["findCommand"] =>
     (session) =>
@@ -159,7 +159,7 @@ export class CommandSessions {
       let [stdout, stderr] = [0, 0]
       let failure = new HostFailed("its output could not be read", false)
       let hasBegun = input === undefined
-      // A script whose connection was lost may have started the command, whatever the later attempts come to.
+      // A script whose connection was lost may have started the command, even if later attempts fail.
       let mayHaveBegun = hasBegun
       for (let attempt = 0; attempt < retryDelays.length; attempt += 1) {
         yield* pause(retryDelays[attempt]!)

@@ -1,9 +1,9 @@
 /**
- * What commands in a confined sandbox see of the machine, as arguments of bubblewrap.
+ * The part of the machine that commands in a confined sandbox see, as arguments of bubblewrap.
  *
- * The root is read-only. Mounts on top of it hide places and make others writable, the deepest path last, so that a working directory inside
- * of a hidden home is visible. Commands can change the working directory, links included, so each path in it is looked at again before each
- * start: a link is never mounted and never mounted on.
+ * The root is read-only. Mounts on top of it hide places and make others writable, the deepest path last, so that a working directory
+ * inside of a hidden home is visible. Commands can change the working directory, links included, so each path in it is checked again before
+ * each start: a link is never mounted, and nothing is mounted on a link.
  */
 import { lstatSync, realpathSync } from "node:fs"
 import { readdir, realpath } from "node:fs/promises"
@@ -20,7 +20,7 @@ import {
 import type { Rules } from "../../guard/PathGuard.ts"
 import { placesOfMachine, type Shown } from "./hiddenPlaces.ts"
 
-/** What a view is made of. */
+/** The options of a view: the working directory, the rules of its files, further places to hide, and names to protect. */
 export interface ViewOptions {
   readonly workdir: string
   readonly rules: Rules
@@ -28,7 +28,7 @@ export interface ViewOptions {
   readonly protect: ReadonlyArray<string>
 }
 
-/** A view cannot be made: a directory that it needs is not as it was. */
+/** A view cannot be made, because a directory of the sandbox no longer exists or was replaced by a link. */
 export class ViewChanged extends Error {}
 
 /** How deep and how far a directory is searched for credentials when a sandbox is opened. */
@@ -77,7 +77,7 @@ export class ConfinedView {
     return new ConfinedView({ rules: parsed, roots, ofMachine: placesOfMachine(hide), found, guarded })
   }
 
-  /** The mounts, as they have to be now. Rejects with {@link ViewChanged}. */
+  /** The mounts for a command that starts now. Rejects with {@link ViewChanged}. */
   async arguments(): Promise<ReadonlyArray<string>> {
     const places = new Map<string, Shown>(this.ofMachine)
     for (const path of this.rules.own) for (const each of await ownFiles(path)) places.set(each, "hidden")
@@ -120,8 +120,8 @@ export class ConfinedView {
 const depthOf = (path: string) => path.split(sep).length
 
 /**
- * What is at a path; `undefined` if nothing is, or if a link is in it. Synchronous, because a command waits for some fifty of these, each of
- * which takes microseconds.
+ * The type of the file at a path; `undefined` if there is none, or if the path contains a link. Synchronous: a start needs about fifty of
+ * these, each of which takes microseconds.
  */
 const typeAt = (path: string): "directory" | "file" | undefined => {
   try {

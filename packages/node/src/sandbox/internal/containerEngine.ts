@@ -30,10 +30,10 @@ const clientVariables = [
   "XDG_RUNTIME_DIR"
 ]
 
-/** What a container is doing. */
+/** The state of a container. */
 export type ContainerState = "running" | "stopped" | "missing"
 
-/** The label of the containers of sandboxes: their value is the id of the run. */
+/** The label of the containers of sandboxes. Its value is the id of the run. */
 const label = "fermata.run"
 
 /** The client of an engine. */

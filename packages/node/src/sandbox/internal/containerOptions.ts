@@ -4,11 +4,11 @@
 import { OptionsInvalid } from "@fermata/sdk/domain"
 import * as PathGuard from "../../guard/PathGuard.ts"
 
-/** The options of {@link containerSandbox}: either an image, or a container that is there. */
+/** The options of {@link containerSandbox}: either `image`, or the name of an existing `container`. */
 export interface ContainerSandboxOptions {
-  /** The image from which the container of each run is made. It has a POSIX shell. */
+  /** The image from which the container of each run is made. It needs a POSIX shell. */
   readonly image?: string
-  /** The name of a container that the program keeps running. All runs act in it. */
+  /** The name of a container that the program keeps running, in which all runs act. */
   readonly container?: string
   /** The client: `docker`, `podman`, or the path of one. Default: `docker`. */
   readonly program?: string
@@ -20,7 +20,7 @@ export interface ContainerSandboxOptions {
   readonly network?: boolean
   /** The user in the container, as `--user` takes it. Default: with `mount` that of this process, otherwise that of the image. */
   readonly user?: string
-  /** With `image`: further arguments of `run`, such as `--memory=2g`. They can take the isolation away. */
+  /** With `image`: further arguments of `run`, such as `--memory=2g`. They can lift the isolation; the sandbox still reports it. */
   readonly runArgs?: ReadonlyArray<string>
   /** Variables for the commands. */
   readonly env?: Readonly<Record<string, string>>
@@ -73,7 +73,7 @@ const shape = {
   }
 } as const satisfies OptionsInvalid.Shape
 
-/** Options that describe a container that is made. */
+/** The options that only a new container can have. */
 const ofImages = ["mount", "network", "runArgs"] as const
 
 /** Checks options. Throws `OptionsInvalid`. */

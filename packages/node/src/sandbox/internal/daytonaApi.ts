@@ -12,7 +12,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { type KeyHolders, toolboxAddress } from "./toolboxAddress.ts"
 
-/** A sandbox of the account. States that this version does not know are taken as those that need time. */
+/** A sandbox of the account. An unknown state is treated as one that will change. */
 export const SandboxInfo = Schema.Struct({
   id: Schema.NonEmptyString,
   state: Schema.optional(Schema.String),
@@ -59,7 +59,7 @@ export class DaytonaFailed extends Error {
 
 type Called<A> = Effect.Effect<A, DaytonaFailed>
 
-/** What a new sandbox is made of, in the names of the API. */
+/** The properties of a new sandbox, in the names of the API. */
 export interface NewSandbox {
   readonly name: string
   readonly target?: string
@@ -120,7 +120,7 @@ export class DaytonaApi {
     return this.done(HttpClientRequest.delete(this.sandbox(id))).pipe(absent, Effect.asVoid)
   }
 
-  /** Puts the automatic stop off. */
+  /** Postpones the automatic stop. */
   refreshActivity(id: string): Called<void> {
     return this.done(HttpClientRequest.post(`${this.sandbox(id)}/last-activity`))
   }
@@ -132,7 +132,7 @@ export class DaytonaApi {
     )
   }
 
-  /** The toolbox of a sandbox, which is sent the key. Fails if its address is not to be trusted with it. */
+  /** The toolbox of a sandbox, to which the key is sent. Fails if its address is not trusted with the key. */
   toolbox({ id, toolboxProxyUrl }: SandboxInfo): Called<DaytonaToolbox> {
     return Effect.suspend(() => {
       const address = toolboxAddress(toolboxProxyUrl, this.holders)
@@ -351,7 +351,7 @@ const separated = (bytes: Uint8Array): Logs => {
   }
 }
 
-/** Takes what is not there as `undefined`. */
+/** Returns `undefined` for the statuses 404 and 410. */
 const absent = <A>(called: Called<A>): Called<A | undefined> =>
   Effect.catchIf(
     called,

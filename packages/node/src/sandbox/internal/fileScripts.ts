@@ -5,7 +5,7 @@
  * leads elsewhere by then (exit code 75). Exit codes below 75 say what the file system refused.
  */
 
-/** What exit codes of the operations mean. */
+/** The exit codes of the operations, by their meaning. */
 export const exitCodes = {
   notFound: 64,
   exists: 65,

@@ -8,8 +8,8 @@ import { accessSync, constants, realpathSync, statSync } from "node:fs"
 import { delimiter, isAbsolute, join, sep } from "node:path"
 
 /**
- * The first `bwrap` on `PATH` that is in none of the given directories: what an agent may write does not decide how it is confined. A relative
- * entry of `PATH` is left out.
+ * The first `bwrap` on `PATH` outside of the given directories, so that an agent cannot replace the program that confines it. Relative
+ * entries of `PATH` are ignored. `undefined` if there is none.
  */
 export const findBubblewrap = (
   outside: ReadonlyArray<string>,
@@ -42,7 +42,7 @@ const realOf = (path: string): string | undefined => {
 const isIn = (directory: string, path: string) =>
   path === directory || path.startsWith(directory.endsWith(sep) ? directory : directory + sep)
 
-/** The capabilities that the administrator's commands keep, to work on the files of the working directory whoever owns them. */
+/** The capabilities that the administrator's commands keep, to work on files of other users in the working directory. */
 const keptCapabilities = ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER"]
 
 /** bubblewrap leaves the administrator every capability, and other users none. */
@@ -51,7 +51,7 @@ const capabilityArguments = (): ReadonlyArray<string> =>
     ? ["--cap-drop", "ALL", ...keptCapabilities.flatMap((name) => ["--cap-add", name])]
     : []
 
-/** The command gets a session of its own, so it has no terminal into which it could type. */
+/** The command gets a session of its own, so that it cannot type into the terminal of this process. */
 const namespaces = [
   "--unshare-pid",
   "--unshare-ipc",
@@ -70,17 +70,23 @@ export const wallArguments = (network: boolean): ReadonlyArray<string> => [
   ...kernelDirectories
 ]
 
-/** What is wrong with bubblewrap on this machine, in a clause; `undefined` if it works. */
+/** Why bubblewrap does not work, in a clause; `undefined` if it works. */
 export type Problem = string | undefined
 
-/** Exits with this code, so that a program that only pretends to be bubblewrap is recognized. The status is an option that commands need. */
+/**
+ * The probe exits with this code, which another program under the name of bubblewrap would not return. It also passes the status option,
+ * which commands need.
+ */
 const probe = ["--json-status-fd", "1", "--", "/bin/sh", "-c", "exit 42"]
 const isProbed = (code: unknown) => code === 42
 const probeMs = 20_000
 
 const known = new Map<string, Problem>()
 
-/** Whether bubblewrap works on this machine, found out by one start for each program. Takes about 10 ms, and nothing the second time. */
+/**
+ * Why bubblewrap does not work on this machine; `undefined` if it does. Starts each program once, which takes about 10 ms, and keeps the
+ * answer.
+ */
 export const problemOfMachine = (outside: ReadonlyArray<string>): Problem => {
   const program = findBubblewrap(outside)
   if (program === undefined) return missingBubblewrap
@@ -97,7 +103,7 @@ export const problemOfMachine = (outside: ReadonlyArray<string>): Problem => {
   return known.get(program)
 }
 
-/** What to do without bubblewrap. */
+/** The problem of a machine without bubblewrap, and what to do. */
 export const missingBubblewrap =
   "bubblewrap is not installed: install the package bubblewrap, or use localSandbox, which confines nothing"
 
@@ -108,7 +114,7 @@ const refused = (stderr: string): string => {
   return `bubblewrap does not work here${why}: allow user namespaces, or use localSandbox, which confines nothing`
 }
 
-/** Starts one command behind the wall with a view. Returns what prevents it. */
+/** Starts one command behind the wall with a view. Returns why that failed; `undefined` if it did not. */
 export const problemOfView = (
   program: string,
   network: boolean,

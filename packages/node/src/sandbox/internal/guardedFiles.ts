@@ -1,5 +1,5 @@
 /**
- * A path guard as Effect's `FileSystem`. The guard decides about every path; an operation that it does not have fails, and does nothing.
+ * A path guard as Effect's `FileSystem`. The guard decides about every path. An operation that the guard lacks fails and does nothing.
  *
  * Errors of the guard are the causes of the errors here: `error.reason.cause` is a `PathDenied` or a `FileError`.
  */
@@ -226,7 +226,7 @@ const refail = <A, R>(
 
 const isNotFound = ({ reason }: Failure) => reason._tag === "NotFound"
 
-/** What a listing of directories below each other leaves out: one that is refused, or that was removed meanwhile. */
+/** Whether a recursive listing leaves a directory out: it is refused, or was removed meanwhile. */
 const isSkipped = ({ reason }: Failure) => reason._tag === "PermissionDenied" || reason._tag === "NotFound"
 
 const types = {
@@ -244,7 +244,7 @@ const infoOf = ({ mode, modifiedAt, sizeBytes, type }: FileInfo): FileSystem.Fil
   size: ByteSize.bytes(sizeBytes)
 })
 
-/** What is known of a link that is not followed. */
+/** The information about a link that is not followed. */
 const linkInfo: FileSystem.File.Info = {
   type: "SymbolicLink",
   mtime: Option.none(),

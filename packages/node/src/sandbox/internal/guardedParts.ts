@@ -1,5 +1,5 @@
 /**
- * What a path guard contributes to a sandbox whose files are elsewhere.
+ * The parts of a sandbox on another machine that a path guard provides.
  */
 import { posix } from "node:path"
 import type { Sandbox } from "@fermata/sdk"

@@ -7,8 +7,8 @@ import { homedir, tmpdir } from "node:os"
 import { isAbsolute } from "node:path"
 
 /**
- * Directories that are empty and writable for each command: what others keep there stays hidden, and what a command writes there ends with it.
- * They hold homes, temporary files, and the sockets of services, which a read-only mount does not guard.
+ * Directories that are empty and writable for each command. Their content stays hidden, and what a command writes there is discarded with
+ * it. They hold homes, temporary files, and the sockets of services, which a read-only mount does not protect.
  */
 const emptied = ["/tmp", "/var/tmp", "/run", "/var/run", "/home", "/root", "/mnt", "/media"]
 
@@ -54,7 +54,7 @@ const hidden = [
   "/proc/kmsg"
 ]
 
-/** What the administrator may change in the directory of the kernel's processes: a new mount of it is writable. */
+/** Places below `/proc` that the administrator could change, because a new mount of `/proc` is writable. */
 const readOnlyInProc = [
   "/proc/sys",
   "/proc/sysrq-trigger",
@@ -84,10 +84,10 @@ const namingCredentials = [
   "XDG_STATE_HOME"
 ]
 
-/** What commands need of a directory that is emptied: the programs of NixOS, and the resolver's configuration. */
+/** Places in emptied directories that commands need: the programs of NixOS, and the resolver's configuration. */
 const keptInEmptied = ["/run/current-system", "/run/systemd/resolve", "/run/resolvconf"]
 
-/** How a place of the machine is shown to commands. */
+/** The appearance of a place of the machine to commands: an empty writable directory, hidden, read-only or writable. */
 export type Shown = "empty" | "hidden" | "readOnly" | "writable"
 
 /** The places that exist on this machine, without symbolic links. Later ones take precedence over the same earlier place. */
@@ -119,8 +119,8 @@ const realOf = (path: string): string | undefined => {
 }
 
 /**
- * Names in a working directory from which other programs take commands without a person's decision: on a look at the directory, at its
- * repository, or at its folder in an editor.
+ * Names in a working directory from which other programs take commands without asking a person: when a shell enters the directory, git uses
+ * the repository, or an editor opens the folder.
  */
 export const protectedNames: ReadonlyArray<string> = [
   ".git",

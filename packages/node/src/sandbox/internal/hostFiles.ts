@@ -178,7 +178,7 @@ class HostGuard implements PathGuard {
       const keep = keepsLink && path !== "/"
       const isInside = rootOf(rules.roots, path) !== undefined
       const output = yield* this.script(given, Scripts.locate, { args: [path, keep ? "1" : "0"] }).pipe(
-        // What is outside stays unknown.
+        // The error must not reveal what exists outside.
         Effect.mapError((error) =>
           isInside || error instanceof PathDenied ? error : denied(given, "outside")
         )
@@ -218,7 +218,7 @@ class HostGuard implements PathGuard {
     })
   }
 
-  /** Refuses what is no regular file, and what has another name. */
+  /** Refuses everything except regular files, and files with several names (hard links) unless the rules allow them. */
   private requireFile(
     { exists, given, info, links }: Located,
     options: AccessOptions | undefined

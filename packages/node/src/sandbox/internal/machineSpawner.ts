@@ -19,16 +19,16 @@ import { mapCommands, type Placed, spawnError, variablesOf } from "./commands.ts
 import { nativeTimeout, pumpOutput } from "./outputPump.ts"
 import { markerName, markerValue, ProcessFamily, type Stop } from "./processFamily.ts"
 
-/** How the commands of a sandbox are started. */
+/** The options of the spawner of a sandbox: where and how it starts commands. */
 export interface SpawnerOptions {
   readonly env: Readonly<Record<string, string>>
   /** The directory of a command, from the one that it names. */
   readonly directoryOf: (cwd: string | undefined) => Effect.Effect<string, PlatformError.PlatformError>
-  /** Makes of a command the one that is started. */
+  /** Returns the command that is started in place of the given one, such as one behind a wall. */
   readonly prepare: (placed: Placed) => Effect.Effect<ChildProcess.Command, PlatformError.PlatformError>
   /**
-   * Looks, after the process has exited, whether it started the command. Fails if it did not. Of a pipeline, the last command is looked at.
-   * Default: the process is the command.
+   * Checks, after the process has exited, whether it started the command, and fails if it did not. In a pipeline, only the last command is
+   * checked. Default: the process is the command itself.
    */
   readonly confirmStart?: (
     handle: ChildProcessSpawner.ChildProcessHandle,
@@ -42,7 +42,7 @@ type Spawner = ChildProcessSpawner.ChildProcessSpawner["Service"]
 
 const defaultGraceMs = 500
 
-/** How long the end of a process that was killed is waited for. */
+/** The longest wait in milliseconds for the end of a process that was killed. */
 const exitMs = 1000
 
 const nodeSpawner = NodeChildProcessSpawner.layer.pipe(

@@ -32,7 +32,7 @@ const cloudUrl = "https://app.daytona.io/api"
 
 const defaultAutoStop = 15
 
-/** Creates the sandbox of a run, or returns the one that is there. */
+/** Creates the sandbox of a run, or opens the existing one. */
 export const create = Effect.fnUntraced(function* (
   options: Options,
   spec: SandboxProvider.SandboxSpec

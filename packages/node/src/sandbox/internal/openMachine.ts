@@ -35,9 +35,9 @@ export interface Opened {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** How the commands of a sandbox are started. */
+/** The part of the spawner's options that a kind of sandbox determines. */
 export interface Starting extends Pick<SpawnerOptions, "prepare" | "isWalled" | "confirmStart"> {
-  /** Variables of all commands that the sandbox replaces. */
+  /** Variables that replace those of all commands of the sandbox. */
   readonly env?: Readonly<Record<string, string>>
 }
 

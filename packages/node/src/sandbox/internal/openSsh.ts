@@ -108,7 +108,7 @@ const assemble = Effect.fnUntraced(function* (
   return makeSandbox({ ...parts, exec: sessions.exec(parts), findCommand: sessions.findCommand(parts) })
 })
 
-/** What identifies the host of a provider: the same options lead to the same host. */
+/** The identity of a provider's host: its user, name and port. */
 const address = ({ host, port, user }: Options): string => [user ?? "", host, port ?? ""].join("|")
 
 const addressOf = ({ state }: Ref): unknown =>

@@ -27,7 +27,7 @@ interface Options extends TmuxSandboxOptions {
   readonly target: string
 }
 
-/** Creates the terminal of a run, or returns the one that is there. */
+/** Creates the terminal of a run, or opens the existing one. */
 export const create = Effect.fnUntraced(function* (
   options: Options,
   spec: SandboxProvider.SandboxSpec
@@ -114,7 +114,7 @@ const assemble = Effect.fnUntraced(function* (
   })
 })
 
-/** A run's terminal. Its names do not say which run it is, because others see the names of sessions. */
+/** The terminal of a run. Its names are hashes, because other users see the names of sessions. */
 const terminalOf = (options: TmuxSandboxOptions, id: string): Terminal.Terminal =>
   Terminal.terminalNamed(options, createHash("sha256").update(id).digest("hex").slice(0, 24))
 

@@ -8,7 +8,7 @@ import * as PathGuard from "../../guard/PathGuard.ts"
 export interface LocalSandboxOptions {
   /** The directory in which the tools act, unless the runtime names one. Default: the working directory of the process. */
   readonly workdir?: string
-  /** Variables for the commands, beside those of the process that hold no secrets, such as `PATH` and `LANG`. */
+  /** Variables for the commands, besides those of the process that never hold secrets, such as `PATH` and `LANG`. */
   readonly env?: Readonly<Record<string, string>>
   /** The names of further variables of the process that the commands get. */
   readonly inheritEnv?: ReadonlyArray<string>
@@ -24,7 +24,7 @@ export interface LocalSandboxOptions {
 /** The options of a sandbox that bubblewrap confines. */
 export interface BubblewrapSandboxOptions extends LocalSandboxOptions {
   /**
-   * Whether commands reach the network, with the services of this machine and its abstract sockets. Default: `false`.
+   * Whether commands reach the network, including the services of this machine and its abstract sockets. Default: `false`.
    */
   readonly network?: boolean
   /**

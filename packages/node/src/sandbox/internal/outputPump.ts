@@ -1,5 +1,5 @@
 /**
- * Reads a stream of a process until its end, also when its consumer stops before it: a pipe that is not read to its end stays open in this
+ * Reads a stream of a process to its end, also if its consumer stops earlier: a pipe that is not read to its end stays open in this
  * process.
  */
 import type * as Cause from "effect/Cause"
@@ -12,14 +12,14 @@ import * as Stream from "effect/Stream"
 /** The output of a process, and the end of its reading. */
 export interface OutputPump {
   readonly stream: Stream.Stream<Uint8Array, PlatformError.PlatformError>
-  /** Discards the rest. Use it when the processes have ended. */
+  /** Discards the rest of the output. Call it when the processes have ended. */
   readonly finish: Effect.Effect<void>
 }
 
-/** How long the rest is read. A process that could not be stopped keeps the pipe open. */
+/** How long the rest is read, in milliseconds. A process that could not be stopped keeps the pipe open. */
 const finishMs = 500
 
-/** How many chunks wait for the consumer before the process has to. */
+/** How many chunks are queued for the consumer before the process has to wait. */
 const waitingChunks = 16
 
 export const pumpOutput = Effect.fnUntraced(function* (

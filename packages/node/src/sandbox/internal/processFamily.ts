@@ -43,7 +43,10 @@ const readEntry = (pid: number): Entry | undefined => {
   }
 }
 
-/** Shared by all reads: `readFileSync` allocates as much for each file of `/proc`, and the collection of that takes longer than the reads. */
+/**
+ * Shared by all reads: `readFileSync` would allocate such a buffer for each file of `/proc`, and collecting those takes longer than the
+ * reads.
+ */
 let shared: Buffer | undefined
 
 /** The content of a file of `/proc`; `undefined` if its process has ended, or belongs to another user. */
@@ -68,7 +71,7 @@ const readText = (path: string): string | undefined => {
 const readEntries = (): ReadonlyArray<Entry> =>
   readdirSync("/proc").flatMap((name) => (/^\d+$/.test(name) ? (readEntry(Number(name)) ?? []) : []))
 
-/** How the processes of a command are stopped. */
+/** The way to stop the processes of a command: a signal, and SIGKILL after a grace period. */
 export interface Stop {
   /** Sent first. */
   readonly signal: NodeJS.Signals
@@ -100,8 +103,8 @@ export class ProcessFamily {
   }
 
   /**
-   * Notes that the first process has ended and looks at what it left behind. From now on, its pid may be that of another process or group, so
-   * members are recognized without it.
+   * Records that the first process has ended, and finds the processes that it left behind. From now on, its pid may be that of another
+   * process or group, so members are recognized without it.
    */
   leaderEnded(): void {
     if (!this.isLeaderAlive) return
@@ -150,7 +153,7 @@ export class ProcessFamily {
     }
   }
 
-  /** Waits until no process is left. What is found on the way has not ended for longer than the time. */
+  /** Waits until no process is left, for at most `ms` milliseconds. Calls `before` at each check. */
   private async untilGone(ms: number, before: () => void): Promise<void> {
     const end = performance.now() + ms
     while (!this.isGone && performance.now() < end) {

@@ -9,7 +9,7 @@ import * as PathGuard from "../../guard/PathGuard.ts"
 import type { LocalSandboxOptions } from "./options.ts"
 import { hostnameOf } from "./toolboxAddress.ts"
 
-/** Options of the files and commands of a machine that this process reaches through another program. */
+/** The options of sandboxes on a machine that this process reaches through another program. */
 interface RemoteOptions {
   /** Variables for the commands. */
   readonly env?: Readonly<Record<string, string>>
@@ -28,7 +28,7 @@ export interface SshSandboxOptions extends RemoteOptions {
   readonly user?: string
   /** The port. Default: that of the configuration of `ssh`. */
   readonly port?: number
-  /** The file of the private key. It has no passphrase, or an agent holds it. Default: those of the configuration of `ssh`. */
+  /** The file of the private key, which has no passphrase or is held by an agent. Default: the keys of the configuration of `ssh`. */
   readonly identityFile?: string
   /** The configuration file of `ssh`. Default: that of the user. */
   readonly configFile?: string
@@ -46,8 +46,8 @@ export interface SshSandboxOptions extends RemoteOptions {
 /** The options of {@link tmuxSandbox}. */
 export interface TmuxSandboxOptions extends LocalSandboxOptions {
   /**
-   * The path of the socket of the tmux server, with which a person attaches: at most 100 bytes. A server that is there is used. Default: one
-   * in a private directory for temporary files; `tmuxCommand` names it.
+   * The path of the socket of the tmux server, with which a person attaches: at most 100 bytes. A running server is used. Default: one in a
+   * private directory for temporary files; `tmuxCommand` names it.
    */
   readonly socket?: string
   /** The size of the terminal in characters while no person is attached. Default: 200 columns, 50 rows. */
@@ -61,8 +61,9 @@ export interface DaytonaSandboxOptions extends RemoteOptions {
   /** The address of the API. Default: the environment variable `DAYTONA_API_URL`, or that of Daytona's cloud. */
   readonly apiUrl?: string
   /**
-   * Hosts that may be sent the key, by name or address without a port, beside the API's own and `proxy.` before it: the API says where the
-   * commands and files of a sandbox are served, and opening fails if that is elsewhere. Needed where an API of your own uses another proxy.
+   * Further hosts to which the key may be sent, by name or address without a port. The API's own host and `proxy.` before it are always
+   * allowed. The API names the host that serves the commands and files of a sandbox; opening fails if that host is not allowed. Needed if a
+   * Daytona of your own uses another proxy.
    */
   readonly toolboxHosts?: ReadonlyArray<string>
   /** The region of new sandboxes. Default: that of the account. */
@@ -74,8 +75,8 @@ export interface DaytonaSandboxOptions extends RemoteOptions {
   /** The directory in the sandbox in which the tools act, unless the runtime names one. It is created. Default: the sandbox's own. */
   readonly workdir?: string
   /**
-   * How long a sandbox without activity runs: it is stopped then, keeps its files and is started again by the next call. In whole minutes; 0
-   * for no limit. Default: 15 minutes.
+   * The time without activity after which a sandbox is stopped. It keeps its files, and the next call starts it again. Rounded up to whole
+   * minutes; 0 for no limit. Default: 15 minutes.
    */
   readonly autoStop?: Duration.Input
   /** How long a stopped sandbox is kept before Daytona deletes it. Default: no limit, because a held run may need it. */
@@ -83,14 +84,14 @@ export interface DaytonaSandboxOptions extends RemoteOptions {
   /** How long a sandbox exists at most, in use or not. Default: no limit. */
   readonly timeToLive?: Duration.Input
   /**
-   * Whether an open sandbox is kept active, so that it is not stopped while a run of this process waits. It then costs what a running sandbox
-   * costs. Default: `false`.
+   * Whether an open sandbox is kept active, so that `autoStop` does not stop it while a run of this process waits. It costs as much as a
+   * running sandbox. Default: `false`.
    */
   readonly keepActive?: boolean
   /**
-   * What happens to a sandbox when its runtime is closed. `keep` leaves it to `autoStop`, because another process may have taken its run over.
-   * `stop` stops it at once, and a held run starts it again; use it where one process has the run. `destroy` is for runs that are not
-   * continued. Default: `keep`.
+   * What the close of the runtime does with a sandbox. `keep` leaves it to `autoStop`, because another process may drive its run. `stop`
+   * stops it at once, and a resumed run starts it again; use it only if no other process drives its runs. `destroy` deletes it; use it for
+   * runs that are not continued. Default: `keep`.
    */
   readonly onRelease?: "keep" | "stop" | "destroy"
 }
@@ -124,7 +125,7 @@ const variables: Kind = {
     )
 }
 
-/** A text that `ssh` would take for an option, or that a shell would read, is no name of a host. */
+/** Excludes texts that `ssh` would take for an option, or that a shell would interpret. */
 const host: Kind = {
   takes: "a name or an address of a host",
   is: (value) => typeof value === "string" && /^[\p{L}\p{N}_][\p{L}\p{N}_.:@%[\]-]*$/u.test(value),
@@ -145,7 +146,7 @@ const minutes: Kind = {
   is: (value) => minutesOf(value) !== undefined
 }
 
-/** A duration in whole minutes, at least one unless it is 0; `undefined` if it is none that is finite. */
+/** A duration in minutes, rounded up; `undefined` if the value is not a finite duration from 0 on. */
 export const minutesOf = (value: unknown): number | undefined => {
   const isDuration = Duration.isDuration(value) || typeof value === "string" || typeof value === "number"
   const ms = isDuration

@@ -1,8 +1,9 @@
 /**
  * The scripts of command sessions, for a POSIX shell on the machine of a sandbox.
  *
- * A session is a directory with the command's text, its output, its process and its exit code. The command runs detached: it goes on while no
- * process is attached, and is found again by the directory. The directory `started` is made by whoever starts it, so that it starts once.
+ * A session is a directory with the command's text, its output, its process and its exit code. The command runs detached: it goes on while
+ * no process is attached, and is found again by the directory. The process that starts it makes the directory `started` first, so that it
+ * starts once.
  */
 import { stopFunctions } from "./stopScript.ts"
 
@@ -65,8 +66,9 @@ ${make}exit 0`
 /**
  * Prints the output of a session from two offsets on, and its end, in frames: `DIRECTORY OUT ERR`. A frame is a line, and the bytes that it
  * announces: `o N` and `e N` of output, `.` for nothing new, `x CODE OUT ERR` at the end with the bytes that were not stored, `g` if the
- * process that waits for the command is gone. With `once` as the fourth argument, it does not wait, and prints `r` for a running command and
- * `u` for one that did not start. With `forget` as the fifth, it removes the session at the end.
+ * process that waits for the command is gone. `u` stands for a command that did not start within about 10 seconds. With `once` as the
+ * fourth argument, it does not wait, and prints `r` for a running command and `u` for one that has not started. With `forget` as the fifth,
+ * it removes the session at the end.
  */
 export const follow = String.raw`
 J=$1; O=$2; E=$3; once=$4; forget=$5
@@ -116,9 +118,8 @@ done
 `.replaceAll("\\${", "${")
 
 /**
- * Makes a session, starts its command, and goes on as {@link follow}, of which it has the arguments,
- * with the length of the command in bytes as the sixth. The frame `b` says that the command was
- * started.
+ * Makes a session, starts its command, and continues like {@link follow}. It takes the arguments of `follow`, and as the sixth the length
+ * of the command in bytes. The frame `b` says that the command was started.
  */
 export const launch = `LENGTH=$6
 ${make}

@@ -1,5 +1,5 @@
 /**
- * A machine, or a part of one, on which scripts of a POSIX shell run: the way to the files and processes of a sandbox that is elsewhere.
+ * Runs scripts of a POSIX shell on the machine of a sandbox, to reach its files and processes.
  */
 import { spawn } from "node:child_process"
 import * as Effect from "effect/Effect"
@@ -28,7 +28,7 @@ interface ScriptEnd {
   readonly stdout: Buffer
 }
 
-/** What a script is given. */
+/** The arguments and the input of a script. */
 export interface ScriptOptions {
   readonly args?: ReadonlyArray<string>
   /** Its standard input. Default: none. */
@@ -48,14 +48,14 @@ export interface ShellHost {
   ) => Effect.Effect<number, HostFailed>
 }
 
-/** A program on this machine, in front of which no shell is. */
+/** A program on this machine, which is started without a shell. */
 export interface Program {
   readonly program: string
   readonly args: ReadonlyArray<string>
   readonly env?: Readonly<Record<string, string>> | undefined
 }
 
-/** How a program ended: its exit code, or `undefined` if a signal ended it. */
+/** The end of a program: its exit code, `undefined` if a signal ended it, and the last part of its standard error. */
 export interface ProgramEnd {
   readonly exitCode: number | undefined
   /** The end of its standard error. */

@@ -7,7 +7,7 @@ import type * as ChildProcess from "effect/process/ChildProcess"
 import * as Redacted from "effect/Redacted"
 import { mapCommands, spawnError, variablesOf } from "./commands.ts"
 
-/** Where and with which variables a command runs. */
+/** The directory and the variables with which the commands of a sandbox run. */
 export interface Surroundings {
   /** The directory of a command, from the one that it names. */
   readonly directoryOf: (cwd: string | undefined) => Effect.Effect<string, PlatformError.PlatformError>
@@ -19,8 +19,9 @@ export interface Surroundings {
 export const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
 /**
- * The text that runs a command in a shell of its own. The shell becomes the command, so that a signal reaches it, and a pipeline runs as one
- * of the shell. Fails for texts that no command can have, and for pipelines of other streams than standard output.
+ * The text that runs a command in a shell of its own. The shell replaces itself by the command (`exec`), so that a signal reaches the
+ * command. A pipeline runs as a pipeline of the shell. Fails for arguments and variables that contain NUL or lone surrogates, and for
+ * pipelines of other streams than standard output.
  */
 export const textOf = (
   command: ChildProcess.Command,

@@ -9,7 +9,7 @@
 export const markerName = "FERMATA_SANDBOX"
 
 /**
- * The script, as a function of a shell: `stop_all ID PID TICKS` sends SIGTERM, waits for at most as many ticks of 100 ms, and sends SIGKILL
+ * The script, as a function of a shell: `stop_all ID PID TICKS` sends SIGTERM, waits for at most TICKS times 100 ms, and sends SIGKILL
  * until no process is left, for at most 3 seconds. PID is the first process, or empty if it has ended. It fails if a process is left.
  */
 export const stopFunctions = String.raw`

@@ -59,20 +59,20 @@ const tmux = (
     env: { ...environment(options), TERM: process.env["TERM"] ?? "xterm-256color" }
   })
 
-/** The names of the terminal of a run. What belongs to it is beside the socket, so that it is found by the same options. */
+/** The names of the terminal of a run. Its files are beside the socket, so that the same options find them. */
 export const terminalNamed = (options: TmuxSandboxOptions, hash: string): Terminal => {
   const socket = options.socket ?? join(tmpdir(), `fermata-${userInfo().uid}`, "tmux.sock")
   const base = options.socket === undefined ? dirname(socket) : `${socket}.fermata`
   return { socket, session: `fermata-${hash.slice(0, 12)}`, base, directory: join(base, `tmux-${hash}`) }
 }
 
-/** Whether the terminal is there. */
+/** Whether the terminal exists and its script reads the queue. */
 export const exists = (terminal: Terminal, options: TmuxSandboxOptions): Effect.Effect<boolean, HostFailed> =>
   Effect.flatMap(tmux(terminal, options, ["has-session", "-t", `=${terminal.session}`]), ({ exitCode }) =>
     exitCode === 0 ? Effect.map(openQueue(terminal), (queue) => queue !== undefined) : Effect.succeed(false)
   )
 
-/** Starts the terminal unless it is there. */
+/** Starts the terminal unless it exists. */
 export const ensure = Effect.fnUntraced(function* (
   terminal: Terminal,
   options: TmuxSandboxOptions,
@@ -110,7 +110,7 @@ export const ensure = Effect.fnUntraced(function* (
   return yield* Effect.fail(new HostFailed("tmux did not start a terminal", true))
 })
 
-/** Starts a command that has a session. */
+/** Starts the command of an existing session in the terminal: its runner script reads the id from the queue. */
 export const enqueue = (
   terminal: Terminal,
   { id, title }: { readonly id: string; readonly title: string }
@@ -137,8 +137,8 @@ export const close = (terminal: Terminal, options: TmuxSandboxOptions): Effect.E
   )
 
 /**
- * Opens the queue and writes to it. Without the terminal, it is not opened: a write would wait for a reader. Returns whether it was written,
- * or `undefined` without the terminal.
+ * Opens the queue, and writes the text to it if there is one. Returns `true`, or `undefined` if no terminal reads the queue: a blocking
+ * write would then wait for a reader.
  */
 const openQueue = (terminal: Terminal, text?: string): Effect.Effect<boolean | undefined> =>
   Effect.promise(async () => {

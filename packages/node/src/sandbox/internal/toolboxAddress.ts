@@ -2,7 +2,7 @@
  * Decides whether the key of the API may be sent to the toolbox whose address the API gives with a sandbox.
  */
 
-/** Who may be sent the key. */
+/** The hosts to which the key may be sent. */
 export interface KeyHolders {
   /** The address of the API, which gets the key with each request. */
   readonly apiUrl: string
@@ -16,9 +16,9 @@ export type ToolboxAddress =
   | { readonly _tag: "refused"; readonly problem: string }
 
 /**
- * Checks the address of a toolbox. The host is that of the API, that of Daytona's proxy for it (`proxy.` before the API's host), or a listed
- * one. Other hosts below the API's are not taken: Daytona serves the ports of sandboxes there. An API that is reached over https gets a
- * toolbox over https.
+ * Checks the address of a toolbox. The host is that of the API, that of Daytona's proxy for it (`proxy.` before the API's host), or a
+ * listed one. Other hosts below the API's are not trusted, because Daytona serves the ports of sandboxes there. If the API is reached over
+ * https, the toolbox has to be, too.
  *
  * The problem contains nothing that the server sent.
  */
@@ -38,7 +38,7 @@ export const toolboxAddress = (given: string, { apiUrl, hosts }: KeyHolders): To
   return { _tag: "trusted", base: `${url.origin}${url.pathname.replace(/\/+$/, "")}` }
 }
 
-/** A host as `URL` writes it; `undefined` if it is none, or more than a host. */
+/** A host as `URL` writes it; `undefined` if the text is not a host, or has a port or a path. */
 export const hostnameOf = (host: string): string | undefined => {
   const address = `https://${host}/`
   if (!/^[^\s/?#@\\]+$/.test(host) || !URL.canParse(address)) return undefined

@@ -15,7 +15,7 @@ import { htmlText } from "./htmlText.ts"
 import { contentTypeOf, mediaOf } from "./mediaType.ts"
 import { type Page, untrustedPage } from "./untrustedPage.ts"
 
-/** What a call asks for. */
+/** The arguments of a call of `fetch_url`. */
 export interface PageRequest {
   readonly url: string
   readonly format: "text" | "html"
@@ -34,7 +34,9 @@ export interface Fetching {
 /** The longest HTML, in characters, whose text is extracted; the rest is left out. */
 const longestHtml = 5_000_000
 
-/** The result of a call. The connections close with the scope. */
+/**
+ * Reads the page of a URL as a part of its text, or an image or a PDF as an attachment. The connections close with the scope.
+ */
 export const fetchPage = (
   { web, ...fetching }: Fetching,
   request: PageRequest
@@ -115,7 +117,7 @@ const readBytes = async (
   return Buffer.concat(chunks)
 }
 
-/** What a status means for the model, in words of ours. */
+/** Sentences for the model about an HTTP status. */
 const statusNotes = ({ headers, status, url }: GuardedResponse): ReadonlyArray<string> => {
   const location = typeof headers.location === "string" ? URL.parse(headers.location, url.href) : null
   if (status >= 300 && status < 400 && location !== null)

@@ -1,5 +1,5 @@
 /**
- * What a response is, by its bytes and its declared type.
+ * The media type of a response, by its bytes and its declared type.
  */
 import { isUtf8 } from "./decodeText.ts"
 
@@ -21,7 +21,10 @@ export const contentTypeOf = (header: unknown): ContentType => {
   return { mediaType: mediaType.toLowerCase(), charset }
 }
 
-/** The bytes decide first: a provider refuses an image that is none. */
+/**
+ * Determines the media type of a content. For an image or a PDF the bytes take precedence over the declared type, because a provider
+ * refuses a file that is not the image it claims to be. Then the declared type decides, and without a textual one, the bytes.
+ */
 export const mediaOf = (bytes: Uint8Array, { mediaType }: ContentType): Media => {
   const found = signatures.find(({ begins }) => begins(bytes))
   if (found !== undefined) return { _tag: "file", mediaType: found.mediaType }

@@ -14,7 +14,7 @@ export interface TextWriter {
   readonly marker: (marker: string) => void
   /** What separates the next text from the last one, if no line break does. */
   readonly separator: (separator: string) => void
-  /** From here on, white space counts. */
+  /** From here on, white space is kept. */
   readonly openVerbatim: () => void
   readonly closeVerbatim: () => void
   /** The number of pieces that were written. */
@@ -33,7 +33,7 @@ export const makeTextWriter = (): TextWriter => {
   let marker = ""
   let verbatim = 0
 
-  /** Writes what is to precede the next text. */
+  /** Writes the pending line breaks, marker and separator before the next text. */
   const begin = (): void => {
     if (pieces.length > 0) {
       if (breaks > 0) pieces.push("\n".repeat(breaks))

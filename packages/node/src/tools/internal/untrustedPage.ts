@@ -9,7 +9,7 @@ export interface Page {
   readonly status: number
   readonly mediaType: string
   readonly text: string
-  /** More about the page, in words of ours. */
+  /** Sentences about the page that do not come from it. */
   readonly notes?: ReadonlyArray<string>
 }
 

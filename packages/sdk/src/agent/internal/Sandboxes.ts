@@ -2,8 +2,8 @@
  * The open sandboxes of a runtime: each run's sandbox is opened once, and shared by the calls and the sub-agents of the run, by the later
  * runs of its session and by its forks.
  *
- * A sandbox stays open after its run, because commands in the background belong to it. The close of the runtime releases all of them, which
- * destroys none. A runtime keeps a bounded number of sandboxes that no run uses.
+ * A sandbox stays open after its run, because commands in the background belong to it. The close of the runtime releases all sandboxes and
+ * destroys none. A runtime keeps up to 64 sandboxes that no run uses open, and releases the least recently used ones beyond.
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
@@ -23,7 +23,7 @@ import type { LiveRun, Sandboxes, SandboxUser } from "../RuntimeDefinition.ts"
 /** Why a sandbox cannot be opened. */
 export type OpenError = SandboxLost | SandboxUnavailable
 
-/** What a run has left in its sandbox. */
+/** The scope of what a run has left in its sandbox, such as commands in the background. */
 interface Left {
   readonly scope: Scope.Closeable
   stopping: Fiber.Fiber<void> | undefined
@@ -34,7 +34,7 @@ interface Entry {
   readonly scope: Scope.Closeable
   readonly users: Set<RunId>
   readonly keys: Set<string>
-  /** What runs have left in the sandbox; see `runScope`. */
+  /** The scopes of what runs have left in the sandbox; see `runScope`. */
   readonly runScopes: Map<RunId, Left>
   fiber: Fiber.Fiber<unknown, unknown> | undefined
   opened: Sandbox | undefined
@@ -52,7 +52,7 @@ export const providerOf = (
   return Object.hasOwn(sandboxes, profile) ? sandboxes[profile] : sandbox
 }
 
-/** Begins to stop what a run has left, and waits for the end of that. The scope stays closed. */
+/** Closes the scope of what a run has left, once, and waits until it is closed. */
 const stopLeft = (left: Left): Effect.Effect<unknown> =>
   Effect.suspend(() => {
     if (left.stopping !== undefined) return Fiber.await(left.stopping)

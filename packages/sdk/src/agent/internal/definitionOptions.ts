@@ -54,7 +54,7 @@ const agents: Kind = {
   is: (value) => Array.isArray(value) && Array.from<unknown>(value).every(agentKind.is)
 }
 
-/** A section, as `Section.make` returns it. */
+/** The kind of an option that takes a section, as `Section.make` returns it. */
 const sectionKind: Kind = {
   takes: "a section, as Section.make returns it: { name, render }",
   is: (value) =>

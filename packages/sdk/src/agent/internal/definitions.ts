@@ -293,7 +293,7 @@ function* walkCall(holder: BoundAgent, state: RunState, call: ToolCall): Generat
   } else yield { _tag: "call", state, call, entry }
 }
 
-/** What a program has for its runs. */
+/** The parts of a runtime that determine whether a call of a run can be made: agents, secrets and sandboxes. */
 export type Equipment = Pick<Runtime, "bound" | "secrets" | "~sandboxes">
 
 /**

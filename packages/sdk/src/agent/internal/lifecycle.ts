@@ -74,7 +74,7 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
         // The next extension is closed even if this one fails; `call` has logged the failure.
         yield* Effect.ignoreCause(call(runtime, calledOf("onClose", extension), closing, closeMs))
       }
-      // Released behind the extensions, which may use them. A provider that does not return is left behind.
+      // Released after the extensions, which may use them. A provider that does not return is abandoned.
       const releasing = yield* Effect.forkDetach(sandboxes.close)
       yield* Effect.timeoutOption(Fiber.await(releasing), closeTimeout)
       yield* Effect.timeoutOption(Scope.close(resources, Exit.void), closeTimeout)

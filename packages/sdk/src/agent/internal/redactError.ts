@@ -1,12 +1,12 @@
 /**
- * Removes secrets from what user code fails with: an error with its causes, or any other value. An error may hold a request with its
- * headers, a response, or itself; everything of it that a log can show is read, within bounds. Getters of the program are not called,
+ * Removes secrets from the failures of user code: errors with their causes, or any other values. An error may hold a request with its
+ * headers, a response, or itself; everything in it that a log can show is read, within bounds. Getters of the program are not called,
  * except `message`, `name`, `stack`, and the methods with which a value says how it is shown: `toJSON`, `toString`, and that of a console.
  */
 import { messageOf } from "../../domain/Display.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
 
-/** What is beyond these bounds is left out. */
+/** Values beyond these bounds are left out. */
 const deepest = 100
 const mostValues = 10_000
 const mostCharacters = 1_048_576
@@ -21,7 +21,7 @@ export const redactError = (scrubber: Scrubber, error: unknown): unknown => {
 }
 
 class Copier {
-  /** Whether a copy differs from what was copied. */
+  /** Whether a copy differs from its original. */
   isChanged = false
   readonly #scrubber: Scrubber
   readonly #copies = new Map<object, unknown>()

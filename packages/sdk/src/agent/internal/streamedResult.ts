@@ -80,7 +80,7 @@ export const readStream = <E, R>(
     )
   })
 
-/** Reads an async iterable, such as an async generator, to its end. */
+/** Reads an async iterable, such as an async generator, until it ends, gives an item that does not fit, or is closed. */
 export class Reading {
   private readonly iterator: AsyncIterator<unknown, unknown>
   private readonly items: Items

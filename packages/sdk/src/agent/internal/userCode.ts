@@ -28,7 +28,7 @@ import { CancellationToken } from "../Cancellation.ts"
 import { redactCause } from "./causes.ts"
 import { setDeadline } from "./deadlines.ts"
 
-/** What user code needs to run; usually a runtime. */
+/** The scrubber and the services with which user code runs; usually a runtime. */
 export interface Surroundings {
   /** The services that its effects need. */
   readonly services: AnyServices
@@ -207,7 +207,10 @@ const ofFiber = [
 export const isTraced = (context: Context.Context<never>): boolean =>
   Context.get(context, Tracer.Tracer) !== Tracer.nativeTracer
 
-/** Runs the effect in a span of this name, if the program has a tracer. A span would otherwise be retained while a run waits. */
+/**
+ * Runs the effect in a span of this name if the program has installed a tracer. Without one it makes no span, which would stay in memory
+ * while a run waits.
+ */
 export const traced = <A, E, R>(effect: Effect.Effect<A, E, R>, name: string): Effect.Effect<A, E, R> =>
   Effect.withFiber(({ context }) =>
     // The stack trace would be retained as well.

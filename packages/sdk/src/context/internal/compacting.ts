@@ -36,13 +36,16 @@ export interface CompactingOptions {
   readonly trigger?: number
   /** The part of the usable tokens at which `budget.nearing` warns once. Default: 0.75. */
   readonly warnAt?: number
-  /** Whether a message stays as it is when its place is summarized. Asked at each compaction. It must not throw. Default: those that were pinned. */
+  /**
+   * Selects further messages that stay as they are when their place is summarized, besides the pinned ones. Called for each message of the
+   * history when a summary is due. It must not throw. Default: none.
+   */
   readonly pinned?: (message: Message) => boolean
   /** A further sentence in the request of a summary, such as what to record in a field of work. */
   readonly guidance?: string
   /**
-   * Called before a summary is written. It can veto the compaction, or name further messages that stay. Has the run's `toolTimeoutMs`. If it
-   * fails, the failure is logged and the compaction goes on.
+   * Called before a summary is written. It can veto the compaction, or name further messages that stay. Its timeout is the run's
+   * `toolTimeoutMs`. If it fails, the failure is logged and the compaction goes on.
    */
   readonly before?: (plan: Summarize) => Awaitable<BeforeCompaction | void>
 }
@@ -58,7 +61,7 @@ const shape = shapeOf<CompactingOptions>({
   before: callable
 })
 
-/** How far the ratio may be from 1. A provider that reports less or more counts something else. */
+/** The smallest and the largest ratio that is used. Beyond them, the provider counts something other than the request. */
 const leastRatio = 0.25
 const mostRatio = 4
 

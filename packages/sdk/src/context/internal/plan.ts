@@ -26,7 +26,7 @@ export interface PlanInput extends ViewInput {
   readonly isForced: boolean
 }
 
-/** What to do with a context. */
+/** The plan for a context: keep it, prune it, summarize its oldest steps, or report that it is too large. */
 export type Plan =
   | { readonly _tag: "Keep"; readonly view: View }
   | Prune

@@ -5,7 +5,7 @@
 /** The window that is assumed if the model client does not know it. */
 export const assumedWindow = 128_000
 
-/** What is known of the model. */
+/** The known limits of the model and of the run, in tokens. Absent ones are unknown. */
 export interface RoomInput {
   readonly contextTokens?: number | undefined
   /** The output tokens that the agent requests. */

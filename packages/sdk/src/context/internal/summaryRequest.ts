@@ -13,7 +13,7 @@ export const promptVersion = 1
 /** A word that no conversation contains, by which an answer that quotes the request is recognized. */
 const sentinel = "FERMATA-CONVERSATION-RECORD"
 
-/** The instructions of the request. */
+/** The instructions of the request for a summary. */
 export const instructions =
   "You keep the record of a conversation between a user and an assistant that works with tools. You write the record and nothing else."
 

@@ -52,7 +52,7 @@ const shortenMiddle = (value: string): string => {
   return `${value.slice(0, half)}[… ${value.length - mostCharacters} characters are left out …]${value.slice(-half)}`
 }
 
-/** What a user wrote, for a digest. */
+/** The text of a user's message, for a digest; `undefined` for any other message and for one without text. */
 export const saidByUser = (message: Message): string | undefined => {
   if (message.role !== "user" || message.origin === "runtime") return undefined
   const said = textOf(message.content).trim()

@@ -10,7 +10,7 @@ import { type Message, standsAlone, text, type UserMessage } from "../../domain/
 import { withoutFiles } from "./earlierFiles.ts"
 import { clear, isClearable, shorten } from "./shortened.ts"
 
-/** What a view depends on. */
+/** The input of a view. Equal input gives an equal view. */
 export interface ViewInput {
   readonly history: History.History
   readonly compaction: Compaction | undefined
@@ -24,7 +24,7 @@ export interface ViewInput {
   readonly count: (message: Message) => number
 }
 
-/** What a model call receives, and the tokens of its parts. */
+/** The messages that a model call receives, and their tokens. */
 export interface View {
   readonly messages: ReadonlyArray<Message>
   /** The tokens of the messages, without the summary. */

@@ -40,7 +40,7 @@ export class ActiveTask {
   status: TaskSnapshot["status"] = "running"
   /** Whether its terminal event was published. */
   isOver = false
-  /** Whether the actor has taken note of its end. */
+  /** Whether the actor has settled it; see `settleTask`. */
   isSettled = false
   /** Set once the run has started. */
   handle: TaskHandle | undefined

@@ -45,7 +45,7 @@ export interface OpenSession {
   updatedAt: Timestamp
 }
 
-/** What a control plane is made of. */
+/** The parts of a control plane. */
 export interface CoreOptions {
   readonly epoch: string
   readonly agents: readonly [Runtime, ...ReadonlyArray<Runtime>]

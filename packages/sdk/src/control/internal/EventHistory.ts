@@ -10,7 +10,7 @@ import type { RuntimeEvent } from "../RuntimeEvent.ts"
 import type { JournalPlace, RuntimeEventEnvelope } from "../RuntimeEventEnvelope.ts"
 import { version } from "../RuntimeEventEnvelope.ts"
 
-/** How much a history keeps in memory. */
+/** The bounds of what a history keeps in memory. */
 export interface Bounds {
   /** Durable events, besides their places in the journals. */
   readonly keepEvents: number
@@ -24,7 +24,7 @@ export interface TextStream {
   isFinished: boolean
 }
 
-/** An element of the history. `envelope` is absent if the event has to be read again from its `place`. */
+/** An element of the history. `event` is absent if it has to be read again from its place in the `journal`. */
 export interface Entry {
   readonly seq: number
   readonly tsUnixMs: number

@@ -5,7 +5,7 @@ import type { RunId, SessionId, Timestamp } from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 
-/** What a projection needs besides the journal. */
+/** The data that a projection needs besides the journal. */
 export interface ProjectionOptions {
   /** The size of the context of a model profile in tokens, if it is known. `root` is the state of the task's run. */
   readonly contextTokens: (root: RunState, profile: string | undefined) => number | undefined

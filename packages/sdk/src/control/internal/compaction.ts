@@ -17,7 +17,10 @@ import { Publisher } from "./Publisher.ts"
 import type { Answer } from "./submission.ts"
 import { projectTo, settleTask, tagOf } from "./tasks.ts"
 
-/** Begins to compact a session. The event `session.compacted` follows, or a warning. */
+/**
+ * Begins to compact a session, and returns at once. The event `session.compacted` follows, or a warning if nothing was compacted. Fails with
+ * `TaskActive`, `CompactionActive`, or `CompactionUnavailable` for a session without a stored history.
+ */
 export const compactSession = Effect.fnUntraced(function* (
   core: Core,
   session: OpenSession,
@@ -44,7 +47,7 @@ export const compactSession = Effect.fnUntraced(function* (
   return { _tag: "SessionCompacting", sessionId, taskId } satisfies Answer
 })
 
-/** Refuses a command that a compaction would disturb. */
+/** Fails with `CompactionActive` for a command on a session that is being compacted. */
 export const requireNoCompaction = (
   session: OpenSession | undefined,
   command: string
@@ -79,7 +82,7 @@ const compact = Effect.fnUntraced(function* (core: Core, session: OpenSession, t
   }
 })
 
-/** The journal has an event for a summary only. */
+/** Publishes the result, except for a summary: its event in the journal was published. */
 const publishResult = (
   core: Core,
   session: OpenSession,

@@ -104,7 +104,7 @@ const submitPrompt = Effect.fnUntraced(function* (
   const session = yield* sessionFor(core, command)
   const { sessionId } = session
   const { task } = session
-  // Its terminal event was published, and the actor has not taken note yet.
+  // Its terminal event is published, but the actor has not settled it yet.
   if (task?.isOver === true) yield* settleTask(core, task)
   const taskId = yield* newTaskId(core, session, command)
   if (typeof taskId !== "string") return taskId

@@ -8,7 +8,7 @@ import { findCall, isSettled, type RunState } from "../../domain/RunState.ts"
 import type { RuntimeEvent } from "../RuntimeEvent.ts"
 import type { Change, ProjectionOptions } from "./Projection.ts"
 
-/** The events of a model's answer. */
+/** Adds the events of a model's answer to `out`. */
 export const answerEvents = (
   { after, at, event, root }: Change,
   { contextTokens }: ProjectionOptions,
@@ -35,7 +35,7 @@ export const answerEvents = (
   out.push({ family: "Metrics", _tag: "metrics.contextUsage", ...at, tokens, ...known })
 }
 
-/** The event of the end of a turn. */
+/** Adds `metrics.phaseDurations` to `out` if the event ends a turn, and resets the clock. */
 export const turnEndEvents = (
   { after, at, before, clock, event }: Change,
   out: Array<RuntimeEvent>
@@ -49,7 +49,7 @@ export const turnEndEvents = (
   clock.waitingMs = 0
 }
 
-/** The events of calls: permissions without a request, starts and results. */
+/** Adds the events of calls to `out`: permissions without a request, starts and results. */
 export const callEvents = ({ after, at, before, event }: Change, out: Array<RuntimeEvent>): void => {
   if (event._tag === "tool.classified" && event.allowedBy !== undefined && event.allowedBy !== "tool") {
     const { allowedBy: by, callId } = event

@@ -1,5 +1,5 @@
 /**
- * What the actor of a control plane takes, one after the other: commands, and the ends of tasks and compactions.
+ * The messages to the actor of a control plane, which it takes one after the other: commands, and the ends of tasks and compactions.
  */
 import type * as Deferred from "effect/Deferred"
 import type { SessionId } from "../../domain/Id.ts"

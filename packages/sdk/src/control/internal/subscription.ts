@@ -14,7 +14,7 @@ import { type Entry, envelopeOf, type EventHistory } from "./EventHistory.ts"
 import type { ProjectionOptions } from "./Projection.ts"
 import { RunProjection } from "./projectRun.ts"
 
-/** What a subscription reads from. */
+/** The history, the store and the functions from which subscriptions read. */
 export interface Sources {
   readonly epoch: string
   readonly history: EventHistory
@@ -28,7 +28,7 @@ export interface Sources {
 /** The number of envelopes on a page of a subscription. */
 const pageSize = 1024
 
-/** The envelopes after `seq`. */
+/** The envelopes after `seq`. If the history has dropped some of them, a warning `eventsDropped` comes in their place. */
 export const eventsAfter = (
   sources: Sources,
   seq: number

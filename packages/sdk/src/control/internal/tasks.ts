@@ -146,7 +146,7 @@ const taskOf = (core: Core, session: OpenSession, taskId: RunId, isResumed: bool
   return task
 }
 
-/** Keeps the handle, and lets the actor know when the run has ended. */
+/** Keeps the handle, and sends `taskDone` to the actor when the run has ended. */
 const adopt = (
   core: Core,
   session: OpenSession,
@@ -166,7 +166,7 @@ const adopt = (
 const withRunId = (runtime: Runtime, runId: RunId): Runtime =>
   Object.create(runtime, { ids: { value: { ...runtime.ids, runId: () => runId } } }) as Runtime
 
-/** Takes note of the end of a task: publishes its terminal event, if its run did not, and that the session is saved. */
+/** Settles an ended task: publishes its terminal event, if its run published none, and `session.saved`. */
 export const settleTask = Effect.fnUntraced(function* (core: Core, task: ActiveTask) {
   if (task.isSettled || task.handle === undefined) return
   task.isSettled = true
@@ -191,7 +191,7 @@ export const settleTask = Effect.fnUntraced(function* (core: Core, task: ActiveT
   })
 })
 
-/** Publishes the terminal event of a task whose run published none: it was suspended, or it has no result. */
+/** Publishes the terminal event of a task whose run published none, because it was suspended or failed without a result. */
 const endUnseen = (task: ActiveTask, exit: Exit.Exit<RunResult, TaskError>, at: number): void => {
   const { scope } = task
   if (Exit.isSuccess(exit)) {
@@ -232,7 +232,7 @@ export const startQueued = Effect.fnUntraced(function* (core: Core, session: Ope
     if (prompt === undefined) return
     const exit = yield* Effect.exit(startTask(core, session, prompt))
     if (Exit.isSuccess(exit)) return
-    // It was announced as queued, so that its failure is an event.
+    // The prompt was announced as queued, so its failure is published.
     failTask(taskOf(core, session, prompt.taskId, false), Cause.squash(exit.cause), core.options.now())
   }
 })

@@ -15,7 +15,7 @@ import { untrustedIn, withUntrusted } from "./untrusted.ts"
 
 type Evolve = (state: RunState | undefined, event: RunEvent) => RunState
 
-/** Ends the background sub-agents with their run, as cancelled unless they had ended. */
+/** Ends the background sub-agents with their run, as cancelled unless they had ended, and keeps the records of their requests among those of the run. */
 export const closeBackground = (state: RunState, at: number): RunState => {
   const { background } = state
   if (background === undefined) return state

@@ -14,7 +14,7 @@ import { sha256Of } from "./sha256.ts"
 export const bytesOf = ({ source }: FilePart): Uint8Array | undefined =>
   source._tag === "bytes" ? Result.getOrUndefined(Base64.decode(source.base64)) : undefined
 
-/** The file with these bytes. */
+/** The file with these bytes in place of its source; a text is encoded as UTF-8. */
 export const withBytes = (file: FilePart, bytes: Uint8Array | string): FilePart => ({
   ...file,
   source: { _tag: "bytes", base64: Base64.encode(bytes) }

@@ -26,7 +26,10 @@ export type Standing =
   /** The request takes no decision any more; `by` is the request that replaced it. */
   | { readonly _tag: "closed"; readonly reason: string; readonly by?: RequestId | undefined }
 
-/** What to do with a decision: record it, refuse it (and record the expiry that preceded it), or accept it as a repetition. */
+/**
+ * The judgement about a decision: record it (`record`), refuse it (`refusal`; with `record`, the expiry that preceded it is recorded), or
+ * accept it as a repetition of `first`.
+ */
 export interface Verdict {
   readonly record?: Decision
   readonly refusal?: Rejection

@@ -154,7 +154,7 @@ export const shapeOf = <Options>(keys: {
 /** Makes a shape refuse values that are not objects. */
 export const demanded = (shape: Shape): Shape => ("keys" in shape ? { ...shape, demanded: true } : shape)
 
-/** Makes a shape refuse an object without a value for any of these keys. */
+/** Makes a shape refuse an object in which none of these keys has a value. */
 export const withAnyOf = (shape: Shape, ...keys: ReadonlyArray<string>): Shape =>
   "keys" in shape ? { ...shape, anyOf: keys } : shape
 

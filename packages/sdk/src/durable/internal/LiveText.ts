@@ -142,7 +142,7 @@ class LiveText {
     this.omitted = 0
   }
 
-  /** Sends what has grown. */
+  /** Sends the texts that have grown. */
   private flush(): void {
     const { maxBytes, now, publisher } = this.options
     if (!publisher.isWatched()) return this.clear()

@@ -23,7 +23,7 @@ const mostBytes = 64 * 1024 * 1024
 /** The files of a run, and of the runs that it builds on, are too large for an archive that is one JSON value. */
 export class ArchiveTooLarge extends TaggedError<ArchiveTooLarge>()("ArchiveTooLarge", {
   runId: Schema.String,
-  /** Number of bytes of the files, and the most that such an archive has. */
+  /** The number of bytes of the files, and the most that such an archive can hold. */
   bytes: Schema.Natural,
   longest: Schema.Natural
 }) {

@@ -52,7 +52,7 @@ export const checkpointOf = (
   return { version, ...(saved === undefined ? {} : { base: saved }), ...pieces }
 }
 
-/** What a state builds on after its checkpoint is written. */
+/** The checkpoint on which a state builds after this one is written. */
 export const savedAs = (runId: RunId, { base, chunks }: NewCheckpoint): CheckpointBase => ({
   runId,
   chunks: (base?.chunks ?? 0) + chunks.length

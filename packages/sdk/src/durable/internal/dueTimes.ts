@@ -12,13 +12,13 @@ interface DueTimes {
   readonly next: (after: number) => Effect.Effect<number | undefined>
   /** Has an element when an earlier due time may have appeared. */
   readonly changed: Queue.Queue<void>
-  /** Looks at the runs that are ready. */
+  /** Starts the ready runs. */
   readonly wake: Effect.Effect<unknown>
 }
 
 /**
- * Wakes at each due time, once: a run that is still ready afterwards, because another process owns it for example, is left to the polls.
- * The program looks for the first time after this begins.
+ * Wakes once at each due time. A run that is still ready afterwards, for example because another process owns it, is found by a later poll.
+ * The caller makes the first check itself, after this effect has begun.
  */
 export const wakeWhenDue = Effect.fnUntraced(function* ({ changed, next, wake }: DueTimes) {
   let wokenAt = yield* Clock.currentTimeMillis

@@ -24,8 +24,8 @@ export interface LoadedRun extends CheckpointedState, Omit<StoredRun, "checkpoin
  * Reads a run.
  *
  * **Errors**
- *
  * - `RunNotFound` — check the id.
+ * - `RunStoreError` — the store failed, or the run cannot be read; see its `reason`.
  */
 export const loadRun = (store: Store, runId: RunId): Effect.Effect<LoadedRun, RunNotFound | RunStoreError> =>
   Effect.flatMap(store.load(runId, { checkpointVersion: version }), (stored) => {

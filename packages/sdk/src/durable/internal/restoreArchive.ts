@@ -23,8 +23,8 @@ import { contained, Scrubber } from "../../tool/Scrubber.ts"
 import { type ArchiveInvalid, invalid, type Mail, type RunArchive } from "./checkArchive.ts"
 
 /**
- * Stores the runs of an archive, and returns the id of the last one. `storeContents` stores those of these contents that it has, after the
- * runs have been checked.
+ * Stores the runs of an archive, and returns the id of the last one. `storeContents` is called after the checks of the runs, with the
+ * contents that they refer to, and stores those that it has.
  */
 export const restoreArchive = Effect.fnUntraced(function* <E>(
   archive: RunArchive,

@@ -1,5 +1,5 @@
 /**
- * Checks the values of an archived run that their schemas permit and that no run has: times before 1970 or beyond the range of `Date`, names
+ * Finds values in an archived run that its schemas permit, but that no run can have: times before 1970 or beyond the range of `Date`, names
  * that a database would change, a negative cost, and digests of other arguments. A store with such a value could not read the run back, or
  * would show something else than was approved.
  */
@@ -13,7 +13,7 @@ import { approvalDigest } from "../../run/calls/digest.ts"
 import { latestTime } from "../../store/internal/bounds.ts"
 import type { StoredGrant } from "../../store/StoredGrant.ts"
 
-/** Why no run has these events; `undefined` if their values are possible. */
+/** Why these values cannot come from a run; `undefined` if they can. */
 export const valuesProblem = (events: ReadonlyArray<RunEvent>): string | undefined => {
   for (const [index, wrapped] of events.entries()) {
     const { event } = unwrap(wrapped)
@@ -28,17 +28,17 @@ export const valuesProblem = (events: ReadonlyArray<RunEvent>): string | undefin
   return undefined
 }
 
-/** Why a time cannot have been recorded by a clock. */
+/** Why a time cannot come from a clock; `undefined` if all can. */
 export const timesProblem = (times: ReadonlyArray<Timestamp>): string | undefined => {
   const impossible = times.find((at) => !(at >= 0 && at <= latestTime))
   return impossible === undefined ? undefined : sentence`${impossible} is no time from 1970 on`
 }
 
-/** Why a revoked grant cannot be stored. */
+/** Why a revoked grant cannot be stored; `undefined` if it can. */
 export const grantProblem = ({ grant: { agent = "", at, revoked, tool } }: StoredGrant): string | undefined =>
   timesProblem(revoked === undefined ? [at] : [at, revoked.at]) ?? namesProblem([tool, agent])
 
-/** Why a name cannot be found again. */
+/** Why a name cannot be stored; `undefined` if all can. */
 export const namesProblem = (names: ReadonlyArray<string>): string | undefined =>
   names.every(isName) ? undefined : "a name in it is empty, or has a character that is no text"
 

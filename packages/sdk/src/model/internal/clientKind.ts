@@ -3,7 +3,7 @@
  */
 import { callable, type Kind } from "../../domain/internal/misfits.ts"
 
-/** A model client. */
+/** The kind of value that an option for a model client takes. */
 export const clientKind: Kind = {
   takes:
     'a model client, such as openAi({ model: "..." }) returns: an object with the functions stream and complete',

@@ -20,7 +20,7 @@ export interface TypedEvents {
   readonly read: (type: string, data: Fields, emit: (part: ModelPart) => void) => ModelError | undefined
 }
 
-/** Makes the `event` function of a decoder for one stream. */
+/** Makes the `event` function of a decoder for one stream, whose events are JSON objects with a `type`. */
 export const readTypedEvents = ({ isDone, names, pieces, read }: TypedEvents): AnswerDecoder["event"] => {
   let broken = false
   return (name, written, emit) => {

@@ -13,16 +13,16 @@ export interface KnownSecret {
   readonly type: string
 }
 
-/** What finds the secrets in texts. */
+/** An index that finds secrets in texts. It is informed of each secret that is added or removed. */
 export interface SecretIndex {
   readonly add: (secret: KnownSecret) => void
   readonly remove: (secret: KnownSecret) => void
 }
 
-/** A shorter text occurs in ordinary words. */
+/** The fewest characters of a known secret. A shorter text occurs in ordinary words. */
 export const shortestSecret = 6
 
-/** Each takes about 4 KB in the index of the scrubbers. */
+/** The most known secrets. Each takes about 4 KB in the index of the scrubbers. */
 const mostSecrets = 10_000
 
 /** By value, the least recently used first. */

@@ -43,36 +43,39 @@ export const mayCallComplete = (error: ModelError): boolean => {
   }
 }
 
-/** A stream that ended before the response was complete. */
+/** The error of a stream that ended before the response was complete. */
 export const streamCut = (): ModelError =>
   modelError(new ConnectionLost({ description: "The answer was cut off before its end." }))
 
-/** An invalid response. */
+/** The error of an invalid response. */
 export const invalid = (description: string, retryable?: boolean): ModelError =>
   modelError(new InvalidResponse({ description }), { retryable })
 
-/** The output limit cut off a tool call. A retry would be cut off at the same place. */
+/** The error of a tool call that the output limit cut off. A retry would be cut off at the same place. */
 export const callCut = (name: string): ModelError =>
   invalid(
     `The answer reached its limit on output tokens while it was calling ${name}: raise maxOutputTokens, or ask for less at once.`,
     false
   )
 
-/** A tool call without a name, or one that the provider marked as incomplete. */
+/** The error of a tool call without a name, or of one that the provider marked as incomplete. */
 export const brokenCall = (name: string): ModelError => invalid(`The call to ${name} is incomplete.`)
 
-/** An unreadable event that is not the last one. */
+/** The error of an unreadable event that is not the last one. */
 export const notJson = (): ModelError => invalid("The answer contains an event that is not JSON.")
 
-/** A response with more items or tool calls than any real one. */
+/** The error of a response with more items or tool calls than any real one. */
 export const tooManyPieces = (): ModelError => invalid("The answer has too many items or tool calls.")
 
-/** A body that is not a response of the protocol. `answer` names the expected one, such as `a chat completion`. */
+/** The error of a body that is not a response of the protocol. `answer` names the expected one, such as `a chat completion`. */
 export const notAnAnswer = (answer: string): ModelError =>
   invalid(
     `The server did not return ${answer}. Check the profile's base URL, and that the server speaks this protocol.`
   )
 
-/** A custom client, perhaps written without types, returned something other than a response. A retry would return the same. */
+/**
+ * The error of a custom client, perhaps written without types, that returned something other than a response. A retry would return the
+ * same.
+ */
 export const ofClient = (what: string): ModelError =>
   invalid(`The model client answered with ${what}: mend the client, whose answer is a ModelResponse.`, false)

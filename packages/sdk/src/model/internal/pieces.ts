@@ -24,7 +24,7 @@ export interface Piece {
   ending: Ending | undefined
 }
 
-/** How a piece ends. */
+/** The end of a piece: its final text, and the provider's data about it. */
 export interface Ending {
   /** The provider's final text. Default: the sum of the deltas. */
   readonly text?: string

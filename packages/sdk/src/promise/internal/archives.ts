@@ -8,7 +8,7 @@ import type { RunId } from "../../domain/Id.ts"
 import { exportRunLines, importRunLines } from "../../durable/archiveLines.ts"
 import { RunStore } from "../../store/RunStore.ts"
 
-/** Makes the methods. */
+/** Makes the methods `exportRunLines` and `importRunLines`. */
 export const makeArchives = ({
   context,
   run,

@@ -10,7 +10,7 @@ import { type Attachment as StoredAttachment, readAttachment } from "../../durab
 import { joined } from "../../store/internal/blobs.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 
-/** A file, or the whole text of a result that was cut, which is read when it is asked for. */
+/** A file, or the whole text of a result that was cut. Its bytes are read on demand. */
 export interface Attachment extends Omit<StoredAttachment, "stream"> {
   /** Reads the bytes piece by piece, from the byte `from` (default: 0), at most `length` bytes (default: all). */
   readonly stream: (options?: {
@@ -25,7 +25,7 @@ export interface Attachment extends Omit<StoredAttachment, "stream"> {
 
 type Run = <A, E>(effect: Effect.Effect<A, E, RunStore>) => Promise<A>
 
-/** Makes the methods. */
+/** Makes the methods `attachFile` and `readAttachment`. */
 export const makeAttachments = ({
   context,
   run,

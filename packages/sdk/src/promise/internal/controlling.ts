@@ -40,8 +40,8 @@ export interface PlaneEventsOptions extends ReadOptions {
 }
 
 /**
- * Drives and watches the agents of a Fermata by commands and events alone. Disposing of it suspends its stored tasks and cancels the others;
- * closing the Fermata does so, too.
+ * Drives and watches the agents of a Fermata by commands and events alone. Its disposal suspends its stored tasks and cancels the others,
+ * and so does the close of the Fermata.
  *
  * @category models
  * @since 0.2.0
@@ -49,7 +49,7 @@ export interface PlaneEventsOptions extends ReadOptions {
 export interface RunControlPlane extends AsyncDisposable {
   /** The id of this run of the plane. Sequence numbers belong to one epoch. */
   readonly epoch: string
-  /** Submits a command. Resolves to its acknowledgement, and rejects with a `CommandRejection` if it was not taken. */
+  /** Submits a command. Resolves to its acknowledgement, and rejects with a `CommandRejection` if it is not taken. */
   readonly submit: (command: RuntimeCommand, options?: SubmitOptions) => Promise<Acknowledgement>
   /**
    * Iterates over the events, from the first one of the epoch unless `from` names another, until the plane has stopped. A slow reader never
@@ -104,7 +104,7 @@ export const makeControlling = (access: {
     const runtimes = (names?.map((name) => agents.of(name)) ?? agents.all) as ReadonlyArray<Runtime>
     const [first, ...others] = runtimes
     if (first === undefined) throw noAgents()
-    // Loaded on first use, since most programs have no front end.
+    // Loaded on first use, because most programs have no front end.
     const { make } = await import("../../control/ControlPlane.ts")
     const own = Scope.forkUnsafe(scope)
     const making = make({ by, ...options, agents: [first, ...others] })

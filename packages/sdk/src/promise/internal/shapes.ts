@@ -51,7 +51,7 @@ import type {
   WorkOptions
 } from "./options.ts"
 
-/** Throws `OptionsInvalid` for unknown keys. `of` is the name of the function that takes the options, for the error. */
+/** Throws `OptionsInvalid` for unknown keys and wrong values. `of` is the name of the function that takes the options, for the error. */
 export const requireKnown = (of: string, given: unknown, shape: Shape): void => {
   const problem = problemOf(of, given, shape)
   if (problem !== undefined) throw problem

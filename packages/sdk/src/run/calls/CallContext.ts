@@ -1,7 +1,7 @@
 /**
  * The context that a handler receives about its call, with the signal that stops it.
  *
- * What it publishes is scrubbed, is not stored, and is dropped once the call is settled.
+ * Published progress, output and media are scrubbed and not stored, and are dropped once the call is settled.
  */
 import type * as Scope from "effect/Scope"
 import { isApproved } from "../../domain/internal/released.ts"

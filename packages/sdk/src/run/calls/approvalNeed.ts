@@ -1,5 +1,5 @@
 /**
- * What a call needs by its tool and by what its run has read: whether it needs approval, and what may permit it without a decision.
+ * Whether a call needs approval, by its tool and by the untrusted results of its run, and what may permit it without a decision.
  */
 import type * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -13,7 +13,7 @@ import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { callbackContext } from "../internal/runContext.ts"
 import { askTool } from "./userCalls.ts"
 
-/** What a tool says about the approval of a call. */
+/** A tool's answer about the approval of a call. */
 export interface Need {
   readonly needed: boolean
   /** Whether the call is asked about under every policy, and no grant covers it. */
@@ -26,15 +26,15 @@ export interface Need {
 
 type Rule = Extract<AnyTool["options"]["needsApproval"], (...args: never) => unknown>
 
-/** The approval rule of a tool; `undefined` if it says the same about every call. */
+/** The function with which a tool decides about each call; `undefined` if it treats all calls alike. */
 export const ruleOf = ({ options: { needsApproval } }: AnyTool): Rule | undefined =>
   typeof needsApproval === "function" ? needsApproval : undefined
 
-/** What a tool without a rule says about each of its calls. */
+/** The answer of a tool that treats all its calls alike. */
 export const fixedNeed = ({ options: { needsApproval }, safety }: AnyTool): Need =>
   needOf(typeof needsApproval === "function" ? true : (needsApproval ?? safety !== "readOnly"))
 
-/** What the answer of an approval rule means. Everything except `false` needs approval. */
+/** Interprets the answer of a tool's function. Everything except `false` needs approval. */
 export const needOf = (answer: unknown): Need => {
   if (typeof answer !== "object" || answer === null) return { needed: answer !== false, isAlways: false }
   const { always } = answer as { readonly always?: unknown }
@@ -44,7 +44,7 @@ export const needOf = (answer: unknown): Need => {
     : { needed: true, isAlways: true }
 }
 
-/** What a rule that failed means: the call may be one that is always asked about. */
+/** The answer in place of a function that failed: the call is always asked about. */
 export const failedRule = ({ name }: AnyTool): Need => ({
   needed: true,
   isAlways: true,
@@ -70,8 +70,8 @@ export function* askNeed(
 const none: ReadonlyArray<never> = []
 
 /**
- * The untrusted results because of which a call of a tool needs a decision: those of its run and of the runs above it, if the tool has effects
- * outside of the workspace. A run above may have passed on what it read, in a prompt or in a message.
+ * The untrusted results that bind a call of a tool: those of its run and of the runs above it, if the tool has outside effects; otherwise
+ * none. A run above may have passed on what it read, in a prompt or in a message.
  */
 export const untrustedFor = (run: AgentRun, tool: AnyTool): ReadonlyArray<UntrustedResult> => {
   let found: ReadonlyArray<UntrustedResult> = none
@@ -98,7 +98,7 @@ const isConfined = ({ drive: { runtime, state } }: AgentRun): boolean => {
   return capabilities?.has("isolated") === true && capabilities.has("noNetwork")
 }
 
-/** What may permit a call without a decision. */
+/** The kinds of permission that suffice for a call; see `Permits`. */
 export const permitsOf = ({ isAlways }: Need, untrusted: ReadonlyArray<UntrustedResult>): Permits =>
   isAlways ? "none" : untrusted.length > 0 ? "named" : "any"
 

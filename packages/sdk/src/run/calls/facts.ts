@@ -1,8 +1,8 @@
 /**
  * Reads the facts that a tool states about a call: what an approval depends on besides the arguments, such as a price.
  *
- * Without its facts, no person can approve a call: a call whose facts cannot be read fails without a request, and without a start. A tool refuses a
- * call so, too: its `ToolFailure` is the result, and is no failure of the program.
+ * Without its facts, no person can approve a call: a call whose facts cannot be read fails without a request, and without a start. A tool
+ * can refuse a call in this way: its `ToolFailure` is then the result, and not a failure of the program.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"

@@ -80,8 +80,8 @@ export function* judgeCall(
 }
 
 /**
- * A grant that covers a call, one that does so whatever the run has read if there is any. A privileged tool and a call that is always asked
- * about have none.
+ * A grant that covers a call, preferably one that covers it after any untrusted results. `undefined` if there is none, for a privileged
+ * tool, and for a call that is always asked about.
  */
 export const grantFor = (
   run: AgentRun,

@@ -1,5 +1,5 @@
 /**
- * Says what would happen to a call of a tool, for a handler that asks with `context.policy`. No event is recorded, and nothing is opened.
+ * Judges a call of a tool for a handler that asks with `context.policy`. No event is recorded, and no request is opened.
  *
  * A handler asks while the run's loop waits for it, so this judges without the loop's supervisor. The tool's callbacks have the time that
  * they have when the call is made.

@@ -40,11 +40,11 @@ const warningOf = (
     ? {}
     : { warnAt: expiresAt - Math.ceil(Duration.toMillis(Duration.fromInputUnsafe(warnBefore))) }
 
-/** Why a call is asked about, and what is known of it. */
+/** The reasons and the data of an approval request. */
 interface Asked {
-  /** An unusual cause of the request. */
+  /** The reason, if it is unusual. */
   readonly reason: string | undefined
-  /** Why each such call is asked about. */
+  /** The tool's reason why each such call needs a decision. */
   readonly always?: string | undefined
   /** The untrusted results to list. Default: those that the run has read. */
   readonly untrusted?: ReadonlyArray<UntrustedResult>

@@ -123,8 +123,8 @@ function* inItsSandbox(
 }
 
 /**
- * Opens the sandbox of a call that may start. Since that takes time, the call is judged again with the open sandbox. A call whose sandbox
- * cannot be opened has not run, and waits.
+ * Opens the sandbox of a call that may start. Opening takes time, so the call is judged again with the open sandbox. A call whose sandbox
+ * cannot be opened does not run, and waits.
  */
 function* openItsSandbox(judging: Judging): Effect.fn.Return<Prepared | undefined> {
   const { call, entry, run } = judging

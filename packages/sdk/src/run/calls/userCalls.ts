@@ -135,15 +135,15 @@ export const recordFailure = (
     : describeFailure(run.drive.runtime, tool, Cause.squash(cause))
   const { text: shown, whole } = failureText(run, tool, why)
   const said: TextPart = { ...text(`${call.name} failed: ${shown}`), ...withoutUndefined({ whole }) }
-  // The message of a failure can be text of others, too.
+  // The message of a failure can contain untrusted text, too.
   failCall(run, call, "handler", cause, said, tool)
 }
 
-/** The mark of results that have text of others. */
+/** The mark of untrusted results. */
 export const markOf = (tool: AnyTool | undefined): { readonly untrusted?: true } =>
   tool?.options.untrusted === true ? { untrusted: true } : {}
 
-/** Keeps what is cut out of a result beside the journal, if the run has a place for it. */
+/** Keeps the whole of a shortened result beside the journal, if the run's store keeps contents. */
 const keepIn = ({ drive: { journal } }: AgentRun): Keep => {
   const { contents } = journal
   return contents === undefined ? undefined : (bytes) => contents.add(bytes)

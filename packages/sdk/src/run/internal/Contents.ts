@@ -27,7 +27,7 @@ export interface StoredFile extends FilePart {
 export class Contents {
   readonly blobs: BlobPort
   private readonly cache: Cache
-  /** Contents that are not stored yet, by their SHA-256. */
+  /** The contents that the next flush stores, by their SHA-256. */
   private readonly unstored = new Map<Sha256, Uint8Array>()
 
   constructor(blobs: BlobPort) {

@@ -235,7 +235,7 @@ const isWait = (event: RunEvent): boolean => {
   return waits.has(_tag)
 }
 
-/** The sub-agent's run that an event cancels. Of the root's, the loop stops what it has left in its sandbox. */
+/** The sub-agent's run that an event cancels. For the root's run, the loop stops what it has left in its sandbox. */
 const cancelledChild = (given: RunEvent): RunId | undefined => {
   if (given._tag !== "child.advanced") return undefined
   const { event, path } = unwrap(given)

@@ -16,7 +16,7 @@ import type { Contents } from "./Contents.ts"
 /** Why an operation of a journal failed. The journal of a run without a store does not fail. */
 export type JournalError = RunConflict | LeaseLost | SessionBusy | RunStoreError
 
-/** What the store reports about a run, alone or with the answer to a write. */
+/** A report of the store about a run, alone or as part of the answer to a write. */
 export interface News {
   /** Present if cancellation was requested. */
   readonly cancelReason?: string

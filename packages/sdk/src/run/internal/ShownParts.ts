@@ -1,8 +1,9 @@
 /**
  * Removes secrets from the parts of a streamed response before subscribers receive them.
  *
- * The deltas of a text, a reasoning and a call's arguments together are what the journal has of it. A delta without the mark of a secret is
- * passed on at once, up to its last word; what may be a secret waits for the rest of its sentence or line, and at most for the end of its part.
+ * The deltas of a text, of a reasoning or of a call's arguments, joined, equal the text in the journal. A delta without the mark of a
+ * secret is passed on at once, up to its last word; what may be a secret waits for the rest of its sentence or line, and at most for the
+ * end of its part.
  */
 import type { ModelPart } from "../../model/ModelPart.ts"
 import type { Scrubber, ScrubStream } from "../../tool/Scrubber.ts"
@@ -18,11 +19,14 @@ interface Growing {
   /** Its last part. */
   part: Delta
   readonly stream: ScrubStream
-  /** What is not shown yet; undefined if anything was removed. */
+  /** The text that is held back; `undefined` once anything was removed. */
   unshown: string | undefined
 }
 
-/** The parts of one response. */
+/**
+ * Scrubs the parts of one response and publishes them, in order. The end of a growing text is held back while it may be the beginning of a
+ * secret.
+ */
 export class ShownParts {
   readonly #scrubber: Required<Scrubber>
   readonly #publish: (part: ModelPart) => void

@@ -80,7 +80,7 @@ const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
     return [{ ...own, state: isRepeatable(call) || isWait(state, call) ? "aborted" : "inDoubt" }]
   })
 
-/** Whether the body of a call has ended with a wait for a time, which is all that a cancellation stops. */
+/** Whether the body of a call has ended with a wait for a time: a cancellation then only ends the wait. */
 const isWait = (state: RunState, call: ToolCall): boolean =>
   isOnHold(state, call) && recordOf(state, call)?.request._tag === "timer"
 

@@ -76,7 +76,10 @@ export const contextInput = (
 
 const none: ReadonlyArray<never> = []
 
-/** What the model client knows about a profile. Throws for a value that is no number, from a client without types. */
+/**
+ * A limit of a profile as the model client knows it; `undefined` if it does not know it. Throws if a client without types returns a value
+ * that is not a number.
+ */
 export const known = (
   { model }: Pick<Runtime, "model">,
   what: "contextTokens" | "maxOutputTokens",

@@ -77,8 +77,8 @@ export const needsTool = (request: Interruption, decision: Decision): boolean =>
   decision._tag === "approve" ? decision.arguments !== undefined : isCompletion(request, decision)
 
 /**
- * Whether a decision completes a call whose work ended elsewhere: one on hold, or one in doubt by its token. Any other result is in the words
- * of the party that decides.
+ * Whether a decision completes a call whose work ended elsewhere: one on hold, or one in doubt by its token. Any other result is a text of
+ * the party that decides, which no schema checks.
  */
 const isCompletion = (request: Interruption, decision: Decision): decision is Supply =>
   decision._tag === "supply" &&

@@ -49,7 +49,7 @@ export const safetyChange = ({ safety }: ToolCall, entry: Entry): ReadonlyArray<
   return [{ _tag: "safetyChanged", agent, tool, from: safety, to }]
 }
 
-/** The changes of the agent that has the conversation. */
+/** The changes since the run recorded the agent that has the conversation: its name, instructions, tools, policy and limits. */
 export const changesOf = (state: RunState, bound: BoundAgent): ReadonlyArray<Change> => {
   const { agent, entries, identity } = bound
   const changes: Array<Change> = []

@@ -14,7 +14,10 @@ import { findRequest, type RunState, isEnded } from "../../domain/RunState.ts"
 import { decidedTooLate } from "../../store/internal/requests.ts"
 import type { Mail } from "../Mail.ts"
 
-/** The events of a decision. A decision that no longer applies is recorded by a `request.superseded` event. */
+/**
+ * The events of a decision. A decision that no longer applies is recorded by a `request.superseded` event, and an expiry that is found
+ * again by none.
+ */
 export const eventsOf = (state: RunState, decision: Decision): ReadonlyArray<RunEvent> => {
   const { at, requestId } = decision
   const decided = decide(state, decision)

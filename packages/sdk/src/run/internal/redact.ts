@@ -21,11 +21,11 @@ export const redactText = (scrubber: Scrubber, text: string): string =>
 const cleanText = (scrubber: Scrubber, text: string): string =>
   scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)
 
-/** Removes secrets from an event. Returns the same object if it has none. */
+/** Removes secrets from an event that is written, and counts them. Returns the same object if it has none. */
 export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent =>
   counted(event, cleanEvent(scrubber, event))
 
-/** As {@link redactEvent}, for an event that is not written. */
+/** Redacts an event that is not written, like {@link redactEvent}, but does not count the secrets. */
 export const cleanEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
   switch (event._tag) {
     // These contain only names, numbers and ids, or arguments and results that are redacted where they are read.

@@ -20,7 +20,7 @@ export const toResult = <Output>(
     resultOf<Output>(state, holderOf(program.bound, state.agent), obstaclesOf(program, state))
   )
 
-/** What the run needs to continue and the program does not have. */
+/** The agents, tools, secrets and sandboxes that the run needs to continue and the program lacks. */
 export const obstaclesOf = (program: Equipment, state: RunState): ReadonlyArray<Obstacle> =>
   isEnded(state) ? [] : missingIn(program, state, "attempted")
 

@@ -44,7 +44,7 @@ export interface Dispatched {
   }
 }
 
-/** What a call that continues a run means for a queued one. */
+/** The treatment of a queued run by a call that continues it. */
 export interface Dequeued {
   /**
    * `start`: the conductor has a slot for it; if the run has ended meanwhile, it is not resumed. `keep`: it takes its mail and stays queued.

@@ -1,7 +1,7 @@
 /**
  * Writes the summary of a compaction: asks a model, checks its answer, and falls back to a digest.
  *
- * Nothing is known of how the model is called, so that a step of a driven run and a compaction by command share it.
+ * The caller provides the function that calls the model, so that a step of a driven run and a compaction by command share this module.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -35,7 +35,7 @@ import { contextInput, known } from "./contextInput.ts"
 import { isModelError, soundUsage } from "./modelAnswer.ts"
 import { redactText } from "./redact.ts"
 
-/** What a summary is written of, and how. */
+/** The run, the plan and the functions from which a summary is written. */
 export interface Summarizing {
   readonly runtime: Runtime
   readonly bound: BoundAgent
@@ -49,11 +49,11 @@ export interface Summarizing {
   readonly complete: (request: ModelRequest) => Effect.Effect<Exit.Exit<ModelResponse, unknown>>
   readonly emit: (event: RunEvent) => void
   readonly now: () => number
-  /** Called before each model call, with words for it. */
+  /** Called before each model call, with a description of it. */
   readonly onProgress?: (what: string) => void
 }
 
-/** The call that failed, if its failure is not a reason to give up on a summary by a model. */
+/** A failed model call after which no digest is written: the caller treats it like any failed model call. */
 export interface SummaryFailed {
   readonly request: ModelRequest
   readonly cause: Cause.Cause<unknown>
@@ -68,7 +68,9 @@ interface Part {
 /** Output tokens beyond those of the summary, for models that reason first. */
 const forReasoning = (window: number): number => Math.min(4096, Math.floor(window / 8))
 
-/** Writes the summary of one part of the plan, and emits `context.compacted`. Returns the call that failed, if the run should not go on. */
+/**
+ * Writes the summary of one part of the plan, and emits `context.compacted`. Returns the model call that failed, if no summary was written.
+ */
 export const summarize = Effect.fnUntraced(function* (
   summarizing: Summarizing
 ): Effect.fn.Return<SummaryFailed | undefined> {
@@ -114,7 +116,7 @@ export const summarize = Effect.fnUntraced(function* (
   return undefined
 })
 
-/** What writing a summary costs at most, without repetitions. */
+/** The highest cost of a plan's summary, in requests and estimated tokens, if no request is repeated. */
 export interface SummaryCost {
   readonly requests: number
   readonly inputTokens: number
@@ -147,7 +149,7 @@ export const costOf = (
   return cost
 }
 
-/** Reasons that another try does not remove, and that a later turn may not have: the summary is then a digest. */
+/** Reasons that a repetition cannot remove, after which the summary is a digest. */
 const isFinal = (reason: string): boolean => reason === "InvalidRequest" || reason === "ContextOverflow"
 
 /** A client without types may return any value. */

@@ -67,7 +67,7 @@ export const callModel = Effect.fnUntraced(function* (
 function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveError> {
   const { drive, supervisor } = run
   const { agent } = run.bound
-  // Most agents have a text and no sections, and take no step for them.
+  // Most agents have constant instructions and no sections, which need no effect.
   const isPlain = typeof agent.options.instructions !== "function" && agent.options.sections === undefined
   const fixed = isPlain
     ? { instructions: (agent.options.instructions as string | undefined) ?? "", sections: none }
@@ -89,7 +89,7 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
     }
   }
   const selected = prepared.value
-  // Most requests have no file in the store, and take no step for them.
+  // Most requests have no file in the store, and need no effect.
   const isFilled = attempt(() => !hasStoredFile(selected?.messages)) === true
   const filled = isFilled
     ? Exit.succeed(selected)
@@ -133,7 +133,7 @@ const prepare = (run: AgentRun, { instructions, sections }: Fixed) => {
   )
 }
 
-/** What a context holds besides the history. */
+/** The parts of a context besides the history: the instructions and the sections. */
 interface Fixed {
   readonly instructions: string
   readonly sections: ReadonlyArray<Message>
@@ -160,7 +160,7 @@ const requestCompaction = (run: AgentRun, reason: "full" | "overflow", usage?: C
     ...(usage === undefined ? {} : { used: usage.used, usable: usage.usable })
   })
 
-/** Publishes how the context is used, and warns once when it is nearly full. */
+/** Publishes the use of the context, and warns once when it is nearly full. */
 const publishUsage = (run: AgentRun, turn: number, { isNearlyFull, usage }: PreparedContext): void => {
   const { drive } = run
   const { agentPath, runId: agentRunId, warned } = stateOf(run)
@@ -179,7 +179,7 @@ const publishUsage = (run: AgentRun, turn: number, { isNearlyFull, usage }: Prep
 const isOverflow = (error: unknown): error is ModelError =>
   isModelError(error) && error.reason._tag === "ContextOverflow"
 
-/** Whether a compaction may help a call that was too long: it has not been tried often enough without success. */
+/** Whether a compaction may help a call that was too long: not if two in a row did not. */
 const mayCompact = (run: AgentRun, { overflowed }: PreparedContext): boolean =>
   overflowed !== undefined && (stateOf(run).compaction?.overflows ?? 0) < mostOverflows && !isHalted(run)
 

@@ -79,7 +79,7 @@ export const judgeCopy = (given: RestoredRun, present: PresentRun, isLast: boole
     : { _tag: "exists", archive: archivedAs(given, present) }
 }
 
-/** What distinguishes two runs with the same id: their position, and their first event. */
+/** The facts by which two runs with the same id are distinguished: their agent, their position, and their first event. */
 export interface Origin extends Pick<PresentRun, "agent" | "parent" | "sessionId"> {
   readonly events: ReadonlyArray<RunEvent>
 }
@@ -185,7 +185,7 @@ const withoutEnding = (events: ReadonlyArray<RunEvent>): ReadonlyArray<RunEvent>
   return isPart ? events.slice(0, -1) : events
 }
 
-/** Adds the applied revocations to the refusal of an archive. */
+/** Adds the applied revocations to the refusal of an archive, and the relation `other` if it has none. */
 export const refusedExists = (
   { archive, runId, status }: RunExists,
   revoked: ReadonlyArray<GrantId>

@@ -102,7 +102,10 @@ export const endingRefusal = (
     : new RequestSuperseded({ requestId, reason: `the run ${runId} is being cancelled` })
 }
 
-/** The status of a request. `decided`: the journal does not contain the decision yet. `journaled`: it does. */
+/**
+ * The status of a request. `open`: it waits for a decision. `decided`: the journal does not contain the decision yet. `journaled`: it does.
+ * `superseded`: the request was closed without a decision that counts, by a message or the end of its run, for example.
+ */
 export const RequestStatus = Schema.Literals(["open", "decided", "journaled", "superseded"])
 export type RequestStatus = typeof RequestStatus.Type
 

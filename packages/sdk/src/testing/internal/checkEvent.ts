@@ -126,7 +126,7 @@ const afterFailure: ReadonlySet<RunEvent["_tag"]> = new Set([
   "grant.revoked"
 ])
 
-/** The events that may follow any end: a compaction by command and a pin change what the session's next run sees. */
+/** The events that may follow the end of a run: those of a compaction by command and of a pin, which concern the session's next run. */
 const afterEnd: ReadonlySet<RunEvent["_tag"]> = new Set([
   "grant.revoked",
   "compaction.requested",

@@ -9,12 +9,12 @@ import { type FilePart, text, type TextPart, type UserPart } from "../../domain/
 /** The default of `maxResultLength`. */
 export const longestResult = 1_000_000
 
-/** Keeps a content that is cut out of a result, and returns its reference. Absent in a run that has no place for it. */
+/** Keeps a content that is cut out of a result, and returns its reference. Absent in a run whose store keeps no contents. */
 export type Keep = ((bytes: Uint8Array) => BlobRef) | undefined
 
 /**
- * A result of at most `longest` characters, marks not counted. The shortest parts stay whole. A longer text keeps its head and its tail, with
- * a mark between them; a longer file is left out, and a text says so. What is kept of them can be read again by the id in the mark.
+ * A result of at most `longest` characters, marks not counted. The shortest parts stay whole. A longer text keeps its head and its tail,
+ * with a mark between them; a longer file is left out, and a text says so. A whole that was kept can be read again by the id in the mark.
  */
 export const cutResult = (
   parts: ReadonlyArray<UserPart>,
@@ -66,7 +66,10 @@ export const cutPart = (value: string, longest: number, keep: Keep): TextPart =>
 /** The digits by which a model names a content: fewer than the 64 of its SHA-256, and enough to tell it from the others of a session. */
 const idOf = ({ sha256 }: BlobRef): string => sha256.slice(0, 16)
 
-/** The head and the tail of a text that is longer than `longest`, with a mark that counts the missing characters. */
+/**
+ * The head and the tail of a text that is longer than `longest` characters, with a mark that counts the missing ones; a shorter text as it
+ * is.
+ */
 export const cutText = (value: string, longest: number, id?: string): string => {
   if (value.length <= longest) return value
   const head = wholeBefore(value, Math.ceil(longest / 2))

@@ -81,7 +81,7 @@ const shape: Shape = {
   }
 }
 
-/** A tool, as `Tool.make` returns it. */
+/** The kind of an option that takes a tool, as `Tool.make` returns it. */
 export const toolKind: Kind = {
   takes: "a tool, as tool() and Tool.make return it",
   is: (value) =>

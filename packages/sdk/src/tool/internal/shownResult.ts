@@ -11,7 +11,7 @@ import { ToolResultInvalid } from "../ToolError.ts"
 import { cutResult, type Keep } from "./cutResult.ts"
 import { counted } from "./scrub/redactions.ts"
 
-/** The parts of a result, or why it cannot be shown. `keep` keeps what is cut out of it. */
+/** The parts of a result, or why it cannot be shown. `keep` stores the whole of what is cut. */
 export const shownResult = (
   scrubber: Scrubber,
   value: unknown,

@@ -1,5 +1,5 @@
 /**
- * Where a call acts, and the virtual paths under which files of that place are published.
+ * The target of a call, and the virtual paths under which its files are published.
  */
 import type { Shape as Sandbox } from "../../sandbox/Sandbox.ts"
 import type { ToolTarget } from "../ToolContext.ts"

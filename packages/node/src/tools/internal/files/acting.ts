@@ -12,15 +12,18 @@ import { machinePlace, type Place, type PlaceOf, sandboxPlace } from "./places.t
 export interface FileToolOptions {
   /** The directory of this machine in which the tools act. Default: the tools act in the sandbox of the run. */
   readonly root?: string
-  /** Rules for paths, beside `root`: further directories, places that ask, files of the program. Only with `root`. */
+  /**
+   * Further rules of the `PathGuard`: directories besides `root`, places that ask, files of the program. Only with `root`: without it, the
+   * sandbox has its own.
+   */
   readonly rules?: PathGuard.Rules
-  /** The largest image or PDF, in bytes, that `read_file` attaches to a result. Default: 5 MB. */
+  /** The largest image or PDF, in bytes, that `read_file` attaches to a result. Default: 5,000,000. */
   readonly maxFileSize?: number
-  /** How long a search of `search_files` takes at most. Default: 20 seconds. */
+  /** The longest time of a search by `search_files`, which then returns what it has found. Default: 20 seconds. */
   readonly searchTimeout?: Duration.Input
 }
 
-/** Where a tool acts, as its definition has it. */
+/** The place of a tool, as its definition fixes it. */
 export interface Acting {
   readonly sandbox: boolean
   readonly placeOf: PlaceOf
@@ -35,7 +38,7 @@ export const actingOf = (of: string, options: FileToolOptions): Acting => {
     if (rules !== undefined) throw rulesWithoutRoot(of)
     return { sandbox: true, placeOf: sandboxPlace }
   }
-  // Refuses rules that are none before a call is made.
+  // Throws for invalid rules now, before the first call.
   if (rules !== undefined) PathGuard.make(rules)
   const { write = [], ...rest } = rules ?? {}
   const all = { ...rest, write: [root, ...write] }

@@ -85,7 +85,10 @@ const lineAt = (text: string, position: number): number => {
 /** The most characters of the file that a description of a near miss shows. */
 const longestShown = 2_000
 
-/** What comes close to a text that does not occur: the same lines with other spaces, or the lines that share most with it. */
+/**
+ * Describes the place that is most like a text that does not occur: the same lines with other spaces, or the lines that share most words
+ * with it.
+ */
 const nearMiss = (text: string, wanted: string): string => {
   const lines = text.split("\n")
   const wantedLines = trimmed(wanted.split("\n"))

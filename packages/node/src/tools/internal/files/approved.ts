@@ -1,8 +1,8 @@
 /**
- * What the runtime says about a call, beside its arguments.
+ * The facts about a call that the runtime states besides its arguments.
  */
 
-/** Whether a person has approved the call. What the rules of paths ask about is done only then. */
+/** Whether a decision has approved the call. An access that the rules of paths ask about is done only then. */
 export const isApproved = (context: object): boolean => "isApproved" in context && context.isApproved === true
 
 /** When the body of a call in doubt started, in milliseconds. */

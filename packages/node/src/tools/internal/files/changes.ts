@@ -1,5 +1,6 @@
 /**
- * Changes of a file: what a call of `write_file` or `edit_file` would make of it, how a person sees that, and whether it has happened.
+ * Changes of a file: the new content that a call of `write_file` or `edit_file` would write, its presentation for a person, and whether it
+ * has happened.
  *
  * A change is computed from the file as it is. An approval is for the file of this digest at this place: both are facts of the call, which are
  * read again right before the body.
@@ -16,7 +17,7 @@ import { filesFor, type Place, refused } from "./places.ts"
 import { decodeFile, encodeFile } from "./textFile.ts"
 import { countLines, unifiedDiff } from "./unifiedDiff.ts"
 
-/** The arguments of a change: a new content, or edits of the one that is there. */
+/** The arguments of a change: a new content, or edits of the present content. */
 export interface ChangeArguments {
   readonly path: string
   readonly content?: string
@@ -26,7 +27,7 @@ export interface ChangeArguments {
 interface Change {
   readonly before: Uint8Array | undefined
   readonly after: Uint8Array
-  /** Of a file that was no text, nothing. */
+  /** `undefined` for a file that is not text. */
   readonly textBefore: string | undefined
   readonly textAfter: string
   readonly places: number
@@ -37,7 +38,7 @@ type Failing<A> = Effect.Effect<A, ToolError.ToolFailure>
 
 const fail = (description: string): Failing<never> => Effect.fail(new ToolError.ToolFailure({ description }))
 
-/** What the change makes of a file. Fails with the reason for the model if it cannot be made. */
+/** The content of the file after the change. If the change cannot be made, fails with the reason for the model. */
 const changeOf = (args: ChangeArguments, before: Uint8Array | undefined): Failing<Change> => {
   const { content, edits, path } = args
   const file = before === undefined ? undefined : decodeFile(before)
@@ -67,14 +68,14 @@ const changeOf = (args: ChangeArguments, before: Uint8Array | undefined): Failin
   return Effect.succeed({ before, after, textBefore: file.text, textAfter: text, places, lines })
 }
 
-/** How a path may be used for a change: as the stricter of what reading and writing are judged as. */
+/** The judgements of reading and writing a path; the stricter one applies to a change. */
 interface Judged {
   readonly place: string
   readonly reads: Sandbox.PathJudgement
   readonly writes: Sandbox.PathJudgement
 }
 
-/** What writing and reading a path are judged as. At once, since each may be a command on another machine. */
+/** Judges writing and reading a path, concurrently, since each may need a request to another machine. */
 const judgements = (place: Place, path: string) =>
   Effect.all([place.judgePath(path, "write"), place.judgePath(path, "read")], { concurrency: 2 })
 
@@ -99,7 +100,10 @@ export const whyAlways = (place: Place, path: string): Effect.Effect<string | un
 const readForPerson = (place: Place, path: string): Failing<Uint8Array | undefined> =>
   readIfThere(place.approvedFiles, path)
 
-/** What an approval depends on: where the path leads, and the content that is replaced there. Fails for a change that cannot be made. */
+/**
+ * The facts of a call, on which an approval depends: where the path leads, and the digest of the content that is replaced there. Fails for
+ * a change that cannot be made.
+ */
 export const factsOf = (place: Place, args: ChangeArguments) =>
   Effect.gen(function* () {
     const judged = yield* judgeChange(place, args.path)
@@ -162,7 +166,7 @@ const diffOf = (path: string, { after, before, textAfter, textBefore }: Change):
   return unifiedDiff({ path, before: old, after: textAfter }) || "Only the encoding of the file changes."
 }
 
-/** What could go wrong, for the person who decides. */
+/** The risk of a change, for the person who decides. */
 export const riskOf = (place: Place, path: string): Effect.Effect<string> =>
   Effect.map(judgements(place, path), ([writes, reads]) => {
     const later = runsLater(place, path, writes.path)
@@ -200,8 +204,8 @@ const resultOf = ({ edits, path }: ChangeArguments, change: Change): string => {
 const clockSkewMs = 2_000
 
 /**
- * Whether a change happened whose result is not recorded. The file is older than the call, or there is none: it did not. The file has the new
- * content: it did. Otherwise, another program may have changed the file after it.
+ * Determines whether a change without a recorded result has happened. It has if the file has the new content. It has not if the file is
+ * older than the call or does not exist. Otherwise the outcome is unknown, because another program may have changed the file.
  */
 export const reconciled = (
   place: Place,

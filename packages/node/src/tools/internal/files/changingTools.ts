@@ -1,5 +1,5 @@
 /**
- * The definitions of `write_file` and `edit_file`. What they do is loaded when a call is made.
+ * The definitions of `write_file` and `edit_file`. The code of a call is loaded on its first use.
  */
 import { type Tool as ToolNamespace, Tool } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
@@ -45,9 +45,9 @@ const path = Schema.String.annotate({
  *
  * **Details**
  *
- * A call needs approval. The request shows the exact place, whether other programs run the file later, and a unified diff; it is for the file with
- * the digest that the facts name, so that a file that has changed meanwhile is asked about again. The content is UTF-8. The file takes its name
- * when it is whole. After a crash, the file shows whether the call has happened.
+ * A call needs approval. The request shows the exact place, whether other programs run the file later, and a unified diff; it is bound to
+ * the content of the file, by the digest among the facts, so that the call asks again if the file has changed meanwhile. The content is
+ * written as UTF-8, and the file is replaced as a whole. After a crash, the content of the file shows whether the call has happened.
  *
  * @category constructors
  * @since 0.2.0
@@ -71,9 +71,9 @@ To change a part of a file, use edit_file.`,
  *
  * **Details**
  *
- * All edits of a call are made, or none. A text has to occur once, unless the edit replaces all. A call whose texts do not occur fails without
- * asking, and the model reads how often they occur, and which lines are similar. Approval and recovery are those of {@link writeFile}. The encoding and
- * the line ends of the file stay.
+ * All edits of a call are made, or none. The text to replace has to occur exactly once, unless the edit has `replaceAll`. Otherwise the
+ * call fails without asking, and the model reads how often the text occurs, and which lines are similar. Approval and recovery are those of
+ * {@link writeFile}. The encoding and the line ends of the file stay.
  *
  * @category constructors
  * @since 0.2.0

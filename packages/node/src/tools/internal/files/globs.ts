@@ -1,5 +1,5 @@
 /**
- * Glob patterns for paths, compared in time that grows with the product of both lengths: a pattern of a model cannot take long.
+ * Glob patterns for paths, compared in time proportional to the product of both lengths, so that no pattern of a model takes long.
  *
  * `*` stands for any characters of a name, `?` for one, `[abc]`, `[a-z]` and `[!abc]` for one of some, and `**` for any number of names. `\` takes the
  * next character as it is.

@@ -8,7 +8,7 @@ import type * as FileSystem from "effect/FileSystem"
 import { count } from "./count.ts"
 import { failureOf } from "./places.ts"
 
-/** What a call asks for. */
+/** The arguments of a call of `list_dir`. */
 export interface ListRequest {
   readonly path: string
   readonly depth: number
@@ -76,7 +76,7 @@ const collect = (
       if (!isEntered || isClosed) continue
       const below = { at: join(at, name), prefix: `${path}/`, depth: depth - 1, maxEntries }
       const index = entries.length - 1
-      // A directory that may not be read has a name, and the reason.
+      // A directory that may not be read is listed with the reason.
       yield* Effect.catch(collect(files, below, entries, seen), () =>
         Effect.sync(() => void (entries[index] = { path, type, note: "may not be listed" }))
       )
@@ -96,7 +96,7 @@ const lineOf = (files: FileSystem.FileSystem, root: string, entry: Entry): Effec
   if (type !== "File") return Effect.succeed(said("special file"))
   return files.stat(join(root, path)).pipe(
     Effect.map(({ size }) => said(count(Number(ByteSize.toBigInt(size)), "byte"))),
-    // One that asks or is refused has a name and no size.
+    // A file that asks or is refused is listed without its size.
     Effect.catch(() => Effect.succeed(said("not readable without approval")))
   )
 }

@@ -1,7 +1,8 @@
 /**
  * Where the file tools act: in the sandbox of the run, or in a directory of this machine behind a path guard.
  *
- * The definition of a tool fixes which of both it is. A tool of a sandbox never acts on this machine because its sandbox is missing.
+ * The definition of a tool fixes which of the two it is: a tool of a sandbox never acts on this machine instead, even if its sandbox is
+ * missing.
  */
 import { resolve } from "node:path"
 import { type Sandbox, type SandboxError, ToolError } from "@fermata/sdk"
@@ -11,7 +12,7 @@ import type * as PlatformError from "effect/PlatformError"
 import { FileError, type FileProblem, PathDenied } from "../../../guard/internal/pathErrors.ts"
 import * as PathGuard from "../../../guard/PathGuard.ts"
 
-/** What the tools need of a sandbox; a directory of this machine has it, too. */
+/** The operations that the tools need: those of a sandbox, or of a directory of this machine. */
 export type Place = Pick<Sandbox.Shape, "files" | "approvedFiles" | "judgePath" | "target" | "workdir"> & {
   /** Runs a program in a sandbox. `undefined` for a directory of this machine. */
   readonly exec?: Sandbox.Shape["exec"]
@@ -72,7 +73,7 @@ export const filesFor = (
       : Effect.fail(refused(path, judgement))
   })
 
-/** The error of a file in words for the model, without a path that it did not give. */
+/** The error of a file as a failure for the model, without any path that the model did not write. */
 export const failureOf = (path: string, error: PlatformError.PlatformError): ToolError.ToolFailure => {
   const { cause } = error.reason as { readonly cause?: unknown }
   const known = cause instanceof PathDenied || cause instanceof FileError

@@ -11,7 +11,7 @@ import { count } from "./count.ts"
 import { failureOf } from "./places.ts"
 import { decodeFile, encodingNames, hasControls, type TextFile } from "./textFile.ts"
 
-/** Which lines to read. */
+/** A file and the lines of it to read, counted from 1 and both included. */
 export interface Range {
   readonly path: string
   readonly startLine?: number
@@ -30,7 +30,7 @@ export interface Limits {
 /** The largest file that is read as a whole, in bytes. Of larger ones, the lines up to the wanted ones are read. */
 const wholeBytes = 10 * 1024 * 1024
 
-/** How far into a large file lines are looked for, in bytes. */
+/** How far a large file is searched for lines, in bytes. */
 const furthestBytes = 256 * 1024 * 1024
 
 /** The longest line that is shown among others, in characters. */
@@ -40,7 +40,10 @@ type Failing<A> = Effect.Effect<A, ToolError.ToolFailure>
 
 const fail = (description: string): Failing<never> => Effect.fail(new ToolError.ToolFailure({ description }))
 
-/** The result of a call. */
+/**
+ * Reads lines of a text file, or an image or a PDF as an attachment. Fails with a sentence for the model for a directory, for another
+ * binary file, for an attachment over `maxFileSize`, and for a first line after the end of the file.
+ */
 export const readPart = (
   files: FileSystem.FileSystem,
   range: Range,
@@ -84,7 +87,7 @@ const binary = (path: string, bytes: number) =>
 const shown = (file: TextFile, range: Range, limits: Limits): Failing<string> => {
   if (file.text === "") return Effect.succeed("[The file is empty.]")
   const lines = file.text.split("\n")
-  // The end of the last line begins no other.
+  // The line feed of the last line does not begin another line.
   if (lines.at(-1) === "") lines.pop()
   const isCrlf = lines.every((line, index) => line.endsWith("\r") || index === lines.length - 1)
   const notes = [

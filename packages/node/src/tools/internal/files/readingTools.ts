@@ -1,5 +1,5 @@
 /**
- * The definitions of `read_file`, `list_dir` and `search_files`. What they do is loaded when a call is made.
+ * The definitions of `read_file`, `list_dir` and `search_files`. The code of a call is loaded on its first use.
  */
 import { Display, type Tool as ToolNamespace, Tool } from "@fermata/sdk"
 import * as Duration from "effect/Duration"
@@ -15,7 +15,10 @@ const line = (description: string) =>
 const maxLines = 2_000
 const maxLength = 60_000
 
-/** The callbacks of a tool that reads: a path that asks needs an approval, which is for the place where it leads. */
+/**
+ * The callbacks of a tool that reads. If the rules ask about a path, the call needs an approval, which is bound to the real place of the
+ * path.
+ */
 const asking = ({ placeOf }: Acting, verb: string) => ({
   needsApproval: ({ path = "." }: { readonly path?: string }, context: object) =>
     Effect.flatMap(placeOf(context), (place) =>
@@ -43,8 +46,9 @@ const asking = ({ placeOf }: Acting, verb: string) => ({
  *
  * **Details**
  *
- * A path inside of the workspace is read without approval, one that can hold credentials needs it, and any other is refused. A part has at most
- * 2,000 lines, and says how to go on. UTF-8, UTF-16 with a byte order mark and windows-1252 are decoded. Another file fails the call in words.
+ * A path inside of the workspace is read without approval, a path that can hold credentials needs approval, and a path outside is refused.
+ * A part has at most 2,000 lines, and its end says which line follows. UTF-8, UTF-16 with a byte order mark and windows-1252 are decoded. A
+ * file that is neither text nor an image or PDF fails the call.
  *
  * @category constructors
  * @since 0.2.0
@@ -123,9 +127,9 @@ With a depth, also the names below its directories, without the contents of .git
  *
  * **Details**
  *
- * ripgrep finds the files where it is installed; without it, the tool does. Hidden files and what `.gitignore` excludes are left out unless the
- * call asks for them. Files are read as `read_file` reads them, so that those with credentials are not searched. A pattern is one of RE2: it has no
- * look-around and no back-references, and takes time in proportion to the text.
+ * ripgrep finds the files if it is installed; otherwise the tool searches them itself. Hidden files and what `.gitignore` excludes are left
+ * out unless the call asks for them. Files are read by the rules of `read_file`, so files that can hold credentials are not searched. A
+ * pattern is one of RE2: it has no look-around and no back-references, and takes time in proportion to the text.
  *
  * @category constructors
  * @since 0.2.0

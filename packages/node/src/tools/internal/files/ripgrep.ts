@@ -23,7 +23,10 @@ export interface RipgrepSearch {
 /** The most bytes of names that are read. */
 const maxBytes = 4 * 1024 * 1024
 
-/** The names of the files, from the directory; `undefined` if ripgrep is not there or failed, and `isComplete` if these are all. */
+/**
+ * The paths of the files, relative to the directory; `isComplete` says whether these are all. `undefined` if ripgrep is not installed or
+ * failed.
+ */
 export const findWithRipgrep = (
   place: Place,
   search: RipgrepSearch
@@ -35,7 +38,7 @@ export const findWithRipgrep = (
       if (answer === undefined || (answer.exitCode !== 0 && answer.exitCode !== 1 && answer.isComplete))
         return undefined
       const names = answer.stdout.split("\0")
-      // What follows the last NUL is no whole name.
+      // The text after the last NUL is an incomplete name.
       names.pop()
       const prefix = search.directory === "." ? "./" : `${search.directory.replace(/\/+$/, "")}/`
       const paths = names.flatMap((name) => (name.startsWith(prefix) ? [name.slice(prefix.length)] : []))
@@ -78,7 +81,7 @@ const inSandbox = (
 ): Effect.Effect<Answer | undefined> =>
   exec(["rg", ...argumentsOf(search)], { timeout: search.timeoutMs, maxOutputBytes: maxBytes }).pipe(
     Effect.map(({ exitCode, missing, stdout, timedOut }) =>
-      // The output is cut in its middle, so that a name would be of two.
+      // The output was cut in its middle, which could join two names.
       missing.stdout > 0 ? undefined : { exitCode, stdout, isComplete: !timedOut }
     ),
     Effect.catch(() => Effect.succeed(undefined))

@@ -15,7 +15,7 @@ import { findWithRipgrep } from "./ripgrep.ts"
 import { decodeFile } from "./textFile.ts"
 import { walk } from "./walk.ts"
 
-/** What a call asks for. */
+/** The arguments of a call of `search_files`, and the bounds of the search. */
 export interface SearchRequest {
   readonly path: string
   /** `undefined` finds files by their names. */
@@ -49,7 +49,10 @@ const longestLine = 500
 /** Whether a line has what is searched. */
 type Test = (line: string) => boolean
 
-/** The result of a call. */
+/**
+ * Searches a file or the files of a directory, and writes the report for the model. Fails with a sentence for a request that cannot be
+ * used.
+ */
 export const search = (
   place: Place,
   files: FileSystem.FileSystem,

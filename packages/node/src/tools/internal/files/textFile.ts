@@ -1,5 +1,5 @@
 /**
- * The texts of files: their encodings, and what is no text.
+ * The texts of files and their encodings; detects files that are not text.
  */
 import { isUtf8 } from "../decodeText.ts"
 
@@ -20,7 +20,7 @@ export const encodingNames: Readonly<Record<Encoding, string | undefined>> = {
   "windows-1252": "windows-1252 (Latin), because it is not UTF-8"
 }
 
-/** The bytes of a file as a text; `undefined` if they are none. */
+/** Decodes the bytes of a file; `undefined` if they are not text. */
 export const decodeFile = (bytes: Uint8Array): TextFile | undefined => {
   const [first, second, third] = bytes
   if (first === 0xef && second === 0xbb && third === 0xbf)
@@ -35,7 +35,7 @@ export const decodeFile = (bytes: Uint8Array): TextFile | undefined => {
     : { text: new TextDecoder("windows-1252").decode(bytes), encoding: "windows-1252" }
 }
 
-/** The bytes of a text in an encoding; `undefined` if the encoding does not have its characters, or is not written. */
+/** Encodes a text; `undefined` if the encoding cannot represent all of it. */
 export const encodeFile = (text: string, encoding: Encoding): Uint8Array | undefined => {
   switch (encoding) {
     case "utf-8":

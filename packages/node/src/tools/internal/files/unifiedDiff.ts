@@ -1,5 +1,5 @@
 /**
- * A unified diff for a person who decides: characters that are not visible are escaped, and what is left out is counted.
+ * A unified diff for a person who decides: characters that are not visible are escaped, and omitted lines are counted.
  */
 import { Display } from "@fermata/sdk"
 import { type LineEdit, lineDiff } from "./lineDiff.ts"

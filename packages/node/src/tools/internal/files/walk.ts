@@ -24,7 +24,10 @@ export interface Walked {
   readonly unread: number
 }
 
-/** Finds the files below a directory. */
+/**
+ * Finds the files below a directory, until `isOver` or until `maxFiles` are found. Does not fail: directories that cannot be read are
+ * counted.
+ */
 export const walk = (
   files: FileSystem.FileSystem,
   directory: string,

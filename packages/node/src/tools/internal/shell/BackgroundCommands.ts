@@ -13,7 +13,7 @@ import type * as Scope from "effect/Scope"
 import { OutputLog } from "./OutputLog.ts"
 import { CommandLost, TooManyCommands } from "./shellErrors.ts"
 
-/** How a command in the background stands. */
+/** The status of a command in the background. */
 type BackgroundStatus =
   | { readonly _tag: "running" }
   | { readonly _tag: "ended"; readonly result: Sandbox.ExecResult }
@@ -29,7 +29,7 @@ export interface BackgroundCommand {
   fiber: Fiber.Fiber<unknown, unknown> | undefined
 }
 
-/** What a call starts in the background. */
+/** The command that a call starts in the background. */
 export interface Starting {
   readonly id: string
   readonly line: Sandbox.Command
@@ -44,7 +44,7 @@ const mostEnded = 32
 
 const registries = new WeakMap<Sandbox.Shape, BackgroundCommands>()
 
-/** The commands of an open sandbox. */
+/** The background commands of an open sandbox; the same ones for the same sandbox. */
 export const backgroundOf = (sandbox: Sandbox.Shape): BackgroundCommands => {
   const known = registries.get(sandbox)
   if (known !== undefined) return known
@@ -61,7 +61,7 @@ export class BackgroundCommands {
     this.#sandbox = sandbox
   }
 
-  /** Starts a command; one that has this id already is not started again. */
+  /** Starts a command. If one has this id already, returns it and starts nothing. */
   start(starting: Starting): Effect.Effect<BackgroundCommand, TooManyCommands> {
     return Effect.suspend(() => {
       const { id, maxRunning } = starting
@@ -75,8 +75,8 @@ export class BackgroundCommands {
   }
 
   /**
-   * Finds a command, also one that another process has started if the sandbox keeps sessions. One whose connection was lost may still run: it
-   * is followed again.
+   * Finds a command by its id. In a sandbox with the capability `sessions`, it also finds one that another process has started, and follows
+   * one again whose connection was lost.
    */
   find(
     id: string,
@@ -103,7 +103,7 @@ export class BackgroundCommands {
     })
   }
 
-  /** Stops a command with everything that it has started, and waits for that. */
+  /** Stops a command with all processes that it has started, and waits for their end. */
   stop({ fiber }: BackgroundCommand): Effect.Effect<void> {
     return fiber === undefined ? Effect.void : Fiber.interrupt(fiber)
   }

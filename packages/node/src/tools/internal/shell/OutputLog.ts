@@ -1,5 +1,5 @@
 /**
- * The output of a command in the background, as it came, within a limit: the oldest part is dropped.
+ * The output of a command in the background, stdout and stderr in the order of their arrival. The oldest part is dropped beyond a limit.
  */
 
 /** A piece of a log, and where the next one begins. Positions count the characters since the start of the command. */
@@ -64,7 +64,7 @@ export class OutputLog {
     return { text: kept.slice(first, last), from: start + first, next: start + last, end: this.#end }
   }
 
-  /** Calls `listener` once there is output after a position, or the command has ended. Returns a function that ends this. */
+  /** Calls `listener` once, when there is output after a position or the command has ended. Returns the function that removes it. */
   onBeyond(position: number, listener: () => void): () => void {
     const check = () => {
       if (this.#end <= position && !this.#isClosed) return

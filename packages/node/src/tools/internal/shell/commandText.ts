@@ -1,5 +1,5 @@
 /**
- * What a person and a model read about commands.
+ * The texts about commands that a person and a model read.
  */
 import { Display, Message, type Sandbox, Tool } from "@fermata/sdk"
 import * as CommandRules from "../../../guard/CommandRules.ts"
@@ -11,7 +11,7 @@ export interface ShellCall extends Line {
   readonly background: boolean
 }
 
-/** Where and how the command would run, and then the command as it is: no text in it can pass for one of ours. */
+/** Where and how the command would run, followed by the command itself, so that no line of the command can pass for one of these facts. */
 export const previewOf = (call: ShellCall, sandbox: Sandbox.Shape | undefined): string =>
   [
     Display.sentence`Runs on: ${sandbox?.target ?? "unknown, because the sandbox did not open"}`,
@@ -30,7 +30,7 @@ const directoryOf = ({ cwd }: Line, sandbox: Sandbox.Shape | undefined): string 
   return base === undefined || cwd.startsWith("/") ? cwd : `${base}/${cwd}`
 }
 
-/** What could go wrong: what is known of the command, and what the sandbox lets it do. */
+/** The risk of a command: the judgement about it, and what the sandbox lets it do. */
 export const riskOf = ({ reason }: CommandJudgement, { capabilities }: Sandbox.Shape): string =>
   `${reason} ${!capabilities.has("isolated") ? unconfined : capabilities.has("noNetwork") ? confined : connected}`
 
@@ -46,7 +46,7 @@ const longestShown = 2000
 export const startedText = ({ background, command }: ShellCall): string =>
   `$ ${CommandRules.describe(command, { maxLength: longestShown })}${background ? " (in the background)" : ""}`
 
-/** How a command ended, in a clause. */
+/** The clause about the end of a command: its exit code or its timeout, and its duration. */
 export const endText = ({ durationMs, exitCode, timedOut }: Sandbox.ExecResult): string =>
   timedOut
     ? `stopped after ${duration(durationMs)}, because its time was over (exit code ${exitCode})`

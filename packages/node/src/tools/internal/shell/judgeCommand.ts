@@ -1,8 +1,8 @@
 /**
- * Decides whether a command runs without approval: by the rules, by what is known of its words, and by the sandbox in which it would run.
+ * Decides whether a command runs without approval: by the rules, by the words of the command, and by the sandbox in which it would run.
  *
- * The sandbox is the wall, and the rules are a hint. So a command that cannot change anything outside of its directory may run unasked, and where
- * nothing confines it, each one asks.
+ * The sandbox is the wall, and the rules are a hint. So a command that only reads may run without approval in a sandbox that confines it;
+ * without such a sandbox, each command asks.
  */
 import type { Sandbox } from "@fermata/sdk"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * Runs the command of a call: to its end, or in the background. Finds out what became of a call whose process has died.
+ * Runs the command of a call: to its end, or in the background. Reconciles a call whose process has died.
  */
 import type { Sandbox, Tool, ToolContext } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
@@ -44,7 +44,9 @@ const execute = (
     ...(onOutput === undefined ? {} : { onOutput })
   })
 
-/** How long a command in the background is watched before the call returns, so that one that fails at once is noticed. */
+/**
+ * How long a call waits after it has started a command in the background, in milliseconds, so that its result shows a failure at the start.
+ */
 const watchedMs = 1000
 
 const startInBackground = Effect.fnUntraced(function* (
@@ -74,7 +76,7 @@ const ended = ({ log }: BackgroundCommand): Effect.Effect<void> =>
     return Effect.sync(stop)
   })
 
-/** Finds out what became of a command whose call was started and has no result. */
+/** Determines the outcome of a command whose call was started and has no result. */
 export const reconcileCommand = Effect.fnUntraced(function* (
   settings: Settings,
   call: ShellCall,
@@ -89,7 +91,7 @@ export const reconcileCommand = Effect.fnUntraced(function* (
     const result = status._tag === "ended" ? status.result : yield* execute(settings, call, sandbox, callId)
     return { _tag: "happened", result: resultOf(result) }
   }
-  // What only reads may be repeated.
+  // A command that only reads may be repeated.
   const { isHarmless } = yield* judgeCommand(settings, sandbox, call)
   return isHarmless ? { _tag: "notHappened" } : { _tag: "unknown" }
 })

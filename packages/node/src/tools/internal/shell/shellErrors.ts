@@ -14,7 +14,10 @@ export class CommandRefused extends TaggedError.TaggedError<CommandRefused>()("C
   }
 }
 
-/** No command in the background has this id in this process, and the sandbox does not know it. */
+/**
+ * No command in the background of this process has the id, and the sandbox does not find one. After a crash, only a sandbox with the
+ * capability `sessions` does.
+ */
 export class CommandLost extends TaggedError.TaggedError<CommandLost>()("CommandLost", {
   id: Schema.String,
   /** The ids of the commands that are known. */
@@ -26,7 +29,7 @@ export class CommandLost extends TaggedError.TaggedError<CommandLost>()("Command
   }
 }
 
-/** As many commands run in the background as may at once. This one has not started. */
+/** The sandbox already runs `maxBackground` commands in the background. This one has not started: stop one first. */
 export class TooManyCommands extends TaggedError.TaggedError<TooManyCommands>()("TooManyCommands", {
   limit: Schema.Natural,
   /** The ids of the commands that are running. */

@@ -8,24 +8,24 @@ import type { Rule } from "../../../guard/CommandRules.ts"
 /** Options of `shellTools`. */
 export interface ShellOptions {
   /**
-   * Rules by the words of a command. A command that a rule denies fails without asking, one about which a rule asks needs approval wherever
-   * it runs. See `CommandRules`. Default: none.
+   * Rules by the words of a command; see `CommandRules`. A command that a rule denies fails without asking. A command that a rule asks
+   * about needs approval in every sandbox. Default: none.
    */
   readonly rules?: ReadonlyArray<Rule>
   /**
-   * What happens in a sandbox with the capability `isolated` to commands that are not known to only read: they need approval (`ask`), run
-   * without it if the sandbox has no network, too (`run`), or run without it in each isolated sandbox (`runWithNetwork`), from which they can
-   * send what they read. Commands that only read run without approval in any case. Default: `ask`.
+   * The treatment of commands that are not known to only read, in a sandbox with the capability `isolated`. `ask`: they need approval.
+   * `run`: they run without approval if the sandbox has no network. `runWithNetwork`: they run without approval even if it has one, over
+   * which they can send data. Commands that only read always run without approval there. Default: `ask`.
    */
   readonly confined?: "ask" | "run" | "runWithNetwork"
   /**
-   * What happens in a sandbox without isolation: each command needs approval (`ask`), or each command that `rules` do not allow (`rules`). A
-   * command that runs there can change everything that the program can. Default: `ask`.
+   * The treatment of commands in a sandbox without isolation. `ask`: each command needs approval. `rules`: a command whose parts `rules`
+   * allow runs without approval, and can change everything that the program can. Default: `ask`.
    */
   readonly unconfined?: "ask" | "rules"
-  /** The time after which a command is stopped, unless the call names another. Default: 2 minutes. */
+  /** The timeout of a command whose call names none. Default: 2 minutes. */
   readonly timeout?: Duration.Input
-  /** The longest time that a call may name. Default: 10 minutes, or `timeout` if that is longer. */
+  /** The longest timeout that a call may name. Default: 10 minutes, or `timeout` if that is longer. */
   readonly maxTimeout?: Duration.Input
   /**
    * How many characters of a result the model reads: head and tail of each stream. With a store, the rest can be read again with the tool

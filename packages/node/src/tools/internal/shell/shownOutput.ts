@@ -1,5 +1,5 @@
 /**
- * What a model reads of a command in the background: how it stands, and a piece of its output.
+ * The text about a command in the background that a model reads: its status, and a piece of its output.
  */
 import { Display, Message, Tool } from "@fermata/sdk"
 import type { BackgroundCommand } from "./BackgroundCommands.ts"

@@ -110,7 +110,7 @@ export const enqueue = <Output>(
   })
 }
 
-/** Returns the result of a run that needs no worker; `undefined` if it needs one. */
+/** Returns the result of a run that is held or has ended and needs no worker; `undefined` if it needs one. */
 export const restingStatus = <Output>(
   run: DrivenRun<Output>,
   stored: LoadedRun

@@ -16,7 +16,7 @@ import { wireIds, wireName } from "../wireNames.ts"
 
 type Ids = ReadonlyMap<ToolCallId, string>
 
-/** Marks the end of what the provider shall cache; see "Prompt caching" in Anthropic's documentation. */
+/** Marks the end of the part that the provider is asked to cache; see "Prompt caching" in Anthropic's documentation. */
 export const ephemeral = { type: "ephemeral" } as const
 
 /**
@@ -40,7 +40,7 @@ export const encodeHistory = (
   }
   const ended = endedTools(messages)
   const last = messages.findLast(({ role }) => role === "assistant")
-  // What is not repeated says nothing about whether the turn goes on.
+  // Messages that are not repeated do not show whether the turn goes on.
   const lastPlace = messages.length - 1 - (transient ?? 0)
   const goesOn = messages[lastPlace]?.role !== "user"
   for (const [place, message] of messages.entries()) {

@@ -40,7 +40,9 @@ export const costIn = ({ cost, cost_in_usd_ticks: ticks }: Readonly<Record<strin
   return typeof usd === "number" && Number.isFinite(usd) && usd >= 0 ? usd : undefined
 }
 
-/** Converts a finish reason; `undefined` if the provider stopped because of an error. */
+/**
+ * Converts a finish reason: a missing one to `stop`, an unknown one to `other`. `undefined` if the provider stopped because of an error.
+ */
 export const finishOf = (reason: string | undefined): FinishReason | undefined => {
   if (reason === undefined) return "stop"
   const word = reason.toLowerCase()

@@ -8,7 +8,7 @@ import { waiting } from "../messages.ts"
 import { type Found, type Places, reasons } from "../readyPages.ts"
 import { ownerOf, type Run } from "./run.ts"
 
-/** The first ready runs of each reason, after these places. */
+/** For each reason to be ready, the first `limit` runs after the places where the page before ended. */
 export const readyLists = (
   runs: ReadonlyArray<Run>,
   { agents }: ReadyFilter,

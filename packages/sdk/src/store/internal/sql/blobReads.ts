@@ -55,7 +55,7 @@ export const makeBlobReads = (
     const length = Math.min(pieceBytes, at.bytes - place * pieceBytes)
     return Effect.flatMap(storedPiece(operation, at, place, length), (content) => {
       if (content?.length === length) return Effect.succeed(content)
-      // It may have been deleted since, and stored again.
+      // The content may have been deleted and stored again meanwhile.
       return Effect.flatMap(placeOf(operation, sha256), (found) =>
         found.blob === at.blob
           ? unreadable(operation, `the content ${sha256} is damaged: restore the store from a backup.`)

@@ -53,7 +53,10 @@ export const makeBlobRests = (
     )
   })
 
-  /** Leaves the file to the stores that have the directory. */
+  /**
+   * Deletes the file of a content that was deleted or never completed, and then its row. A process without the directory leaves both to one
+   * that has it.
+   */
   const cleanFile = Effect.fnUntraced(function* (operation: string, blob: number, before: Timestamp) {
     if (files === undefined) return
     const marked = yield* write(

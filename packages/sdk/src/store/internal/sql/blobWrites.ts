@@ -131,7 +131,7 @@ export const makeBlobWrites = (
     return given.map(({ content, sha256 }): BlobRef => ({ sha256, bytes: content.length }))
   })
 
-  /** Removes a file that was created when its row had been deleted, because nothing was written to it for an hour. */
+  /** Removes a file that was created after its row had been deleted, which happens if nothing is written to a row for an hour. */
   const removeLate = (operation: string, blob: number, files: BlobFiles) =>
     Effect.ignore(
       Effect.flatMap(

@@ -12,7 +12,7 @@ import { unreadable } from "../journal.ts"
 /** The columns of a row as the driver returns them. */
 type RawRow = Readonly<Record<string, unknown>>
 
-/** How the rows of a table are checked and decoded. */
+/** The checks and the decoding of the rows of a table. */
 export interface RowKind<Row extends object, Value> {
   readonly row: Schema.Codec<Row, unknown> & {
     /** The schema of each column. */

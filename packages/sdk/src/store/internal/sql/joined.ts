@@ -32,7 +32,7 @@ interface Settings {
 /** The operations of a process that drives a run, besides the `create` of one that it drives at once. */
 const driving: ReadonlySet<string> = new Set(["claim", "append", "park", "renew"])
 
-/** The error of an operation that cannot join. */
+/** The error of an operation that cannot join the transaction of its caller. */
 export const inTransaction = (operation: string, why: InTransaction["why"]) =>
   new RunStoreError({ operation, reason: new InTransaction({ why }) })
 

@@ -8,7 +8,7 @@ export function* inPieces(content: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < content.length; at += pieceBytes) yield content.subarray(at, at + pieceBytes)
 }
 
-/** The bytes of a content that are written next. The memory is used again for those after them, because arrays are freed late. */
+/** The bytes of a content that are written next. The memory is reused for the following ones, because the collector frees arrays late. */
 export interface Window {
   /** Copies as many of the bytes as there is room for. Returns the others. */
   readonly fill: (bytes: Uint8Array) => Uint8Array

@@ -1,5 +1,5 @@
 /**
- * Runs the commands of a sandbox in memory: functions of a test in the place of programs.
+ * Runs the commands of a sandbox in memory: functions of a test that stand for programs.
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
@@ -14,7 +14,7 @@ import * as Sink from "effect/Sink"
 import * as Stream from "effect/Stream"
 import type { MemoryFiles } from "./MemoryFiles.ts"
 
-/** What a command is given. */
+/** The input of a command: its arguments, its directory, its files and its output. */
 export interface Invocation {
   readonly program: string
   readonly args: ReadonlyArray<string>
@@ -26,10 +26,10 @@ export interface Invocation {
   readonly write: (stream: "stdout" | "stderr", text: string | Uint8Array) => void
 }
 
-/** A command: returns its exit code, at once, by a promise, or by an effect that a stop interrupts. */
+/** A command: returns its exit code, a promise of it, or an effect that returns it and that a stop interrupts. */
 export type Command = (invocation: Invocation) => number | Promise<number> | Effect.Effect<number>
 
-/** What a spawner runs. */
+/** The options of a spawner: the files and the commands of its sandbox. */
 export interface SpawnerOptions {
   readonly files: MemoryFiles
   readonly commands: Readonly<Record<string, Command>>

@@ -29,7 +29,7 @@ const rounds = 10
 
 const settle = Effect.repeat(Effect.yieldNow, { times: rounds - 1 })
 
-/** Sleeps of less than `shortMs` advance the clock and end at once. */
+/** Makes a simulated clock. Sleeps of less than `shortMs` milliseconds advance it and end at once. */
 export const make = ({ shortMs = 0 }: { readonly shortMs?: number } = {}): SimulatedClock => {
   let now = beginning
   const sleepers = new Set<Sleeper>()

@@ -40,7 +40,7 @@ export const upTo = (given: RestoredRun, revision: number): RestoredRun => {
   return { ...given, events: [first, ...more.slice(0, revision - 1)], rest: more.slice(revision - 1) }
 }
 
-/** A partial copy: only the events up to the revision on which a fork builds. */
+/** A partial copy, as an archive of the fork `by` contains it: the events up to `revision`, then the cancellation of the copy. */
 export const partOf = (given: RestoredRun, revision: number, by: RunId): RestoredRun => ({
   ...upTo(given, revision),
   rest: [endOfPartialCopy(7, by, [])],

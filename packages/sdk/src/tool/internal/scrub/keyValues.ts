@@ -76,7 +76,10 @@ const kindOfKey = (text: string, start: number, name: string): KeyKind | undefin
   return before === undefined ? undefined : kindOf(`${before}_key`)
 }
 
-/** Adds the value of a name that stands before it in another line or outside of the text. Returns the end of the value. */
+/**
+ * Adds the value of a name that stands before it in another line or outside of the text, if it looks like a secret of the kind. Returns the
+ * end of the value.
+ */
 export const addValue = (
   line: Line,
   name: string,
@@ -126,7 +129,7 @@ const withEnd = (text: string, end: number, kind: KeyKind, isColon: boolean): nu
 const ampersand = /(?:&(?!(?:quot|amp|lt|gt|apos|#\d{1,4});)[^\s"'`,;&<>|\\]{1,60})+/y
 const exclamation = /!{1,4}(?=\s|$)/y
 
-/** Where a value starts, and what stands before it. */
+/** The start of a value, and facts about the text between its name and it. */
 export interface Place {
   readonly at: number
   readonly literal: boolean

@@ -2,7 +2,7 @@
  * Which names name a secret.
  */
 
-/** What a name says about its value. */
+/** The kind of secret that a name announces. */
 export type KeyKind = "password" | "token" | "weak" | "signature" | "authorization" | "cookie" | "vendor"
 
 /** A part of each name that names a secret. */
@@ -78,7 +78,7 @@ const wordsOf = (name: string): ReadonlyArray<string> =>
 const judged = new Map<string, KeyKind | undefined>()
 const mostJudged = 1000
 
-/** What a name says about its value, or undefined if it names no secret. */
+/** The kind of secret that a name announces; `undefined` if it announces none. */
 export const kindOf = (name: string): KeyKind | undefined => {
   const found = judged.get(name)
   if (found !== undefined || judged.has(name)) return found

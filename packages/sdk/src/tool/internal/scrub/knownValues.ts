@@ -239,7 +239,7 @@ export class KnownValues {
     return this.#byStart.size === 0
   }
 
-  /** The end of what no known text and no placeholder can concern, or -1 if one may begin before the last character. */
+  /** The end of the text before which no known text and no placeholder can begin; -1 if one may begin before the last character. */
   freeUntil(text: string): number {
     const last = text.length - 1
     let code = text.charCodeAt(0)

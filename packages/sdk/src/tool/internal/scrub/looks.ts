@@ -43,7 +43,7 @@ export const isPlaceholder = (text: string): boolean =>
   isStandIn(text) ||
   fillers.test(text.slice(0, 400))
 
-/** Whether a token stands for one: it says so, or repeats up to three capital letters, digits and signs. */
+/** Whether a token is a placeholder for one: its text says so, or it repeats up to three capital letters, digits and signs. */
 export const isFiller = (token: string): boolean =>
   isStandIn(token) || (new Set(token.slice(0, 100)).size < 4 && !/[a-z]/.test(token))
 

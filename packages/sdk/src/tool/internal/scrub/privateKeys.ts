@@ -23,7 +23,7 @@ const shortestFirst = 16
 /** How much is held of headers and empty lines. */
 const longestGap = 8192
 
-/** What the lines before say: nothing, that a key may begin, or that it has begun. */
+/** Removes private keys line by line. It remembers whether a key may have begun, or has begun, in the lines before. */
 export class PrivateKeys {
   #state: "outside" | "begun" | "inside" = "outside"
   /** The line on which the key begins, up to the key. */

@@ -32,7 +32,7 @@ export const redactions: Metric.Counter<number> = Metric.counter("fermata.redact
   incremental: true
 })
 
-/** Returns what is written in place of a value, and counts the secrets that it has lost. */
+/** Returns `written`, which replaces `given`, and counts the secrets that were removed from it. */
 export const counted = <A>(given: A, written: A): A => {
   if (written !== given) count(textOf(given), textOf(written))
   return written

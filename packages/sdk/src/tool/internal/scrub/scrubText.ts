@@ -206,13 +206,13 @@ const isOfRow = (text: string, from: number): boolean => {
 /** Longer than each mark, and than a word that is too short to be a token. */
 const longestMark = 40
 
-/** What a scrubber removes. */
+/** The rules of a scrubber: known values, known paths, and the layers that recognize others. */
 export interface Rules {
   /** The values of secrets. */
   readonly values: KnownValues
   /** Paths of the host and what is shown instead. */
   readonly paths: KnownValues
-  /** What it recognizes without knowing it. */
+  /** The layers that recognize secrets by their form. */
   readonly layers: Layers
 }
 

@@ -24,7 +24,10 @@ export const separated = (spans: Array<Span>): ReadonlyArray<Span> => {
 /** The text that stands where a secret was. */
 export const placeholder = (type: string): string => `[REDACTED:${type}]`
 
-/** The type of the secret with a name: the name in lower case. */
+/**
+ * The type of the secret with a name: the name in lower case, with `-` between its words, or `secret` for a name without letters and
+ * digits.
+ */
 export const typeOf = (name: string): string =>
   name
     .toLowerCase()

@@ -4,7 +4,7 @@
 import type { KeyKind } from "./keys.ts"
 import { entropyOf, isPlaceholder, isWordy, partInWords, transitionsOf } from "./looks.ts"
 
-/** How a value stands in its text. */
+/** A value with facts about the text around it. */
 export interface Value {
   readonly text: string
   readonly quoted: boolean
