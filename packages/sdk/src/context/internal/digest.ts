@@ -59,7 +59,9 @@ export const fit = (text: string, most: number, count: (text: string) => number)
   if (all <= most) return text
   let length = Math.floor((text.length * most) / all)
   while (length >= 16) {
-    const cut = `${text.slice(0, length)} […]`
+    // A pair of surrogates stays whole.
+    const end = /[\udc00-\udfff]/.test(text.charAt(length)) ? length - 1 : length
+    const cut = `${text.slice(0, end)} […]`
     if (count(cut) <= most) return cut
     length = Math.floor(length * 0.9)
   }
