@@ -54,7 +54,8 @@ export interface Scrubber {
 export interface ScrubStream {
   /**
    * Takes a further chunk, and returns the scrubbed text that no later chunk can change. The rest is held back: at most the incomplete
-   * sentence or line, up to 65,536 characters, and the lines of a private key.
+   * sentence or line, up to 65,536 characters, the lines of a private key, and the first four or more characters of a known secret, which may
+   * continue in the next line.
    */
   readonly push: (chunk: string) => string
   /** Ends the text, and returns the scrubbed rest that was held back. */

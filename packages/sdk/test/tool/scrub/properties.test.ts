@@ -279,16 +279,32 @@ describe("a known secret with something between its characters", () => {
     fc.assert(
       fc.property(letters, places, sizes, (value, at, size) => {
         const scrubber = Scrubber.make({ secrets: [value], recognize: false })
-        for (const text of [
-          value,
-          JSON.stringify(withGap(value, at, gap)).slice(1, -1),
-          withGap(value, at, gap)
-        ]) {
-          assert.strictEqual(scrubber.scrub(`<${text}>`), "<[REDACTED:secret]>")
-          assert.strictEqual(inPieces(scrubber, `<${text}>`, size), "<[REDACTED:secret]>")
+        const broken = withGap(value, at, gap)
+        for (const text of [value, JSON.stringify(broken).slice(1, -1), broken]) {
+          // What stands before a line break stays, up to three characters.
+          const kept = /^[^\n\\]{1,3}\\?\r?\n/.exec(text)?.[0] ?? ""
+          assert.strictEqual(scrubber.scrub(`<${text}>`), `<${kept}[REDACTED:secret]>`)
+          assert.strictEqual(inPieces(scrubber, `<${text}>`, size), `<${kept}[REDACTED:secret]>`)
         }
       }),
       { numRuns: 200 }
+    )
+  })
+
+  it("holds back no complete line that ends with fewer than 4 of its characters", () => {
+    const ended = ["\n", "\r\n", "\u001b[0m\n"]
+    fc.assert(
+      fc.property(letters, fc.constantFrom(1, 2, 3), fc.constantFrom(...ended), (value, length, end) => {
+        const lines = Scrubber.make({ secrets: [value], recognize: false })
+        const line = `: ${value.slice(0, length)}${end}`
+        const stream = lines.stream!()
+        assert.strictEqual(stream.push(line), line)
+        assert.strictEqual(stream.push(`${value.slice(length)}\n`), "[REDACTED:secret]\n")
+        assert.strictEqual(lines.scrub(`${line}${value.slice(length)}`), `${line}[REDACTED:secret]`)
+        const other = lines.stream!()
+        assert.strictEqual(other.push(line) + other.push(": next\n"), `${line}: next\n`)
+      }),
+      { numRuns: 300 }
     )
   })
 

@@ -58,6 +58,25 @@ const isBegun = (text: string, at: number): boolean => {
   return begun.test(text)
 }
 
+/** How many characters of an occurrence stay if a line break follows them. */
+const mostBeforeLineBreak = 3
+
+/**
+ * The end of a line break that comes after at most three characters from a position on, gaps not counted, or -1. What stands before it is
+ * shown even if the rest of a known text follows: a complete line would otherwise be held back because its last letter begins a secret.
+ */
+export const earlyLineBreak = (text: string, at: number): number => {
+  let from = at + 1
+  for (let count = 1; count <= mostBeforeLineBreak && from < text.length;) {
+    const after = afterGap(text, from)
+    const lineBreak = text.slice(from, after).indexOf("\n")
+    if (lineBreak !== -1) return from + lineBreak + 1
+    if (after === from) count += 1
+    from = Math.max(after, from + 1)
+  }
+  return -1
+}
+
 /**
  * The end of an occurrence of a known text that begins at a position and has gaps in it: -1 if it does not occur, and the length of the
  * text plus one if only what follows the text can decide it.

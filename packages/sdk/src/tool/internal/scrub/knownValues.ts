@@ -3,7 +3,14 @@
  */
 import * as Base64 from "effect/encoding/Base64"
 import { shortestSecret } from "../../../model/internal/knownSecrets.ts"
-import { afterGaps, endWithGaps, gapStarts, longestWithGaps, shortestWithGaps } from "./gaps.ts"
+import {
+  afterGaps,
+  earlyLineBreak,
+  endWithGaps,
+  gapStarts,
+  longestWithGaps,
+  shortestWithGaps
+} from "./gaps.ts"
 import { markRules, prefixRules } from "./vendorRules.ts"
 
 /** The types of the secrets that the other layers find. */
@@ -315,6 +322,8 @@ export class KnownScrubber {
   readonly #values: KnownValues
   readonly #found: ((type: string) => void) | undefined
   #rest = ""
+  /** How much of the rest was returned, because it stays whatever follows. */
+  #returned = 0
   /** What the last replacement shows, if nothing followed it: the next piece of the same secret shows nothing. */
   #last: string | undefined
 
@@ -329,9 +338,11 @@ export class KnownScrubber {
     // Most chunks of a response are a word without secrets.
     const end = this.#values.freeUntil(text)
     if (end < 1) return this.#take(text, false)
+    const out = text.slice(this.#returned, end)
     this.#rest = text.slice(end)
+    this.#returned = Math.max(0, this.#returned - end)
     this.#last = undefined
-    return text.slice(0, end)
+    return out
   }
 
   end(): string {
@@ -341,7 +352,7 @@ export class KnownScrubber {
   }
 
   #take(text: string, ended: boolean): string {
-    const limit = ended ? text.length : this.#undecidedFrom(text)
+    let limit = ended ? text.length : this.#undecidedFrom(text, 0)
     let out = ""
     let from = 0
     let at = 0
@@ -363,7 +374,7 @@ export class KnownScrubber {
         continue
       }
       const { end, known } = found
-      out += text.slice(from, at)
+      out += text.slice(from, this.#keptUntil(text, at, end))
       if (known.type === undefined || this.#last !== known.show) {
         out += known.show
         if (known.type !== undefined) this.#found?.(known.type)
@@ -371,16 +382,36 @@ export class KnownScrubber {
       this.#last = known.type === undefined ? undefined : known.show
       at = end
       from = at
+      // What is inside of an occurrence begins no other one.
+      if (at > limit) limit = this.#undecidedFrom(text, at)
     }
     const end = Math.max(at, from)
+    out += text.slice(from, end)
     this.#rest = text.slice(end)
-    return out + text.slice(from, end)
+    const certain = this.#certain(this.#rest)
+    const unreturned = (out + this.#rest.slice(0, certain)).slice(this.#returned)
+    this.#returned = Math.max(certain, this.#returned - out.length)
+    return unreturned
   }
 
-  /** The first position from which what follows may change what is found. */
-  #undecidedFrom(text: string): number {
+  /** Where the replacement of an occurrence begins. What continues the secret before it is replaced as a whole. */
+  #keptUntil(text: string, at: number, end: number): number {
+    const kept = this.#last === undefined ? earlyLineBreak(text, at) : -1
+    return kept < end ? Math.max(at, kept) : at
+  }
+
+  /** How much of the rest stays in every case: what {@link #keptUntil} keeps of each occurrence that may begin in it. */
+  #certain(rest: string): number {
+    const end = rest === "" || this.#last !== undefined ? -1 : earlyLineBreak(rest, 0)
+    for (let at = 1; at < end; at += 1)
+      if (this.#values.mayBegin(rest, at) && earlyLineBreak(rest, at) !== end) return 0
+    return Math.max(0, end)
+  }
+
+  /** The first position, at or after another one, from which what follows may change what is found. */
+  #undecidedFrom(text: string, from: number): number {
     const longest = Math.max(longestWithGaps(this.#values.longest), 100)
-    for (let at = Math.max(0, text.length - longest); at < text.length; at += 1) {
+    for (let at = Math.max(from, text.length - longest); at < text.length; at += 1) {
       if (this.#values.mayBegin(text, at)) return at
       if (text.charCodeAt(at) === bracket && begunPlaceholder.test(text.slice(at))) return at
     }
