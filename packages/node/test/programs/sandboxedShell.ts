@@ -1,6 +1,6 @@
 /**
  * A program whose agent runs commands in a sandbox that bubblewrap confines. `hold` runs it until a command waits for approval, prints
- * `held`, and stays. `resume` approves the command, goes on, and prints what the model received, or what the run waits for.
+ * `held` and, if the command in the background has ended, how, and stays. `resume` approves the command, goes on, and prints what the model received, or what the run waits for.
  */
 import * as Fs from "node:fs"
 import { agent, approve, bubblewrapSandbox, createFermata, Schema, tool } from "@fermata/node"
@@ -17,6 +17,9 @@ const run = (name: string, safety: "readOnly" | "sideEffecting") =>
       Effect.map(sandbox.exec(line), ({ stdout }) => `${sandbox.target}: ${stdout}`)
   })
 
+/** How the command in the background ended, which is to stay. */
+let ended: string | undefined
+
 /** Stays in the background until the sandbox is released. */
 const serve = tool("serve", {
   parameters,
@@ -24,7 +27,21 @@ const serve = tool("serve", {
   sandbox: true,
   handler: ({ line }, { sandbox }) =>
     Effect.callback<string>((resume) => {
-      const running = sandbox.exec(line, { onOutput: ({ chunk }) => resume(Effect.succeed(chunk)) })
+      const running = sandbox
+        .exec(line, {
+          onOutput: ({ chunk, stream }) => {
+            // What the wall itself writes is no output of the command.
+            if (stream === "stdout") resume(Effect.succeed(chunk))
+          }
+        })
+        .pipe(
+          Effect.onExit((exit) =>
+            Effect.sync(() => {
+              ended = JSON.stringify(exit)
+              resume(Effect.succeed(ended))
+            })
+          )
+        )
       Effect.runFork(Effect.forkIn(running, sandbox.scope))
     })
 })
@@ -52,7 +69,8 @@ const main = async ([mode = "", store = "", workdir = "", text = ""]: ReadonlyAr
   })
   if (mode === "hold") {
     const held = await fermata.runPrompt("worker", "Work", { runId: "work" })
-    Fs.writeSync(1, held.status === "interrupted" ? "held\n" : `${held.status}\n`)
+    const status = held.status === "interrupted" ? "held" : held.status
+    Fs.writeSync(1, `${[status, ...(ended === undefined ? [] : [ended])].join(": ")}\n`)
     return new Promise<void>(() => setInterval(() => {}, 1000))
   }
   const held = await fermata.resume("work")

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
@@ -127,6 +128,23 @@ describe("the sessions of a connection that is lost", () => {
         assert.isFalse(isRunning(pid))
       }).pipe(Effect.scoped),
     60_000
+  )
+})
+
+describe("the output of a command that has ended", () => {
+  /** A `tee` that stores nothing for a second, as on a busy machine. */
+  const slowTee = Effect.map(temporaryDirectory, ({ top }) => {
+    const tee = execFileSync("sh", ["-c", "command -v tee"]).toString().trim()
+    writeFileSync(join(top, "tee"), `#!/bin/sh\nsleep 1\nexec ${tee} "$@"\n`, { mode: 0o755 })
+    return localHost({ PATH: `${top}:${env.PATH}` })
+  })
+
+  it.live("is whole, however late the programs begin that store it", () =>
+    Effect.gen(function* () {
+      const sandbox = yield* sandboxOver(yield* slowTee)
+      const result = yield* sandbox.exec("echo one; echo two >&2; exit 3")
+      assert.deepInclude(result, { exitCode: 3, stdout: "one\n", stderr: "two\n" })
+    }).pipe(Effect.scoped)
   )
 })
 

@@ -4,7 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { type ContainerSandboxOptions, containerSandbox, OptionsInvalid } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
-import { createIn, sandboxContract, type Subject } from "./contract.ts"
+import { createIn, fewTries, sandboxContract, type Subject } from "./contract.ts"
 import { processesWith } from "./processes.ts"
 import { temporaryDirectory } from "./temporaryDirectory.ts"
 
@@ -30,7 +30,7 @@ const subject = Effect.map(containers, ({ client, root, workdir }): Subject => (
 sandboxContract("container", subject, {
   timeoutMs: 60_000,
   // Each stop searches all processes of the machine, of which a container shows few.
-  cancels: 10,
+  cancels: fewTries,
   skip: existsSync("/proc/self/stat") ? undefined : "its containers are processes of Linux"
 })
 

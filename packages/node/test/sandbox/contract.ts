@@ -36,6 +36,9 @@ export interface ContractOptions {
   readonly timeoutMs?: number
 }
 
+/** How many commands are interrupted in a row where each takes long; `FERMATA_TRIES` interrupts more. */
+export const fewTries = Number(process.env["FERMATA_TRIES"] ?? 3)
+
 const runId = Id.RunId.make("run_contract")
 const sessionId = Id.SessionId.make("session_contract")
 

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Redacted from "effect/Redacted"
 import { toolboxAddress } from "../../src/sandbox/internal/toolboxAddress.ts"
-import { createIn, sandboxContract } from "./contract.ts"
+import { createIn, fewTries, sandboxContract } from "./contract.ts"
 import { apiKey, type DaytonaServer, daytonaServer } from "./daytonaServer.ts"
 import { sessionContract } from "./sessions.ts"
 
@@ -16,7 +16,7 @@ const subjectOf = (server: DaytonaServer, options: DaytonaSandboxOptions = {}) =
 
 const subject = Effect.map(daytonaServer, (server) => subjectOf(server))
 
-sandboxContract("Daytona", subject, { cancels: 10, keptHandles: 5, timeoutMs: 60_000 })
+sandboxContract("Daytona", subject, { cancels: fewTries, keptHandles: 5, timeoutMs: 60_000 })
 
 sessionContract("Daytona", subject)
 

@@ -5,11 +5,11 @@ import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import { assert, describe, it } from "vitest"
 import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
 import { withoutBubblewrap } from "./bubblewrap.ts"
-import { processesWith } from "./processes.ts"
+import { describeProcess, processesWith } from "./processes.ts"
 
 const program = join(import.meta.dirname, "../programs/sandboxedShell.ts")
 
@@ -30,13 +30,14 @@ const killedWhileHeld = async (
   body: (place: { readonly store: string; readonly workdir: string }) => Promise<void>
 ) => {
   const top = realpathSync(mkdtempSync(join(tmpdir(), "fermata-killed-")))
-  const [store, workdir, text] = [join(top, "runs.db"), join(top, "work"), `killed-${process.pid}`]
+  const [store, workdir, text] = [join(top, "runs.db"), join(top, "work"), basename(top)]
   mkdirSync(workdir)
   const first = start("hold", store, workdir, text)
   try {
     const [line] = await once(first.stdout.setEncoding("utf8"), "data")
     assert.strictEqual(line, "held\n")
-    assert.isAbove(processesWith(text).length, 1)
+    // The program itself, and its command in the background.
+    assert.isAbove(processesWith(text).length, 1, JSON.stringify(processesWith(text).map(describeProcess)))
     first.kill("SIGKILL")
     await once(first, "exit")
     // The wall ends with the process that made it.

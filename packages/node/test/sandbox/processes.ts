@@ -23,6 +23,10 @@ const pids = (): ReadonlyArray<string> => {
 export const processesWith = (text: string): ReadonlyArray<string> =>
   pids().filter((pid) => readText(`/proc/${pid}/cmdline`).includes(text))
 
+/** A process in words, for the message of a failed test. */
+export const describeProcess = (pid: string): string =>
+  `${pid}: ${readText(`/proc/${pid}/cmdline`).replaceAll("\0", " ").slice(0, 300)}`
+
 /** The ended processes that this one has started and not looked after. */
 export const zombies = (): ReadonlyArray<string> =>
   pids().filter((pid) => {

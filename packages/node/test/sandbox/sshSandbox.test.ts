@@ -6,7 +6,7 @@ import { OptionsInvalid, sshSandbox } from "@fermata/node"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import { createIn, sandboxContract } from "./contract.ts"
+import { createIn, fewTries, sandboxContract } from "./contract.ts"
 import { sessionContract } from "./sessions.ts"
 import { noSshServer, type SshServer, sshServer } from "./sshServer.ts"
 import { temporaryDirectory } from "./temporaryDirectory.ts"
@@ -20,7 +20,7 @@ const subjectOf = (server: SshServer) =>
 
 const subject = Effect.flatMap(sshServer, subjectOf)
 
-sandboxContract("ssh", subject, { skip: noSshServer, cancels: 10, timeoutMs: 120_000 })
+sandboxContract("ssh", subject, { skip: noSshServer, cancels: fewTries, timeoutMs: 120_000 })
 
 sessionContract("ssh", subject, { skip: noSshServer, timeoutMs: 120_000 })
 

@@ -4,7 +4,8 @@ import { OptionsInvalid, tmuxCommand, tmuxSandbox } from "@fermata/node"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import { createIn, sandboxContract } from "./contract.ts"
+import * as Schedule from "effect/Schedule"
+import { createIn, fewTries, sandboxContract } from "./contract.ts"
 import { sessionContract } from "./sessions.ts"
 import { noTmux, type TmuxServer, tmuxServer } from "./tmuxServer.ts"
 
@@ -16,7 +17,7 @@ const subjectOf = ({ kill, socket, workdir }: TmuxServer) => ({
 
 const subject = Effect.map(tmuxServer, subjectOf)
 
-sandboxContract("tmux", subject, { skip: noTmux, cancels: 10, timeoutMs: 60_000 })
+sandboxContract("tmux", subject, { skip: noTmux, cancels: fewTries, timeoutMs: 60_000 })
 
 sessionContract("tmux", subject, { skip: noTmux })
 
@@ -47,8 +48,11 @@ describe.skipIf(noTmux !== undefined)(`tmuxSandbox${noTmux === undefined ? "" : 
         // The terminal has 40 columns; the result is not cut at them.
         assert.strictEqual(stdout, `${long}\n`)
         // The terminal shows them a moment later.
-        const isShown = (text: string) => text.includes("wörd\n") && text.includes("[exit code 3]")
-        const screen = yield* Effect.repeat(sandbox.screen, { until: isShown })
+        const isShown = (text: string) => /^wörd$/m.test(text) && text.includes("[exit code 3]")
+        const screen = yield* Effect.repeat(sandbox.screen, {
+          until: isShown,
+          schedule: Schedule.spaced("20 millis")
+        })
         assert.include(screen, "$ echo 0123456789")
         assert.isTrue(screen.split("\n").every((line) => line.length <= 40))
       }).pipe(Effect.scoped),

@@ -4,6 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { approve } from "@fermata/node"
 import * as Effect from "effect/Effect"
+import { describeProcess } from "../sandbox/processes.ts"
 import { temporaryDirectory } from "../sandbox/temporaryDirectory.ts"
 import { childrenOfThis, descriptors, drive, opened, processesWith } from "./shellRuns.ts"
 
@@ -22,6 +23,20 @@ const gone = async (mark: string) => {
 }
 /** A look at the processes on each turn of the event loop would keep the loop busy. */
 const turn = () => new Promise((resolve) => setTimeout(resolve, 20))
+
+/** Far more than a run takes, and less than the time after which its command is stopped and called again. */
+const longestRunMs = 60_000
+
+/** Fails with what was seen if a promise takes longer. */
+const within = async <A>(ms: number, promise: Promise<A>, seen: () => string): Promise<A> => {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`It did not end within ${ms} ms: ${seen()}`)), ms)
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
 
 const run = (command: string, background = false) => ["run_shell", { command, background }] as const
 
@@ -43,14 +58,24 @@ describe.skipIf(process.platform !== "linux")("a cancelled command", () => {
           for (; at < commands.length; at++) {
             const controller = new AbortController()
             let cancelledAt = 0
-            const { status } = await drive(fermata, model, {
+            const seen: Array<string> = []
+            const running = drive(fermata, model, {
               signal: controller.signal,
               onUpdate: (update) => {
+                seen.push(update._tag === "event" ? update.event._tag : update._tag)
                 if (update._tag !== "output") return
                 cancelledAt = performance.now()
                 controller.abort()
               }
             })
+            const { status } = await within(longestRunMs, running, () =>
+              [
+                `run ${at}:`,
+                ...seen,
+                controller.signal.aborted ? "(aborted)" : "",
+                ...processesWith(mark).map(describeProcess)
+              ].join(" ")
+            )
             times.push(performance.now() - cancelledAt)
             assert.strictEqual(status, "cancelled")
             await gone(mark)

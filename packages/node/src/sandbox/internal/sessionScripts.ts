@@ -38,7 +38,14 @@ keep() {
   ) > "$J/o" 2> "$J/e" < /dev/null &
   P=$!; echo $P > "$J/pid"
   wait $P; C=$?
-  [ -n "$T" ] && [ "$C" != 0 ] && printf '[exit code %d]\r\n' "$C" > "$T"
+  if [ -n "$T" ] && [ "$C" != 0 ]; then
+    # The terminal shows the exit code after the output, unless a process that was left behind keeps the output open.
+    n=0
+    while { [ ! -s "$J/out.bytes" ] || [ ! -s "$J/err.bytes" ]; } && [ $n -lt 10 ]; do
+      n=$((n + 1)); sleep 0.02 2>/dev/null || sleep 1
+    done
+    printf '[exit code %d]\r\n' "$C" > "$T"
+  fi
   echo $C > "$J/code.new"; mv -f "$J/code.new" "$J/code"
   wait
   rm -f "$J/o" "$J/e"
@@ -86,6 +93,8 @@ gone() {
   kill -0 "$(cat "$J/keeper")" 2>/dev/null || return 0
   [ -s "$J/boot" ] && [ "$(cat "$J/boot")" != "$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)" ]
 }
+# Whether a process of the command may keep its output open. Otherwise the programs that store it are slow, and are waited for.
+left_behind() { [ ! -r /proc/self/environ ] || grep -q -s -a -F -e "\${J##*/}" /proc/[0-9]*/environ 2>/dev/null; }
 n=0
 while [ ! -d "$J/started" ]; do
   n=$((n + 1))
@@ -94,14 +103,16 @@ while [ ! -d "$J/started" ]; do
 done
 idle=0; drained=0
 while :; do
+  # Looked at before the sizes: what is written in between is read in the next round.
   ended=; [ -f "$J/code" ] && ended=1
+  closed=; [ -s "$J/out.bytes" ] && [ -s "$J/err.bytes" ] && closed=1
   more=
   size "$J/out"; a=$n; size "$J/err"; b=$n
   if [ $a -gt $O ]; then emit o $a $O out; O=$((O + n)); more=1; fi
   if [ $b -gt $E ]; then emit e $b $E err; E=$((E + n)); more=1; fi
   if [ -n "$more" ]; then idle=0; continue; fi
   if [ -n "$ended" ]; then
-    if { [ -s "$J/out.bytes" ] && [ -s "$J/err.bytes" ]; } || [ $drained -ge 4 ]; then
+    if [ -n "$closed" ] || { [ $drained -ge 4 ] && left_behind; } || [ $drained -ge 200 ]; then
       missing out; a=$m; missing err
       printf 'x %d %d %d\n' "$(cat "$J/code")" $a $m
       [ -n "$forget" ] && rm -rf "$J"
