@@ -149,7 +149,8 @@ n=0; while [ ! -s "$J/pid" ] && [ $n -lt 20 ]; do n=$((n + 1)); nap; done
 P=; [ -f "$J/code" ] || P=$(cat "$J/pid" 2>/dev/null)
 stop_all "$2" "$P" "$3"
 left=$?
-n=0; while [ ! -f "$J/code" ] && [ $n -lt 20 ]; do n=$((n + 1)); nap; done
+# The script that follows the command may have removed the session with its exit code.
+n=0; while [ -d "$J" ] && [ ! -f "$J/code" ] && [ $n -lt 20 ]; do n=$((n + 1)); nap; done
 exit $left
 `
 
