@@ -14,7 +14,8 @@ export const exitCodes = {
   notEmpty: 68,
   noPermission: 69,
   changed: 75,
-  linkLoop: 76
+  linkLoop: 76,
+  unusual: 78
 } as const
 
 /**
@@ -43,16 +44,25 @@ real() {
 }
 details() { stat -c '%h %s %Y %a' "$1" 2>/dev/null || stat -f '%l %z %m %Lp' "$1" 2>/dev/null || echo 1 0 0 0; }
 kind() { if [ -L "$1" ]; then k=l; elif [ -d "$1" ]; then k=d; elif [ -f "$1" ]; then k=f; elif [ -e "$1" ]; then k=o; else k=n; fi; }
+# A regular file with at most as many names.
+plain() { [ -f "$1" ] || return 1; D=$(details "$1"); [ "\${D%% *}" -le "$2" ]; }
 same() { real "$1" "$3" || exit 76; [ "$R" = "$2" ] || exit 75; }
 `.replaceAll("\\${", "${")
 
-/** `PATH KEEP`: prints the real path, its kind, and its links, size, time and permissions, each ended by NUL. */
+/**
+ * `PATH KEEP …`: prints for each path the real one, its kind, and its links, size, time and permissions, each ended by NUL. They are empty
+ * and 0 for a path whose links lead to no end.
+ */
 export const locate = String.raw`
 ${real}
-real "$1" "$2" || exit 76
-kind "$R"
-printf '%s\0%s\0' "$R" $k
-printf '%s\0' $(details "$R")
+while [ $# -gt 1 ]; do
+  if real "$1" "$2"; then
+    kind "$R"
+    printf '%s\0%s\0' "$R" $k
+    printf '%s\0' $(details "$R")
+  else printf '%s\0' '' n 0 0 0 0; fi
+  shift 2
+done
 `
 
 /** `PATH REAL`: prints the content. */
@@ -63,6 +73,18 @@ same "$1" "$2" 0
 [ -r "$R" ] || exit 69
 exec cat "$R"
 `
+
+/** `PATH REAL MOST LINKS`: prints the content of a regular file with at most as many bytes and names, and exits with 78 for another one. */
+export const readPlain = String.raw`
+${real}
+same "$1" "$2" 0
+[ -e "$R" ] || exit 64
+plain "$R" "$4" || exit 78
+size=\${D#* }
+[ "\${size%% *}" -le "$3" ] || exit 78
+[ -r "$R" ] || exit 69
+exec cat "$R"
+`.replaceAll("\\${", "${")
 
 /** `PATH REAL OFFSET LENGTH`: prints a part of the content. */
 export const readPart = String.raw`
@@ -83,11 +105,15 @@ mkdir -p "$parent" 2>/dev/null || {
 real "$parent" 0 && [ "$R" = "$parent" ] || exit 75
 `.replaceAll("\\${", "${")
 
-/** `PATH REAL NEW NAME LENGTH`: writes the standard input of this length, by way of a new file of this name. With NEW, a file that exists is refused. */
+/**
+ * `PATH REAL NEW NAME LENGTH LINKS`: writes the standard input of this length, by way of a new file of this name. With NEW, a file that exists
+ * is refused. With LINKS, what exists has to be a regular file with at most as many names: otherwise, it exits with 78.
+ */
 export const write = String.raw`
 ${real}
 same "$1" "$2" 0
 [ -d "$R" ] && exit 66
+[ -z "$6" ] || [ ! -e "$R" ] || plain "$R" "$6" || exit 78
 [ "$3" = 1 ] && [ -e "$R" ] && exit 65
 [ -e "$R" ] && [ ! -w "$R" ] && exit 69
 ${makeParent}

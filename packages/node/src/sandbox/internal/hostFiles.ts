@@ -1,8 +1,10 @@
 /**
  * The path guard of another machine: the rules of {@link PathGuard} about files that scripts of a shell reach.
  *
- * A script resolves a path, the rules decide about the place, and the operation does nothing if the path leads elsewhere by then. Commands in
- * the sandbox could still change a path during an operation: the rules bind paths that a model gives, and confine no command.
+ * The rules decide about the place where a path leads, and the operation does nothing if the path leads elsewhere. Most paths have no link in
+ * them, so an operation first assumes that, which takes one script: it does nothing if it is not so. Otherwise a script resolves the path
+ * before. Commands in the sandbox could still change a path during an operation: the rules bind paths that a model gives, and confine no
+ * command.
  */
 import { randomBytes } from "node:crypto"
 import { posix } from "node:path"
@@ -28,13 +30,18 @@ import {
 } from "../../guard/internal/pathRules.ts"
 import { malformed } from "../../guard/internal/realPath.ts"
 import * as Scripts from "./fileScripts.ts"
+import { HostLocator } from "./hostLocator.ts"
 import type { ScriptOptions, ShellHost } from "./shellHost.ts"
 
-interface Located {
+/** A path whose place the rules allow. */
+interface Target {
   readonly given: string
   readonly path: string
   readonly real: string
   readonly root: Root
+}
+
+interface Located extends Target {
   readonly exists: boolean
   readonly links: number
   readonly info: FileInfo
@@ -56,10 +63,12 @@ export const hostGuard = (
 
 class HostGuard implements PathGuard {
   private readonly host: ShellHost
+  private readonly locator: HostLocator
   private readonly rules: ParsedRules
 
   constructor(host: ShellHost, rules: ParsedRules) {
     this.host = host
+    this.locator = new HostLocator(host)
     this.rules = rules
   }
 
@@ -91,8 +100,14 @@ class HostGuard implements PathGuard {
 
   readonly readFile: PathGuard["readFile"] = (path, options) =>
     Effect.gen({ self: this }, function* () {
-      const file = yield* this.readable(path, options)
       const most = options?.maxBytes ?? this.rules.maxBytes
+      const target = this.expected(requestOf(path, "read", options))
+      if (target !== undefined) {
+        const args = [target.path, target.real, String(most), this.mostLinks(options)]
+        const content = yield* this.tryTo(target, Scripts.readPlain, args)
+        if (content !== undefined && content.length <= most) return content
+      }
+      const file = yield* this.readable(path, options)
       if (file.info.sizeBytes > most) return yield* Effect.fail(denied(path, "tooLarge"))
       const content = yield* this.perform(file, Scripts.read, [file.path, file.real])
       return content.length > most ? yield* Effect.fail(denied(path, "tooLarge")) : content
@@ -100,26 +115,37 @@ class HostGuard implements PathGuard {
 
   readonly writeFile: PathGuard["writeFile"] = (path, content, options) =>
     Effect.gen({ self: this }, function* () {
-      const file = yield* this.locate(requestOf(path, "write", options))
-      yield* this.requireFile(file, options)
-      const name = `.fermata-${randomBytes(8).toString("hex")}.tmp`
+      const request = requestOf(path, "write", options)
       const bytes = Buffer.from(content)
       const isNew = options?.mustBeNew === true ? "1" : "0"
-      const args = [file.path, file.real, isNew, name, String(bytes.length)]
-      yield* this.perform(file, Scripts.write, args, bytes)
+      const argsOf = ({ path, real }: Target, mostLinks: string) => {
+        const name = `.fermata-${randomBytes(8).toString("hex")}.tmp`
+        return [path, real, isNew, name, String(bytes.length), mostLinks]
+      }
+      const target = this.expected(request)
+      if (target !== undefined) {
+        const args = argsOf(target, this.mostLinks(options))
+        if ((yield* this.tryTo(target, Scripts.write, args, bytes)) !== undefined) return
+      }
+      const file = yield* this.locate(request)
+      yield* this.requireFile(file, options)
+      yield* this.perform(file, Scripts.write, argsOf(file, ""), bytes)
     })
 
   readonly makeDirectory: PathGuard["makeDirectory"] = (path, options) =>
     Effect.gen({ self: this }, function* () {
-      const file = yield* this.locate({ ...requestOf(path, "write", options), isTree: true })
-      yield* this.perform(file, Scripts.makeDirectory, [file.path, file.real])
+      const request = { ...requestOf(path, "write", options), isTree: true }
+      yield* this.act(request, Scripts.makeDirectory, ({ path, real }) => [path, real])
     })
 
   readonly list: PathGuard["list"] = (path, options) =>
     Effect.gen({ self: this }, function* () {
-      const file = yield* this.locate(requestOf(path, "read", options))
       const most = options?.maxEntries ?? 10_000
-      const output = yield* this.perform(file, Scripts.list, [file.path, file.real, String(most + 1)])
+      const output = yield* this.act(requestOf(path, "read", options), Scripts.list, ({ path, real }) => [
+        path,
+        real,
+        String(most + 1)
+      ])
       const entries = output
         .toString()
         .split("\0")
@@ -137,77 +163,125 @@ class HostGuard implements PathGuard {
   readonly remove: PathGuard["remove"] = (path, options) =>
     Effect.gen({ self: this }, function* () {
       const request = { ...requestOf(path, "write", options), keepsLink: true, isTree: true }
-      const file = yield* this.locate(request)
-      yield* this.requireInside(file)
-      yield* this.perform(file, Scripts.remove, [
-        file.path,
-        file.real,
-        options?.recursive === true ? "1" : "0"
-      ])
+      const isRecursive = options?.recursive === true ? "1" : "0"
+      yield* this.act(request, Scripts.remove, ({ path, real }) => [path, real, isRecursive], true)
     })
 
   readonly rename: PathGuard["rename"] = (from, to, options) =>
     Effect.gen({ self: this }, function* () {
       const whole = { keepsLink: true, isTree: true }
-      const source = yield* this.locate({ ...requestOf(from, "write", options), ...whole })
-      // What may not be read under its name must not become readable under another one.
-      yield* this.locate({ ...requestOf(from, "read", options), ...whole })
-      const target = yield* this.locate({ ...requestOf(to, "write", options), ...whole })
-      yield* this.requireInside(source)
-      yield* this.requireInside(target)
+      const requests = [
+        { ...requestOf(from, "write", options), ...whole },
+        // What may not be read under its name must not become readable under another one.
+        { ...requestOf(from, "read", options), ...whole },
+        { ...requestOf(to, "write", options), ...whole }
+      ] as const
       const mayReplace = options?.mayReplace === true ? "1" : "0"
-      yield* this.perform(target, Scripts.rename, [
+      const argsOf = (source: Target, target: Target) => [
         source.path,
         source.real,
         target.path,
         target.real,
         mayReplace
-      ])
+      ]
+      const [direct, readable, into] = requests.map((request) => this.expected(request))
+      if (direct !== undefined && readable !== undefined && into !== undefined) {
+        yield* this.requireInside(direct)
+        yield* this.requireInside(into)
+        if ((yield* this.tryTo(into, Scripts.rename, argsOf(direct, into))) !== undefined) return
+      }
+      const source = yield* this.locate(requests[0])
+      yield* this.locate(requests[1])
+      const target = yield* this.locate(requests[2])
+      yield* this.requireInside(source)
+      yield* this.requireInside(target)
+      yield* this.perform(target, Scripts.rename, argsOf(source, target))
     })
 
   /** Where a path leads, after the rules have allowed the access. */
   private readonly locate = Effect.fnUntraced(
     { self: this as HostGuard },
     function* (this: HostGuard, request: Request): Effect.fn.Return<Located, AccessError> {
-      const { access, approved, given, isTree = false, keepsLink = false } = request
+      const { given, keepsLink = false } = request
       const { rules } = this
       const problem = malformed(given)
       if (problem !== undefined) return yield* Effect.fail(problem)
       const path = posix.resolve(rules.base, given)
       if (isSystem(path, rootOf(rules.roots, path))) return yield* Effect.fail(denied(given, "system"))
-      const keep = keepsLink && path !== "/"
       const isInside = rootOf(rules.roots, path) !== undefined
-      const output = yield* this.script(given, Scripts.locate, { args: [path, keep ? "1" : "0"] }).pipe(
+      const place = yield* Effect.mapError(this.locator.locate(path, keepsLink && path !== "/"), () =>
         // The error must not reveal what exists outside.
-        Effect.mapError((error) =>
-          isInside || error instanceof PathDenied ? error : denied(given, "outside")
-        )
+        isInside ? unreachable(given) : denied(given, "outside")
       )
-      const [real = "", kind, links, size, time, mode] = output.toString().split("\0")
-      const root = rootOf(rules.roots, real)
-      if (isSystem(real, root)) return yield* Effect.fail(denied(given, "system"))
-      if (root === undefined) return yield* Effect.fail(denied(given, "outside"))
-      const own = `${posix.relative(root.path, real).toLowerCase()}/`
-      if (/(^|\/)(\.fermata\/|fermata\.db[/.-])/.test(own)) return yield* Effect.fail(denied(given, "own"))
-      const verdict = judgeNames(rules, given, { root, real, access, isTree })
-      if (verdict !== undefined && !(verdict.decision === "ask" && approved))
-        return yield* Effect.fail(verdict.denial)
+      if (place === undefined) return yield* Effect.fail(denied(given, "linkLoop"))
+      const { kind, links, real, ...info } = place
+      const judged = this.judgedAt(request, real)
+      if ("_tag" in judged) return yield* Effect.fail(judged)
       return {
         given,
         path,
         real,
-        root,
+        root: judged,
         exists: kind !== "n",
-        links: Number(links),
-        info: {
-          type: typeOf(kind),
-          sizeBytes: Number(size),
-          modifiedAt: Number(time) * 1000,
-          mode: Number.parseInt(mode ?? "0", 8)
-        }
+        links,
+        info: { type: typeOf(kind), ...info }
       }
     }
   )
+
+  /** What the rules say about a request whose path leads to a place: the directory that it is in, or why not. */
+  private judgedAt({ access, approved, given, isTree = false }: Request, real: string): Root | PathDenied {
+    const { rules } = this
+    const root = rootOf(rules.roots, real)
+    if (isSystem(real, root)) return denied(given, "system")
+    if (root === undefined) return denied(given, "outside")
+    const own = `${posix.relative(root.path, real).toLowerCase()}/`
+    if (/(^|\/)(\.fermata\/|fermata\.db[/.-])/.test(own)) return denied(given, "own")
+    const verdict = judgeNames(rules, given, { root, real, access, isTree })
+    return verdict === undefined || (verdict.decision === "ask" && approved) ? root : verdict.denial
+  }
+
+  /** A path that leads where it seems to, if the rules allow that; otherwise it has to be looked at. */
+  private expected(request: Request): Target | undefined {
+    const { given } = request
+    if (malformed(given) !== undefined) return undefined
+    const path = posix.resolve(this.rules.base, given)
+    const judged = this.judgedAt(request, path)
+    return "_tag" in judged ? undefined : { given, path, real: path, root: judged }
+  }
+
+  /** Runs a script on a place that is only assumed. Returns `undefined`, and has done nothing, if the place is another one or unusual. */
+  private tryTo(target: Target, script: string, args: ReadonlyArray<string>, input?: Uint8Array) {
+    return Effect.catch(
+      this.perform(target, script, args, input) as Effect.Effect<Buffer | undefined, AccessError>,
+      (error) => (isUnexpected(error) ? Effect.succeed(undefined) : Effect.fail(error))
+    )
+  }
+
+  /** Runs a script on the place of a request. With `isInside`, that may be no directory of the rules itself. */
+  private act(
+    request: Request,
+    script: string,
+    argsOf: (target: Target) => ReadonlyArray<string>,
+    isInside = false
+  ): Effect.Effect<Buffer, AccessError> {
+    return Effect.gen({ self: this }, function* () {
+      const target = this.expected(request)
+      if (target !== undefined && !(isInside && target.real === target.root.path)) {
+        const output = yield* this.tryTo(target, script, argsOf(target))
+        if (output !== undefined) return output
+      }
+      const file = yield* this.locate(request)
+      if (isInside) yield* this.requireInside(file)
+      return yield* this.perform(file, script, argsOf(file))
+    })
+  }
+
+  /** How many names a file may have. */
+  private mostLinks(options: AccessOptions | undefined): string {
+    const { hardLinks } = this.rules
+    return hardLinks === "allow" || (hardLinks === "ask" && options?.approved === true) ? "1000000" : "1"
+  }
 
   private readable(path: string, options: AccessOptions | undefined): Effect.Effect<Located, AccessError> {
     return Effect.gen({ self: this }, function* () {
@@ -232,17 +306,17 @@ class HostGuard implements PathGuard {
     return isAllowed ? Effect.void : Effect.fail(denied(given, "hardLink", hardLinks === "ask"))
   }
 
-  private requireInside({ given, real, root }: Located): Effect.Effect<void, AccessError> {
+  private requireInside({ given, real, root }: Target): Effect.Effect<void, AccessError> {
     return real === root.path ? Effect.fail(denied(given, "root")) : Effect.void
   }
 
   private perform(
-    { given }: Pick<Located, "given">,
+    { given }: Pick<Target, "given">,
     script: string,
     args: ReadonlyArray<string>,
     input?: Uint8Array
   ) {
-    const isBinary = script === Scripts.read || script === Scripts.readPart
+    const isBinary = [Scripts.read, Scripts.readPlain, Scripts.readPart].includes(script)
     return Effect.uninterruptible(
       this.script(given, script, { args, isBinary, ...(input === undefined ? {} : { input }) })
     )
@@ -252,11 +326,18 @@ class HostGuard implements PathGuard {
     return Effect.matchEffect(this.host.run(script, options), {
       onSuccess: ({ exitCode, stdout }) =>
         exitCode === 0 ? Effect.succeed(stdout) : Effect.fail(errorOf(given, exitCode)),
-      onFailure: () =>
-        Effect.fail(new FileError({ path: given, reason: "failed", systemCode: "EHOSTUNREACH" }))
+      onFailure: () => Effect.fail(unreachable(given))
     })
   }
 }
+
+const unreachable = (path: string) => new FileError({ path, reason: "failed", systemCode: "EHOSTUNREACH" })
+
+/** Whether a script found another place than the one that it was given. */
+const isUnexpected = (error: AccessError): boolean =>
+  error._tag === "PathDenied"
+    ? error.reason === "changed" || error.reason === "linkLoop"
+    : error.systemCode === `exit ${Scripts.exitCodes.unusual}`
 
 const requestOf = (given: string, access: Access, options?: AccessOptions): Request => ({
   given,
