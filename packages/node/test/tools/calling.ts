@@ -35,19 +35,33 @@ export interface Deciding {
 /** Makes one call of a tool. */
 export type Call = (tool: string, args: object, deciding?: Deciding) => Effect.Effect<Outcome>
 
+/** Makes calls of tools in one response of the model. */
+export type CallAll = (
+  calls: ReadonlyArray<readonly [tool: string, args: object]>,
+  deciding?: Deciding
+) => Effect.Effect<ReadonlyArray<Outcome>>
+
 /** Opens a program whose agent makes the calls that it is prompted to make, one in each run. */
-export const caller = ({
+export const caller = (calling: Calling): Effect.Effect<Call, never, Scope.Scope> =>
+  Effect.map(
+    callerOfAll(calling),
+    (callAll) => (tool, args, deciding) =>
+      Effect.map(callAll([[tool, args]], deciding), ([outcome]) => outcome!)
+  )
+
+/** Opens a program whose agent makes the calls that it is prompted to make, all of them in one run. */
+export const callerOfAll = ({
   policy,
   sandbox,
   tools,
   workingDirectory
-}: Calling): Effect.Effect<Call, never, Scope.Scope> =>
+}: Calling): Effect.Effect<CallAll, never, Scope.Scope> =>
   Effect.gen(function* () {
     const model = ScriptedModel.make(({ messages, turn }) => {
       if (turn > 1) return "done"
       const [part] = messages.at(-1)!.content
       if (part?._tag !== "text") throw new Error("no call")
-      return { calls: [JSON.parse(part.text)] }
+      return { calls: JSON.parse(part.text) }
     })
     const worker = agent("worker", { tools: [...tools], ...(policy === undefined ? {} : { policy }) })
     const fermata = yield* Effect.acquireRelease(
@@ -62,29 +76,42 @@ export const caller = ({
       ),
       (fermata) => Effect.promise(() => fermata[Symbol.asyncDispose]())
     )
-    return (tool, args, { beforeDecision, decide } = {}) =>
+    return (calls, { beforeDecision, decide } = {}) =>
       Effect.promise(async () => {
-        let run = await fermata.runPrompt("worker", JSON.stringify({ tool, arguments: args }))
-        let asked: Approval | undefined
+        const prompt = JSON.stringify(calls.map(([tool, args]) => ({ tool, arguments: args })))
+        let run = await fermata.runPrompt("worker", prompt)
+        const asked = new Map<string, Approval>()
+        const askedOf = (at: number) => asked.get(`${run.runId}.t1.${at + 1}`)
         while (run.status === "interrupted") {
-          const [request] = run.interruptions
-          if (request?._tag !== "approval") throw new Error(`held by ${request?._tag}`)
-          asked ??= request
-          if (decide === undefined) return { result: "", files: [], outcome: undefined, asked }
+          for (const request of run.interruptions) {
+            if (request._tag !== "approval") throw new Error(`held by ${request._tag}`)
+            if (!asked.has(request.callId)) asked.set(request.callId, request)
+          }
+          if (decide === undefined)
+            return calls.map((_, at) => ({
+              result: "",
+              files: [],
+              outcome: undefined,
+              asked: askedOf(at)
+            }))
           beforeDecision?.()
           const decision = decide === "approve" ? approve() : deny("No.")
-          run = await fermata.resume(run.state, { decisions: [{ request, decision }] })
+          const decisions = run.interruptions.map((request) => ({ request, decision }))
+          run = await fermata.resume(run.state, { decisions: decisions as never })
         }
         if (run.status === "error") throw run.error
-        const message = model.requests
+        const messages = model.requests
           .at(-1)
-          ?.messages.findLast((each): each is Message.ToolMessage => each.role === "tool")
-        const parts = message?.content ?? []
-        return {
-          result: parts.map((part) => (part._tag === "text" ? part.text : "")).join(""),
-          files: parts.flatMap((part) => (part._tag === "file" ? [part.mediaType] : [])),
-          outcome: message?.outcome,
-          asked
-        }
+          ?.messages.filter((each): each is Message.ToolMessage => each.role === "tool")
+        return calls.map((_, at) => {
+          const message = messages?.find(({ callId }) => callId === `${run.runId}.t1.${at + 1}`)
+          const parts = message?.content ?? []
+          return {
+            result: parts.map((part) => (part._tag === "text" ? part.text : "")).join(""),
+            files: parts.flatMap((part) => (part._tag === "file" ? [part.mediaType] : [])),
+            outcome: message?.outcome,
+            asked: askedOf(at)
+          }
+        })
       })
   })

@@ -75,7 +75,7 @@ interface Judged {
   readonly writes: Sandbox.PathJudgement
 }
 
-/** Judges writing and reading a path, concurrently, since each may need a request to another machine. */
+/** Judges writing and reading a path, concurrently, since a place on another machine then needs one request for both. */
 const judgements = (place: Place, path: string) =>
   Effect.all([place.judgePath(path, "write"), place.judgePath(path, "read")], { concurrency: 2 })
 
@@ -100,16 +100,51 @@ export const whyAlways = (place: Place, path: string): Effect.Effect<string | un
 const readForPerson = (place: Place, path: string): Failing<Uint8Array | undefined> =>
   readIfThere(place.approvedFiles, path)
 
+/** The judgements and the content at the path of a change. */
+interface Seen {
+  readonly judged: Judged
+  readonly before: Uint8Array | undefined
+}
+
+/** The source of the facts that were read last in a place, for the preview and the risk of the call. One for each place, since it is a whole file. */
+const lastSeen = new WeakMap<
+  Place["files"],
+  { readonly path: string; readonly seen: Seen; readonly at: number }
+>()
+
+/** How long after the facts a preview and a risk may use their source, in milliseconds. */
+const longestSeenMs = 5000
+
+/** Judges the path of a change and reads its content, concurrently, since each may need a request to another machine. */
+const look = (place: Place, path: string): Failing<Seen> =>
+  Effect.gen(function* () {
+    const [judged, before] = yield* Effect.all(
+      [Effect.result(judgeChange(place, path)), Effect.result(readForPerson(place, path))],
+      { concurrency: 2 }
+    )
+    if (Result.isFailure(judged)) return yield* Effect.fail(judged.failure)
+    if (Result.isFailure(before)) return yield* Effect.fail(before.failure)
+    return { judged: judged.success, before: before.success }
+  })
+
+/** The source of the facts of a change that were read right before: the diff for the person is that of the digest in the facts. */
+const seenFor = (place: Place, path: string): Seen | undefined => {
+  const last = lastSeen.get(place.files)
+  return last?.path === path && performance.now() - last.at < longestSeenMs ? last.seen : undefined
+}
+
 /**
  * The facts of a call, on which an approval depends: where the path leads, and the digest of the content that is replaced there. Fails for
  * a change that cannot be made.
  */
 export const factsOf = (place: Place, args: ChangeArguments) =>
   Effect.gen(function* () {
-    const judged = yield* judgeChange(place, args.path)
-    const before = yield* readForPerson(place, args.path)
+    lastSeen.delete(place.files)
+    const seen = yield* look(place, args.path)
+    const { before, judged } = seen
     // Whether a text occurs in a file with credentials is not for the model to find out without an approval.
     if (judged.reads.decision === "allow") yield* changeOf(args, before)
+    lastSeen.set(place.files, { path: args.path, seen, at: performance.now() })
     return { path: judged.place, before: digestOf(before) }
   })
 
@@ -125,8 +160,8 @@ export const previewOf = (
   args: ChangeArguments
 ): Effect.Effect<string, ToolError.ToolFailure> =>
   Effect.gen(function* () {
-    const { place: leadsTo } = yield* judgeChange(place, args.path)
-    const before = yield* readForPerson(place, args.path)
+    const { before, judged } = seenFor(place, args.path) ?? (yield* look(place, args.path))
+    const leadsTo = judged.place
     const verb = args.edits !== undefined ? "Edit" : before === undefined ? "Create" : "Replace"
     const later = runsLater(place, args.path, leadsTo)
     const head = [
@@ -168,24 +203,41 @@ const diffOf = (path: string, { after, before, textAfter, textBefore }: Change):
 
 /** The risk of a change, for the person who decides. */
 export const riskOf = (place: Place, path: string): Effect.Effect<string> =>
-  Effect.map(judgements(place, path), ([writes, reads]) => {
-    const later = runsLater(place, path, writes.path)
-    return [
-      ...(later === undefined
-        ? []
-        : [`What is written here runs later, without another question: ${later}.`]),
-      ...(reads.decision === "ask" ? ["The file can hold credentials."] : []),
-      "The file is written at once, and what it had before is not kept."
-    ].join(" ")
+  Effect.suspend(() => {
+    const seen = seenFor(place, path)
+    // The content is kept no longer than for the request.
+    lastSeen.delete(place.files)
+    return seen === undefined
+      ? Effect.map(judgements(place, path), ([writes, reads]) => riskBy(place, path, { reads, writes }))
+      : Effect.succeed(riskBy(place, path, seen.judged))
   })
+
+const riskBy = (place: Place, path: string, { reads, writes }: Pick<Judged, "reads" | "writes">): string => {
+  const later = runsLater(place, path, writes.path)
+  return [
+    ...(later === undefined ? [] : [`What is written here runs later, without another question: ${later}.`]),
+    ...(reads.decision === "ask" ? ["The file can hold credentials."] : []),
+    "The file is written at once, and what it had before is not kept."
+  ].join(" ")
+}
 
 /** Makes the change. */
 export const makeChange = (place: Place, args: ChangeArguments, isApproved: boolean): Failing<string> =>
   Effect.gen(function* () {
     const { path } = args
-    const reading = yield* filesFor(place, path, "read", isApproved)
-    const writing = yield* filesFor(place, path, "write", isApproved)
-    const change = yield* changeOf(args, yield* readIfThere(reading, path))
+    lastSeen.delete(place.files)
+    const [reading, writing, read] = yield* Effect.all(
+      [
+        filesFor(place, path, "read", isApproved),
+        filesFor(place, path, "write", isApproved),
+        Effect.result(readIfThere(place.files, path))
+      ],
+      { concurrency: 3 }
+    )
+    // What is read without the approval is used only where none was needed.
+    const before =
+      reading === place.files ? yield* Effect.fromResult(read) : yield* readIfThere(reading, path)
+    const change = yield* changeOf(args, before)
     if (!isSame(change.before, change.after)) yield* writeWhole(writing, path, change.after)
     return resultOf(args, change)
   })

@@ -43,15 +43,18 @@ const fail = (description: string): Failing<never> => Effect.fail(new ToolError.
 /**
  * Reads lines of a text file, or an image or a PDF as an attachment. Fails with a sentence for the model for a directory, for another
  * binary file, for an attachment over `maxFileSize`, and for a first line after the end of the file.
+ * `info` describes the file, if it is known.
  */
 export const readPart = (
   files: FileSystem.FileSystem,
   range: Range,
-  limits: Limits
+  limits: Limits,
+  info?: FileSystem.File.Info
 ): Failing<string | Tool.Content> =>
   Effect.gen(function* () {
     const { path } = range
-    const { size, type } = yield* files.stat(path).pipe(Effect.mapError((error) => failureOf(path, error)))
+    const { size, type } =
+      info ?? (yield* files.stat(path).pipe(Effect.mapError((error) => failureOf(path, error))))
     if (type === "Directory")
       return yield* fail(Display.sentence`The path "${path}" is a directory: list it with list_dir.`)
     const bytes = Number(ByteSize.toBigInt(size))

@@ -4,6 +4,7 @@
 import { Display, type Tool as ToolNamespace, Tool } from "@fermata/sdk"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { actingOf, type Acting, type FileToolOptions } from "./acting.ts"
 import { isApproved } from "./approved.ts"
@@ -74,9 +75,17 @@ At most ${maxLines} lines are returned at once: the end of a result says how to 
     handler: (range, context) =>
       Effect.gen(function* () {
         const place = yield* acting.placeOf(context)
-        const files = yield* filesFor(place, range.path, "read", isApproved(context))
         const { readPart } = yield* Effect.promise(() => import("./readPart.ts"))
-        return yield* readPart(files, range, { maxLines, maxLength, maxFileSize })
+        // At the same time, since a place elsewhere then looks at the path once.
+        const [files, found] = yield* Effect.all(
+          [
+            filesFor(place, range.path, "read", isApproved(context)),
+            Effect.option(place.files.stat(range.path))
+          ],
+          { concurrency: 2 }
+        )
+        const info = files === place.files ? Option.getOrUndefined(found) : undefined
+        return yield* readPart(files, range, { maxLines, maxLength, maxFileSize }, info)
       })
   })
 }
