@@ -9,8 +9,6 @@ import {
   approve,
   createFermata,
   daytonaSandbox,
-  type Fermata,
-  type RunResult,
   Schema,
   sshSandbox,
   tmuxSandbox,
@@ -57,7 +55,7 @@ const main = async ([mode = "", store = "", kind = "", options = "{}"]: Readonly
     model: model.client,
     store,
     sandbox: providers[kind as keyof typeof providers](JSON.parse(options)),
-    leaseTtl: "8 seconds"
+    leaseTtl: "1 minute"
   })
   if (mode === "hold") {
     const held = await fermata.runPrompt("worker", "Work", { runId: "work" })
@@ -71,7 +69,7 @@ const main = async ([mode = "", store = "", kind = "", options = "{}"]: Readonly
     )
     return
   }
-  const end = await resumeWhenFree(fermata)
+  const end = await fermata.resume("work")
   say(
     JSON.stringify([
       end.status,
@@ -79,18 +77,6 @@ const main = async ([mode = "", store = "", kind = "", options = "{}"]: Readonly
       end.state.sandbox
     ])
   )
-}
-
-/** Resumes the run when the lease of the process that was killed has ended. */
-const resumeWhenFree = async (fermata: Fermata.Fermata): Promise<RunResult.RunResult<unknown>> => {
-  for (;;) {
-    try {
-      return await fermata.resume("work")
-    } catch (error) {
-      if (!(error instanceof Error) || error.name !== "RunBusy") throw error
-      await new Promise((resolve) => setTimeout(resolve, 200))
-    }
-  }
 }
 
 if (import.meta.main) await main(process.argv.slice(2))

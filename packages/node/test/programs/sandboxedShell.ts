@@ -65,7 +65,7 @@ const main = async ([mode = "", store = "", workdir = "", text = ""]: ReadonlyAr
     store,
     sandbox: bubblewrapSandbox(),
     workingDirectory: workdir,
-    leaseTtl: "1 second"
+    leaseTtl: "1 minute"
   })
   if (mode === "hold") {
     const held = await fermata.runPrompt("worker", "Work", { runId: "work" })

@@ -18,7 +18,7 @@ const { fermata, model } = await opened(JSON.parse(calls), {
   workdir,
   store,
   policy: "all",
-  leaseTtl: "10 seconds",
+  leaseTtl: "1 minute",
   sandbox: () => (kind === "tmux" ? tmuxSandbox({ socket, workdir }) : localSandbox({ workdir }))
 })
 await drive(fermata, model, {

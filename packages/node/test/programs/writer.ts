@@ -35,7 +35,7 @@ export const openWriter = (
     ],
     model: model.client,
     store,
-    leaseTtl: "2 seconds",
+    leaseTtl: "1 minute",
     by: "tester"
   })
 }

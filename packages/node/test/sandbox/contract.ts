@@ -19,6 +19,8 @@ export interface Subject {
   readonly provider: SandboxProvider.Shape
   /** The working directory to create sandboxes with, if the provider does not choose it. */
   readonly workdir?: string
+  /** The run whose sandbox it is. Default: the same for all tests, whose providers then have nothing in common. */
+  readonly runId?: Id.RunId
   /** Removes what a sandbox lives in, so that it is lost. */
   readonly lose: (ref: Sandbox.Shape["ref"]) => Effect.Effect<void>
 }
@@ -28,7 +30,7 @@ export interface ContractOptions {
   readonly skip?: string | undefined
   /** Tests that do not apply to this provider, by their title, with the reason. */
   readonly except?: Readonly<Record<string, string>>
-  /** How many commands are interrupted in a row. Default: 100. */
+  /** How many commands are interrupted in a row. Default: {@link manyTries}. */
   readonly cancels?: number
   /** How many file handles may be open more after them: those of connections that are kept for later commands. Default: 0. */
   readonly keptHandles?: number
@@ -39,12 +41,17 @@ export interface ContractOptions {
 /** How many commands are interrupted in a row where each takes long; `FERMATA_TRIES` interrupts more. */
 export const fewTries = Number(process.env["FERMATA_TRIES"] ?? 3)
 
-const runId = Id.RunId.make("run_contract")
+/** As {@link fewTries}, where each takes a moment. */
+const manyTries = Number(process.env["FERMATA_TRIES"] ?? 25)
+
+const contractRunId = Id.RunId.make("run_contract")
 const sessionId = Id.SessionId.make("session_contract")
 
 /** A run's sandbox. */
-export const createIn = ({ provider, workdir }: Subject) =>
+export const createIn = ({ provider, runId = contractRunId, workdir }: Subject) =>
   provider.create({ runId, sessionId, ...(workdir === undefined ? {} : { workdir }) })
+
+const atOnce = { concurrency: "unbounded" } as const
 
 /** The suite. */
 export const sandboxContract = (
@@ -52,7 +59,7 @@ export const sandboxContract = (
   make: Effect.Effect<Subject, never, Scope.Scope>,
   options: ContractOptions = {}
 ): void => {
-  const { cancels = 100, except = {}, keptHandles = 0, skip, timeoutMs = 20_000 } = options
+  const { cancels = manyTries, except = {}, keptHandles = 0, skip, timeoutMs = 20_000 } = options
   const why = skip === undefined ? "" : `: ${skip}`
   describe.skipIf(skip !== undefined)(`the contract of sandboxes (${name})${why}`, () => {
     const test: Test = (title, body, factor = 1) => {
@@ -86,8 +93,12 @@ type Test = (
 const commandTests = (test: Test): void => {
   test("gives the exit code of a command", (sandbox) =>
     Effect.gen(function* () {
-      for (const code of [0, 1, 3, 127, 255])
-        assert.strictEqual((yield* sandbox.exec(`exit ${code}`)).exitCode, code)
+      const codes = [0, 1, 3, 127, 255]
+      const results = yield* Effect.forEach(codes, (code) => sandbox.exec(`exit ${code}`), atOnce)
+      assert.deepStrictEqual(
+        results.map(({ exitCode }) => exitCode),
+        codes
+      )
     }))
 
   test("gives 128 plus the number of the signal that ended a command", (sandbox) =>
@@ -332,13 +343,25 @@ const fileTests = (test: Test): void => {
   test("takes any name", (sandbox) =>
     Effect.gen(function* () {
       const names = ["ä ö.txt", "日本語.txt", "🎵", "-rf", "a'b\"c", "$HOME", "new\nline", "*"]
-      for (const name of names) yield* sandbox.files.writeFileString(`names/${name}`, name)
+      yield* Effect.forEach(names, (name) => sandbox.files.writeFileString(`names/${name}`, name), atOnce)
       const found = yield* sandbox.files.readDirectory("names")
       assert.deepStrictEqual([...found].sort(), [...names].sort())
-      for (const name of names) {
-        assert.strictEqual(yield* sandbox.files.readFileString(`names/${name}`), name)
-        assert.strictEqual((yield* sandbox.exec(["cat", `./names/${name}`])).stdout, name)
-      }
+      const read = yield* Effect.forEach(
+        names,
+        (name) =>
+          Effect.all(
+            [
+              sandbox.files.readFileString(`names/${name}`),
+              Effect.map(sandbox.exec(["cat", `./names/${name}`]), ({ stdout }) => stdout)
+            ],
+            atOnce
+          ),
+        atOnce
+      )
+      assert.deepStrictEqual(
+        read,
+        names.map((name) => [name, name])
+      )
     }))
 
   test("sees in its files what commands did", (sandbox) =>
@@ -358,13 +381,24 @@ const fileTests = (test: Test): void => {
   test("refuses paths that lead out of the working directory", (sandbox) =>
     Effect.gen(function* () {
       yield* sandbox.exec("ln -s /etc out; ln -s /etc/passwd link; ln -s ../new up")
-      for (const files of [sandbox.files, sandbox.approvedFiles])
-        for (const path of ["/etc/passwd", "../x", "out/passwd", "link", "up", "a/../../x", "x\0y"]) {
-          assert.isTrue(yield* Effect.isFailure(files.readFile(path)), path)
-          assert.isTrue(yield* Effect.isFailure(files.writeFileString(path, "x")), path)
-          assert.isTrue(yield* Effect.isFailure(files.exists(path)), path)
-          assert.deepInclude(yield* sandbox.judgePath(path, "read"), { decision: "deny" })
-        }
+      for (const path of ["/etc/passwd", "../x", "out/passwd", "link", "up", "a/../../x", "x\0y"]) {
+        const operations = [sandbox.files, sandbox.approvedFiles].flatMap((files) => [
+          files.readFile(path),
+          files.writeFileString(path, "x"),
+          files.exists(path)
+        ])
+        const refused = yield* Effect.forEach(
+          operations,
+          (operation) => Effect.isFailure<unknown, unknown, never>(operation),
+          atOnce
+        )
+        assert.deepStrictEqual(
+          refused,
+          operations.map(() => true),
+          path
+        )
+        assert.deepInclude(yield* sandbox.judgePath(path, "read"), { decision: "deny" })
+      }
       assert.deepInclude(yield* sandbox.judgePath("inside.txt", "write"), {
         decision: "allow",
         path: `${sandbox.workdir}/inside.txt`

@@ -4,9 +4,14 @@
 import * as Fs from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
+import { Id, localSandbox, workspaceTools } from "@fermata/node"
+import { makeSandbox } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
+import type { PathGuard } from "../../src/guard/PathGuard.ts"
+import { guardedParts } from "../../src/sandbox/internal/guardedParts.ts"
 import { hostGuard } from "../../src/sandbox/internal/hostFiles.ts"
 import { localHost, type ShellHost } from "../../src/sandbox/internal/shellHost.ts"
+import { caller } from "../tools/calling.ts"
 import { temporaryDirectory } from "./temporaryDirectory.ts"
 
 const machine = localHost({ PATH: process.env["PATH"]! })
@@ -28,10 +33,54 @@ const counted = Effect.map(temporaryDirectory, ({ top, workdir }) => {
       scripts = 0
       return Effect.map(Effect.result(operation), (result) => [result, scripts] as const)
     })
-  return { top, workdir, guard, count }
+  return { top, workdir, guard, count, countOf: () => scripts }
 })
 
 const succeeded = ([{ _tag }, scripts]: readonly [{ readonly _tag: string }, number]) => [_tag, scripts]
+
+/** A sandbox with these files and no commands. */
+const sandboxWith = (guard: PathGuard, workdir: string) =>
+  Effect.map(localSandbox({ workdir }).create(spec), ({ exec: _exec, files: _files, ...local }) =>
+    makeSandbox({
+      ...local,
+      ...guardedParts(guard, workdir).parts,
+      ref: { ...local.ref, backend: "elsewhere" }
+    })
+  )
+
+const spec = { runId: Id.RunId.make("run_1"), sessionId: Id.SessionId.make("session_1") }
+
+describe("the tools for files in a sandbox elsewhere", () => {
+  it.live("go to its machine a few times for a call", () =>
+    Effect.gen(function* () {
+      const { countOf, guard, workdir } = yield* counted
+      const sandbox = yield* sandboxWith(guard, workdir)
+      const provider = {
+        ...localSandbox({ workdir }),
+        backend: "elsewhere",
+        create: () => Effect.succeed(sandbox),
+        attach: () => Effect.succeed(sandbox)
+      }
+      const call = yield* caller({ tools: workspaceTools({ shell: false }), sandbox: provider })
+      const scripts = (tool: string, args: object) =>
+        Effect.gen(function* () {
+          const before = countOf()
+          const { outcome, result } = yield* call(tool, args, { decide: "approve" })
+          assert.strictEqual(outcome, "completed", result)
+          return countOf() - before
+        })
+      const write = yield* scripts("write_file", { path: "src/a.ts", content: "one\n" })
+      const edit = yield* scripts("edit_file", {
+        path: "src/a.ts",
+        edits: [{ oldText: "one", newText: "two" }]
+      })
+      const read = yield* scripts("read_file", { path: "src/a.ts" })
+      const list = yield* scripts("list_dir", { path: "src" })
+      // The rule, the facts, the facts again before the body, and the body, which looks, reads and writes.
+      assert.deepStrictEqual({ write, edit, read, list }, { write: 8, edit: 8, read: 3, list: 4 })
+    }).pipe(Effect.scoped)
+  )
+})
 
 describe("the files of a sandbox elsewhere", () => {
   it.live("are read, written, listed, moved and removed by one script each", () =>

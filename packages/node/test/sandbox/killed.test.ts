@@ -8,6 +8,7 @@ import { tmpdir } from "node:os"
 import { basename, join } from "node:path"
 import { assert, describe, it } from "vitest"
 import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
+import { expireLeases } from "../expireLeases.ts"
 import { withoutBubblewrap } from "./bubblewrap.ts"
 import { describeProcess, processesWith } from "./processes.ts"
 
@@ -41,6 +42,7 @@ const killedWhileHeld = async (
     first.kill("SIGKILL")
     await once(first, "exit")
     // The wall ends with the process that made it.
+    expireLeases(store)
     while (processesWith(text).length > 0) await new Promise((resolve) => setTimeout(resolve, 10))
     await body({ store, workdir })
   } finally {

@@ -9,6 +9,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
+import { expireLeases } from "../expireLeases.ts"
 import { apiKey, daytonaServer } from "./daytonaServer.ts"
 import { noSshServer, sshServer } from "./sshServer.ts"
 import { temporaryDirectory } from "./temporaryDirectory.ts"
@@ -82,6 +83,7 @@ describe("a run in a sandbox elsewhere whose process is killed", () => {
             assert.strictEqual(readFileSync(join(workdir(), "log"), "utf8"), "start\n")
             first.kill("SIGKILL")
             if (first.exitCode === null && first.signalCode === null) await once(first, "exit")
+            expireLeases(args[0]!)
             // The command goes on without a process that follows it.
             writeFileSync(join(workdir(), "go"), "")
             while (!readFileSync(join(workdir(), "log"), "utf8").includes("end"))

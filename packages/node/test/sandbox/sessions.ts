@@ -51,10 +51,15 @@ export const sessionContract = (
     test("take any id", (sandbox) =>
       Effect.gen(function* () {
         const ids = ["../x", "a/b", "'; exit 1", "ä🎵", "x".repeat(200), "$HOME", "."]
-        for (const [at, session] of ids.entries())
-          assert.strictEqual((yield* sandbox.exec(`echo ${at}`, { session })).stdout, `${at}\n`)
-        for (const [at, session] of ids.entries())
-          assert.strictEqual((yield* sandbox.exec("echo again", { session })).stdout, `${at}\n`)
+        const outputs = (line: (at: number) => string) =>
+          Effect.forEach(
+            ids,
+            (session, at) => Effect.map(sandbox.exec(line(at), { session }), ({ stdout }) => stdout),
+            { concurrency: "unbounded" }
+          )
+        const first = ids.map((_, at) => `${at}\n`)
+        assert.deepStrictEqual(yield* outputs((at) => `echo ${at}`), first)
+        assert.deepStrictEqual(yield* outputs(() => "echo again"), first)
       }))
 
     test("say that a command runs, and are followed by a second caller", (sandbox, { provider }) =>

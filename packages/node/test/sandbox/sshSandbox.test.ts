@@ -1,24 +1,29 @@
 import { execFileSync } from "node:child_process"
+import { randomUUID } from "node:crypto"
 import { rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { OptionsInvalid, sshSandbox } from "@fermata/node"
+import { Id, OptionsInvalid, sshSandbox } from "@fermata/node"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { createIn, fewTries, sandboxContract } from "./contract.ts"
 import { sessionContract } from "./sessions.ts"
-import { noSshServer, type SshServer, sshServer } from "./sshServer.ts"
+import { noSshServer, sharedSshServer, type SshServer, sshServer } from "./sshServer.ts"
 import { temporaryDirectory } from "./temporaryDirectory.ts"
 
 const subjectOf = (server: SshServer) =>
   Effect.map(temporaryDirectory, ({ workdir }) => ({
     provider: sshSandbox(server.options),
     workdir,
+    // What Fermata stores on a host is by the id of the run.
+    runId: Id.RunId.make(`run_${randomUUID()}`),
     lose: () => Effect.sync(() => rmSync(workdir, { recursive: true }))
   }))
 
-const subject = Effect.flatMap(sshServer, subjectOf)
+const shared = sharedSshServer()
+
+const subject = Effect.flatMap(shared, subjectOf)
 
 sandboxContract("ssh", subject, { skip: noSshServer, cancels: fewTries, timeoutMs: 120_000 })
 
@@ -63,7 +68,7 @@ describe.skipIf(noSshServer !== undefined)(
       "does not connect to a host whose key is unknown or is another one, and says what to do",
       () =>
         Effect.gen(function* () {
-          const server = yield* sshServer
+          const server = yield* shared
           const { workdir } = yield* subjectOf(server)
           const knownHosts = join(server.directory, "other_hosts")
           const other = execFileSync("cat", [join(server.directory, "user_key.pub")]).toString()
@@ -124,7 +129,7 @@ describe.skipIf(noSshServer !== undefined)(
       "runs more commands at once than a connection of the server has sessions",
       () =>
         Effect.gen(function* () {
-          const server = yield* sshServer
+          const server = yield* shared
           const sandbox = yield* Effect.flatMap(subjectOf(server), createIn)
           const all = Array.from({ length: 14 }, (_, at) =>
             sandbox.exec(
@@ -144,7 +149,7 @@ describe.skipIf(noSshServer !== undefined)(
       "does not attach to a sandbox of another host",
       () =>
         Effect.gen(function* () {
-          const server = yield* sshServer
+          const server = yield* shared
           const { provider, workdir } = yield* subjectOf(server)
           const { ref } = yield* createIn({ provider, workdir, lose: () => Effect.void })
           const other = sshSandbox({ ...server.options, host: "localhost" })

@@ -8,7 +8,9 @@ import { tmpdir, userInfo } from "node:os"
 import { join } from "node:path"
 import type { SshSandboxOptions } from "@fermata/node"
 import * as Effect from "effect/Effect"
-import type * as Scope from "effect/Scope"
+import * as Exit from "effect/Exit"
+import * as Scope from "effect/Scope"
+import { afterAll } from "vitest"
 
 const program = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"].find((path) => existsSync(path))
 
@@ -36,6 +38,16 @@ export interface SshServer {
   readonly stop: Effect.Effect<void>
   /** Ends every connection, as a network that fails does. The commands go on. */
   readonly cut: Effect.Effect<void>
+}
+
+/** One server for the tests of a file that do not end its connections. It is started when it is needed, and ends after the tests. */
+export const sharedSshServer = (): Effect.Effect<SshServer> => {
+  const scope = Scope.makeUnsafe()
+  let server: Promise<SshServer> | undefined
+  afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+  return Effect.promise(
+    () => (server ??= Effect.runPromise(Effect.provideService(sshServer, Scope.Scope, scope)))
+  )
 }
 
 /** Starts a server. It ends with the scope. */

@@ -6,9 +6,10 @@ import { once } from "node:events"
 import * as Fs from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { FileTools, isRunBusy, type Tool, workspaceTools } from "@fermata/node"
+import { FileTools, type Tool, workspaceTools } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
+import { expireLeases } from "../expireLeases.ts"
 import { openWriter, type Writing } from "../programs/writer.ts"
 import { temporaryDirectory } from "../sandbox/temporaryDirectory.ts"
 import { caller, type Calling } from "./calling.ts"
@@ -241,21 +242,12 @@ describe("the outcome of a change whose process was killed", { timeout: 60_000 }
     const [, signal] = yield* Effect.promise(() => once(child, "exit"))
     assert.strictEqual(signal, "SIGKILL")
     assert.strictEqual(Fs.readFileSync(file, "utf8"), when === "before" ? "one\n" : "one\ntwo\n")
+    expireLeases(store)
     const fermata = yield* Effect.acquireRelease(
       Effect.promise(() => openWriter({ store, directory, writing })),
       (fermata) => Effect.promise(() => fermata[Symbol.asyncDispose]())
     )
-    // The lease of the killed process has to expire first.
-    const resume = Effect.promise(async () => {
-      for (;;) {
-        try {
-          return await fermata.resume("w")
-        } catch (error) {
-          if (!isRunBusy(error)) throw error
-          await new Promise((resolve) => setTimeout(resolve, 100))
-        }
-      }
-    })
+    const resume = Effect.promise(() => fermata.resume("w"))
     return { file, resume }
   })
 

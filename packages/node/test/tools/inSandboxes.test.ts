@@ -9,9 +9,9 @@ import {
   bubblewrapSandbox,
   containerSandbox,
   daytonaSandbox,
+  Id,
   localSandbox,
   type SandboxProvider,
-  type SandboxRef,
   sshSandbox,
   tmuxSandbox,
   workspaceTools
@@ -30,17 +30,20 @@ interface Subject {
   readonly workdir?: string
 }
 
-/** A provider of one sandbox for all runs: each call of a test is a run. */
-const shared = (provider: SandboxProvider.Shape): SandboxProvider.Shape => {
-  let ref: SandboxRef.SandboxRef | undefined
-  return {
-    ...provider,
-    create: (spec) =>
-      ref === undefined
-        ? Effect.tap(provider.create(spec), (sandbox) => Effect.sync(() => void (ref = sandbox.ref)))
-        : Effect.orDie(provider.attach(ref))
-  }
-}
+/** A provider of one open sandbox for all runs: each call of the test is a run, and would open one. */
+const shared = ({ provider, workdir }: Subject) =>
+  Effect.map(
+    provider.create({
+      runId: Id.RunId.make("run_shared"),
+      sessionId: Id.SessionId.make("session_shared"),
+      ...(workdir === undefined ? {} : { workdir })
+    }),
+    (sandbox): SandboxProvider.Shape => ({
+      ...provider,
+      create: () => Effect.succeed(sandbox),
+      attach: () => Effect.succeed(sandbox)
+    })
+  )
 
 const noTmux = ((): string | undefined => {
   try {
@@ -99,7 +102,7 @@ const subjects: Readonly<
     existsSync("/proc/self/stat") ? undefined : "its containers are processes of Linux"
   ],
   "of Daytona": [
-    Effect.map(daytonaServer, ({ apiUrl }) => ({ provider: shared(daytonaSandbox({ apiKey, apiUrl })) }))
+    Effect.map(daytonaServer, ({ apiUrl }) => ({ provider: daytonaSandbox({ apiKey, apiUrl }) }))
   ]
 }
 
@@ -108,12 +111,8 @@ describe.each(Object.entries(subjects))("the file tools in a sandbox %s", (_, [s
     "write, edit, read, list and search, and ask or refuse as on this machine",
     () =>
       Effect.gen(function* () {
-        const { provider, workdir } = yield* subject
-        const call = yield* caller({
-          tools: workspaceTools({ shell: false }),
-          sandbox: provider,
-          ...(workdir === undefined ? {} : { workingDirectory: workdir })
-        })
+        const provider = yield* Effect.flatMap(subject, shared)
+        const call = yield* caller({ tools: workspaceTools({ shell: false }), sandbox: provider })
         const approved = { decide: "approve" } as const
         const write = (path: string, content: string) => call("write_file", { path, content }, approved)
 

@@ -5,9 +5,10 @@ import { execFileSync, spawn } from "node:child_process"
 import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { localSandbox, type RunResult, tmuxSandbox } from "@fermata/node"
+import { localSandbox, tmuxSandbox } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import { sourceFlags } from "../../../../scripts/internal/sourceFlags.ts"
+import { expireLeases } from "../expireLeases.ts"
 import { temporaryDirectory } from "../sandbox/temporaryDirectory.ts"
 import { type Call, opened, resultTexts } from "./shellRuns.ts"
 
@@ -67,6 +68,7 @@ const killed = (options: {
     )
     assert.strictEqual(ended, "SIGKILL")
     options.between?.(workdir)
+    expireLeases(store)
     return yield* Effect.promise(async () => {
       const { fermata, model } = await opened(options.then ?? calls, {
         workdir,
@@ -76,7 +78,7 @@ const killed = (options: {
       })
       await using _ = fermata
       const [run] = await fermata.runs()
-      const result = await resumed(() => fermata.resume(run!.runId))
+      const result = await fermata.resume(run!.runId)
       return {
         result,
         texts: resultTexts(model.requests.at(-1)?.messages ?? []),
@@ -85,18 +87,6 @@ const killed = (options: {
     })
   })
 
-/** The lease of the killed process has to expire first. */
-const resumed = async (resume: () => Promise<RunResult.RunResult>): Promise<RunResult.RunResult> => {
-  for (;;) {
-    try {
-      return await resume()
-    } catch (error) {
-      if ((error as { readonly _tag?: string })._tag !== "RunBusy") throw error
-      await new Promise((resolve) => setTimeout(resolve, 200))
-    }
-  }
-}
-
 const waiting = "echo one; until [ -e go ]; do sleep 0.05; done; echo two"
 
 describe.skipIf(process.platform === "win32")("after the process was killed", () => {
@@ -104,10 +94,15 @@ describe.skipIf(process.platform === "win32")("after the process was killed", ()
     "a command that only reads is run again, and any other one is in doubt",
     () =>
       Effect.gen(function* () {
-        const read = yield* killed({ kind: "local", calls: [run("ls -a")], fatal: "$ ls" })
+        const [read, wrote] = yield* Effect.all(
+          [
+            killed({ kind: "local", calls: [run("ls -a")], fatal: "$ ls" }),
+            killed({ kind: "local", calls: [run("touch made")], fatal: "$ touch" })
+          ],
+          { concurrency: 2 }
+        )
         assert.strictEqual(read.result.status, "completed")
         assert.match(read.texts[0]!, /^exit code 0 /)
-        const wrote = yield* killed({ kind: "local", calls: [run("touch made")], fatal: "$ touch" })
         assert(wrote.result.status === "interrupted")
         assert.strictEqual(wrote.result.interruptions[0]?._tag, "inDoubt")
         assert.notInclude(wrote.files, "made")

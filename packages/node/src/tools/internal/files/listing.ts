@@ -27,11 +27,16 @@ interface Entry {
   readonly note?: string
 }
 
-/** The names below a directory, in order. */
-export const listDirectory = (files: FileSystem.FileSystem, request: ListRequest): Failing<string> =>
+/** The names below a directory, in order. `info` is what is known of the directory. */
+export const listDirectory = (
+  files: FileSystem.FileSystem,
+  request: ListRequest,
+  info?: FileSystem.File.Info
+): Failing<string> =>
   Effect.gen(function* () {
     const { depth, maxEntries, path } = request
-    const { type } = yield* files.stat(path).pipe(Effect.mapError((error) => failureOf(path, error)))
+    const { type } =
+      info ?? (yield* files.stat(path).pipe(Effect.mapError((error) => failureOf(path, error))))
     if (type !== "Directory")
       return yield* Effect.fail(
         new ToolError.ToolFailure({

@@ -8,7 +8,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { actingOf, type Acting, type FileToolOptions } from "./acting.ts"
 import { isApproved } from "./approved.ts"
-import { filesFor } from "./places.ts"
+import { filesFor, type Place } from "./places.ts"
 
 const line = (description: string) =>
   Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({ description }))
@@ -41,6 +41,16 @@ const asking = ({ placeOf }: Acting, verb: string) => ({
     ),
   risk: "The path can hold credentials. The model reads what is there, and it is sent to the provider of the model."
 })
+
+/** The files that a call may read, and what is at its path. At the same time, since a place elsewhere then looks at the path once. */
+const lookAt = (place: Place, path: string, context: object) =>
+  Effect.map(
+    Effect.all([filesFor(place, path, "read", isApproved(context)), Effect.option(place.files.stat(path))], {
+      concurrency: 2
+    }),
+    // What is seen without the approval is used only where none was needed.
+    ([files, found]) => ({ files, info: files === place.files ? Option.getOrUndefined(found) : undefined })
+  )
 
 /**
  * Makes the tool `read_file`: the lines of a text file with their numbers, in parts, or an image or a PDF as an attachment.
@@ -76,15 +86,7 @@ At most ${maxLines} lines are returned at once: the end of a result says how to 
       Effect.gen(function* () {
         const place = yield* acting.placeOf(context)
         const { readPart } = yield* Effect.promise(() => import("./readPart.ts"))
-        // At the same time, since a place elsewhere then looks at the path once.
-        const [files, found] = yield* Effect.all(
-          [
-            filesFor(place, range.path, "read", isApproved(context)),
-            Effect.option(place.files.stat(range.path))
-          ],
-          { concurrency: 2 }
-        )
-        const info = files === place.files ? Option.getOrUndefined(found) : undefined
+        const { files, info } = yield* lookAt(place, range.path, context)
         return yield* readPart(files, range, { maxLines, maxLength, maxFileSize }, info)
       })
   })
@@ -124,9 +126,9 @@ With a depth, also the names below its directories, without the contents of .git
     handler: ({ depth = 1, maxEntries = 300, path = "." }, context) =>
       Effect.gen(function* () {
         const place = yield* acting.placeOf(context)
-        const files = yield* filesFor(place, path, "read", isApproved(context))
+        const { files, info } = yield* lookAt(place, path, context)
         const { listDirectory } = yield* Effect.promise(() => import("./listing.ts"))
-        return yield* listDirectory(files, { path, depth, maxEntries })
+        return yield* listDirectory(files, { path, depth, maxEntries }, info)
       })
   })
 }
