@@ -12,6 +12,7 @@ import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { repeats } from "../../../../scripts/internal/effort.ts"
 import { openDescriptors, processesWith, zombies } from "./processes.ts"
 
 /** A provider under test, with a new working directory for each test. */
@@ -38,11 +39,11 @@ export interface ContractOptions {
   readonly timeoutMs?: number
 }
 
-/** How many commands are interrupted in a row where each takes long; `FERMATA_TRIES` interrupts more. */
-export const fewTries = Number(process.env["FERMATA_TRIES"] ?? 3)
+/** How many commands are interrupted in a row where each takes long. */
+export const fewTries = repeats(3)
 
 /** As {@link fewTries}, where each takes a moment. */
-const manyTries = Number(process.env["FERMATA_TRIES"] ?? 25)
+const manyTries = repeats(25)
 
 const contractRunId = Id.RunId.make("run_contract")
 const sessionId = Id.SessionId.make("session_contract")

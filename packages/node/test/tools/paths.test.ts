@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { localSandbox, workspaceTools } from "@fermata/node"
 import * as Effect from "effect/Effect"
+import { stepOf } from "../../../../scripts/internal/effort.ts"
 import { ownPaths, type PathCase } from "../guard/pathCases.ts"
 import { secret, type Workspace, workspace } from "../guard/workspace.ts"
 import { callerOfAll, type Calling, type Deciding, type Outcome } from "./calling.ts"
@@ -28,9 +29,8 @@ const inSandbox: Subject = ({ root }) => ({
   sandbox: localSandbox({ workdir: root, rules: { own: [join(root, "fermata.db")] } })
 })
 
-/** How many of our own paths are tried: each fourth, or all with `FERMATA_TRIES`. */
-const sampled =
-  process.env["FERMATA_TRIES"] === undefined ? ownPaths.filter((_, at) => at % 4 === 0) : ownPaths
+/** The paths of our own list that are tried: each fourth, or more of them with `FERMATA_EFFORT`. */
+const sampled = ownPaths.filter((_, at) => at % stepOf(4) === 0)
 
 type ToolCall = readonly [tool: string, args: object]
 

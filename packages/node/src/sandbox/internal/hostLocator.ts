@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Scripts from "./fileScripts.ts"
-import type { HostFailed, ShellHost } from "./shellHost.ts"
+import { HostFailed, type ShellHost } from "./shellHost.ts"
 
 /** Where a path leads, as the script prints it; `undefined` if its links lead to no end. */
 export type Place =
@@ -60,7 +60,11 @@ export class HostLocator {
     const batch = [...asked]
     const args = batch.flatMap(({ keepsLink, path }) => [path, keepsLink ? "1" : "0"])
     const fiber: Fiber.Fiber<string, HostFailed> = Effect.runForkWith(context)(
-      Effect.map(this.host.run(Scripts.locate, { args }), ({ stdout }) => stdout.toString())
+      Effect.flatMap(this.host.run(Scripts.locate, { args }), ({ exitCode, stdout }) =>
+        exitCode === 0
+          ? Effect.succeed(stdout.toString())
+          : Effect.fail(new HostFailed("the paths cannot be looked at", false))
+      )
     )
     fiber.addObserver((exit) => {
       const fields = Exit.isSuccess(exit) ? exit.value.split("\0") : []
