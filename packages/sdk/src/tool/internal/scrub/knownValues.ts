@@ -322,7 +322,7 @@ export class KnownScrubber {
   readonly #values: KnownValues
   readonly #found: ((type: string) => void) | undefined
   #rest = ""
-  /** How much of the rest was returned, because it stays whatever follows. */
+  /** How much of the rest was returned, since nothing that follows can change it. */
   #returned = 0
   /** What the last replacement shows, if nothing followed it: the next piece of the same secret shows nothing. */
   #last: string | undefined
