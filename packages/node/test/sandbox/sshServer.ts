@@ -76,8 +76,9 @@ export const sshServer: Effect.Effect<SshServer, never, Scope.Scope> = Effect.ac
         "PasswordAuthentication no",
         "KbdInteractiveAuthentication no",
         "PermitRootLogin yes",
-        // What Fermata stores on the host is removed with the test.
-        `SetEnv XDG_STATE_HOME=${join(directory, "state")}`,
+        // What Fermata stores on the host is removed with the test. A shell that starts in another home directory reads none of the user's files,
+        // which can take longer than all else.
+        `SetEnv XDG_STATE_HOME=${join(directory, "state")} HOME=${directory}`,
         ""
       ].join("\n")
     )
