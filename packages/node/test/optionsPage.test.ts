@@ -144,6 +144,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     agents: true,
     by: true,
     policy: true,
+    context: true,
     maxQueued: true,
     keepEvents: true,
     keepText: true

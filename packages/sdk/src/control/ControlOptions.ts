@@ -1,10 +1,11 @@
+import type * as Schema from "effect/Schema"
 /**
  * The options of a control plane.
  *
  * @since 0.2.0
  */
 import type { Runtime } from "../agent/Runtime.ts"
-import { atLeastOne, atLeastZero, required, shapeOf } from "../domain/internal/misfits.ts"
+import { atLeastOne, atLeastZero, jsonObject, required, shapeOf } from "../domain/internal/misfits.ts"
 import type { Principal } from "../domain/Principal.ts"
 import type { PolicySetting } from "./RuntimeEvent.ts"
 
@@ -14,6 +15,12 @@ export interface ControlOptions {
   readonly by?: string | Principal
   /** The approval policy of tasks, until a command sets another one. Default: that of each agent. */
   readonly policy?: PolicySetting
+  /**
+   * The part of the runs of a store that the plane is for, such as `{ tenant: "acme" }`. The plane gives this context to each of its tasks, beside
+   * what a prompt's own context holds. A session whose last run has another context does not exist for the plane: no command lists, resumes
+   * or deletes it, and no cursor replays it. Default: all runs.
+   */
+  readonly context?: Readonly<Record<string, Schema.Json>>
   /** The number of prompts that may wait in a session; one more is rejected with `QueueFull`. Default: 100. */
   readonly maxQueued?: number
   /**
@@ -45,6 +52,7 @@ export const controlShape = shapeOf<ControlPlaneOptions>({
   }),
   by: "anything",
   policy: "anything",
+  context: jsonObject,
   maxQueued: atLeastZero,
   keepEvents: atLeastOne,
   keepText: atLeastZero

@@ -29,9 +29,10 @@ import type { Runtime } from "../agent/Runtime.ts"
 import type { AnyExtension, RuntimeExtension } from "../agent/RuntimeDefinition.ts"
 import type { RuntimeHooks } from "../agent/RuntimeHooks.ts"
 import { checkPolicy } from "../domain/internal/given.ts"
+import { checkContext } from "../domain/internal/givenContext.ts"
 import { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { attribute, type Principal, type PrincipalInvalid } from "../domain/Principal.ts"
-import type { PolicyInvalid } from "../domain/RunError.ts"
+import type { ContextInvalid, PolicyInvalid } from "../domain/RunError.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import type { Acknowledgement } from "./Acknowledgement.ts"
 import type { CommandRejection } from "./CommandRejection.ts"
@@ -92,7 +93,7 @@ export class ControlPlane extends Context.Service<ControlPlane, Shape>()(
 ) {}
 
 /** The errors of {@link make}. */
-export type ControlPlaneError = OptionsInvalid | PolicyInvalid | PrincipalInvalid
+export type ControlPlaneError = ContextInvalid | OptionsInvalid | PolicyInvalid | PrincipalInvalid
 
 /**
  * Makes a control plane for runtimes, which other code may use, too. When the scope closes, stored tasks are suspended and the others are
@@ -105,7 +106,7 @@ export type ControlPlaneError = OptionsInvalid | PolicyInvalid | PrincipalInvali
  * **Errors**
  *
  * - `OptionsInvalid` — an option is unknown or has a wrong value.
- * - `PolicyInvalid`, `PrincipalInvalid` — correct the policy or the author.
+ * - `PolicyInvalid`, `PrincipalInvalid`, `ContextInvalid` — correct the policy, the author or the context.
  *
  * **Example** (Approving a call by commands and events)
  *
@@ -139,19 +140,19 @@ export const make = Effect.fnUntraced(function* (
   given: ControlPlaneOptions
 ): Effect.fn.Return<Shape, ControlPlaneError, Scope.Scope> {
   const options = yield* requireOptions("ControlPlane.make", given ?? null, controlShape)
-  const { agents, by = "unnamed", keepEvents, keepText, maxQueued, policy } = options
+  const { agents, by = "unnamed", context, keepEvents, keepText, maxQueued, policy } = options
   const names = agents.map(({ agent }) => agent.name)
   const twice = names.find((name, index) => names.indexOf(name) !== index)
   if (twice !== undefined) return yield* notDistinct(twice)
   const author = yield* Effect.fromResult(attribute(by))
   const checked = policy === undefined ? undefined : checkPolicy(policy)
   if (checked !== undefined && Result.isFailure(checked)) return yield* checked.failure
+  const own = context === undefined ? undefined : yield* Effect.fromResult(checkContext(context))
   const store = Option.getOrUndefined(yield* storeOfContext)
   const clock = yield* Clock.Clock
   const scope = yield* Effect.scope
   const tasks = yield* Scope.fork(scope)
-  const context = yield* Effect.context<never>()
-  const run = Effect.runForkWith(context)
+  const run = Effect.runForkWith(yield* Effect.context<never>())
   const history = new EventHistory({
     keepEvents: store === undefined ? Number.POSITIVE_INFINITY : atLeast(1, keepEvents, 4096),
     keepText: atLeast(0, keepText, 4 * 1024 * 1024)
@@ -166,7 +167,8 @@ export const make = Effect.fnUntraced(function* (
     mailbox: yield* Queue.unbounded<Submission>(),
     fork: (effect) => void run(effect),
     maxQueued: atLeast(0, maxQueued, 100),
-    policy: policy === undefined ? undefined : { setting: policy, author }
+    policy: policy === undefined ? undefined : { setting: policy, author },
+    context: own
   })
   const { epoch } = core.options
   const started: RuntimeEvent = {
@@ -195,7 +197,8 @@ export const make = Effect.fnUntraced(function* (
     store,
     started,
     now: core.options.now,
-    projection: core.projection
+    projection: core.projection,
+    context: own
   }
   return {
     epoch,

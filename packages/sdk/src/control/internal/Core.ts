@@ -16,6 +16,7 @@ import type { AgentConfiguration, PolicySetting, RuntimeEvent } from "../Runtime
 import type { RuntimeSnapshot } from "../RuntimeSnapshot.ts"
 import type { ActiveTask, QueuedPrompt } from "./ActiveTask.ts"
 import type { EventHistory } from "./EventHistory.ts"
+import type { PlaneContext } from "./planeContext.ts"
 import type { ProjectionOptions } from "./Projection.ts"
 import type { Submission } from "./submission.ts"
 
@@ -58,6 +59,8 @@ export interface CoreOptions {
   readonly fork: (effect: Effect.Effect<void>) => void
   readonly maxQueued: number
   readonly policy: Policy | undefined
+  /** The context of all tasks; see `ControlOptions`. */
+  readonly context: PlaneContext | undefined
 }
 
 export class Core {

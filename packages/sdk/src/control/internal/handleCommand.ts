@@ -8,6 +8,7 @@ import type { Runtime } from "../../agent/Runtime.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import type { RunId } from "../../domain/Id.ts"
 import { checkPolicy } from "../../domain/internal/given.ts"
+import { canonicalJson } from "../../domain/internal/json.ts"
 import { sha256Of } from "../../domain/internal/sha256.ts"
 import { withoutUndefined } from "../../domain/internal/untyped.ts"
 import type { Attributed, Principal } from "../../domain/Principal.ts"
@@ -18,6 +19,7 @@ import type { RuntimeEvent } from "../RuntimeEvent.ts"
 import type { ActiveTask } from "./ActiveTask.ts"
 import { compactSession, requireNoCompaction } from "./compaction.ts"
 import { configurationOf, type Core, type OpenSession, type Policy } from "./Core.ts"
+import { contextOfTask } from "./planeContext.ts"
 import {
   deleteSession,
   lastSession,
@@ -108,8 +110,12 @@ const submitPrompt = Effect.fnUntraced(function* (
   if (task?.isOver === true) yield* settleTask(core, task)
   const taskId = yield* newTaskId(core, session, command)
   if (typeof taskId !== "string") return taskId
-  const { context, prompt } = command
-  const queued = { taskId, prompt, context, author: attributed }
+  const ofTask = contextOfTask(core.options.context, command.context)
+  if (ofTask === undefined)
+    return yield* new CommandInvalid({
+      issues: `its "context" contradicts that of the runtime, which sets ${Object.keys(core.options.context ?? {}).join(", ")}`
+    })
+  const queued = { taskId, prompt: command.prompt, ...ofTask, author: attributed }
   const active = session.task
   if (active !== undefined || session.queue.length > 0 || session.isCompacting) {
     if (command.whenActive !== "queue") {
@@ -176,7 +182,7 @@ const newTaskId = Effect.fnUntraced(function* (
 ): Effect.fn.Return<RunId | Answer, CommandFault> {
   const { now, store } = core.options
   if (store === undefined || commandId.startsWith(ownPrefix)) return runtime.ids.runId(now())
-  const taskId = `task_${sha256Of(commandId).slice(0, 32)}` as RunId
+  const taskId = `task_${sha256Of(keyOf(core, commandId)).slice(0, 32)}` as RunId
   const found = yield* Effect.match(store.head(taskId), {
     onSuccess: (head) => head,
     onFailure: (error) => (error._tag === "RunNotFound" ? undefined : error)
@@ -185,6 +191,10 @@ const newTaskId = Effect.fnUntraced(function* (
   if (found instanceof Error) return yield* Effect.fail(found as CommandFault)
   return { _tag: "TaskStarted", sessionId: found.sessionId ?? sessionId, taskId }
 })
+
+/** The text that identifies a command in the store: planes of different contexts share no ids of commands. */
+const keyOf = ({ options: { context } }: Core, commandId: string): string =>
+  context === undefined ? commandId : `${commandId}\n${canonicalJson(context)}`
 
 /** The prefix of the ids of commands that came without one. */
 export const ownPrefix = "cmd."

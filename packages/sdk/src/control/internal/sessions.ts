@@ -12,11 +12,12 @@ import { loadState } from "../../durable/loadState.ts"
 import { redactEvent } from "../../run/internal/redact.ts"
 import { checkIds } from "../../run/internal/staging.ts"
 import { RunStore } from "../../store/RunStore.ts"
-import type { RunHead } from "../../store/RunStorePort.ts"
+import type { RunHead, SessionHead } from "../../store/RunStorePort.ts"
 import type { SessionSummary } from "../Acknowledgement.ts"
 import { AgentUnknown, SessionNotFound, TaskActive } from "../CommandRejection.ts"
 import { requireNoCompaction } from "./compaction.ts"
 import type { Core, OpenSession } from "./Core.ts"
+import { isOfPlane } from "./planeContext.ts"
 import type { Answer } from "./submission.ts"
 import { resumeTask } from "./tasks.ts"
 
@@ -74,8 +75,11 @@ export const sessionOf = (core: Core, sessionId: SessionId | undefined): OpenSes
 export const resumeSession = Effect.fnUntraced(function* (core: Core, sessionId: SessionId) {
   yield* checkIds({ sessionId })
   const known = core.sessions.get(sessionId)
-  const { store } = core.options
-  const last = store === undefined || known?.task !== undefined ? undefined : yield* store.latest(sessionId)
+  const { context, store } = core.options
+  const newest = store === undefined || known?.task !== undefined ? undefined : yield* store.latest(sessionId)
+  const isOwn =
+    store === undefined || newest === undefined || (yield* isOfPlane(context, store, newest.runId))
+  const last = isOwn ? newest : undefined
   if (known === undefined && last === undefined) return yield* new SessionNotFound({ sessionId })
   const runtime =
     last === undefined
@@ -132,7 +136,7 @@ export const summaries = Effect.fnUntraced(function* (core: Core, limit: number)
   const { store } = core.options
   const open = [...core.sessions.values()].sort((one, other) => other.updatedAt - one.updatedAt)
   if (store === undefined) return open.map((session) => summaryOf(core, session)).slice(0, limit)
-  const heads = yield* store.sessions({ limit })
+  const heads = yield* ownSessions(core, store, limit)
   const stored = yield* Effect.forEach(heads, ({ createdAt, last, sessionId }) =>
     Effect.map(titleOf(core, store, last), (title): SessionSummary => ({
       sessionId,
@@ -149,6 +153,29 @@ export const summaries = Effect.fnUntraced(function* (core: Core, limit: number)
   // A session without tasks is not in the store yet.
   const fresh = open.filter(({ lastTaskId, sessionId }) => lastTaskId === undefined && !ids.has(sessionId))
   return [...fresh.map((session) => summaryOf(core, session)), ...stored].slice(0, limit)
+})
+
+/** The newest sessions of the plane. */
+const ownSessions = Effect.fnUntraced(function* (core: Core, store: RunStore["Service"], limit: number) {
+  const { context } = core.options
+  if (context === undefined) return yield* store.sessions({ limit })
+  const own: Array<SessionHead> = []
+  let after: RunId | undefined
+  while (own.length < limit) {
+    const page: ReadonlyArray<SessionHead> = yield* store.sessions({
+      limit: pageSize,
+      ...(after === undefined ? {} : { after })
+    })
+    for (const head of page) {
+      const isOwn = Effect.catchTag(isOfPlane(context, store, head.last.runId), "RunNotFound", () =>
+        Effect.succeed(false)
+      )
+      if (own.length < limit && (yield* isOwn)) own.push(head)
+    }
+    if (page.length < pageSize) break
+    after = page.at(-1)?.last.runId
+  }
+  return own
 })
 
 const titleOf = (core: Core, store: RunStore["Service"], { runId, sessionId }: RunHead) => {
@@ -204,12 +231,14 @@ export const deleteSession = Effect.fnUntraced(function* (core: Core, sessionId:
   const task = session?.task
   if (task !== undefined && !task.isOver)
     return yield* new TaskActive({ command: "SessionDelete", sessionId, taskId: task.taskId })
-  const { store } = core.options
+  const { context, store } = core.options
   let found = session !== undefined
   if (store !== undefined) {
     while (true) {
       const runs: ReadonlyArray<RunHead> = yield* store.list({ sessionId, limit: pageSize })
       if (runs.length === 0) break
+      for (const { runId } of runs)
+        if (!(yield* isOfPlane(context, store, runId))) return yield* new SessionNotFound({ sessionId })
       const unfinished = runs.find(({ status }) => status === "held" || status === "running")
       if (unfinished !== undefined)
         return yield* new TaskActive({ command: "SessionDelete", sessionId, taskId: unfinished.runId })

@@ -5,12 +5,14 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import { reading } from "../../dispatch/internal/events/Reader.ts"
 import type { RunId } from "../../domain/Id.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunStore } from "../../store/RunStore.ts"
-import type { RunStoreError } from "../../store/RunStoreError.ts"
+import type { RunNotFound, RunStoreError } from "../../store/RunStoreError.ts"
 import type { EventCursor } from "../EventCursor.ts"
 import type { RuntimeEvent } from "../RuntimeEvent.ts"
 import { type RuntimeEventEnvelope, version } from "../RuntimeEventEnvelope.ts"
 import { type Entry, envelopeOf, type EventHistory } from "./EventHistory.ts"
+import { isOfPlane, type PlaneContext } from "./planeContext.ts"
 import type { ProjectionOptions } from "./Projection.ts"
 import { RunProjection } from "./projectRun.ts"
 
@@ -23,6 +25,8 @@ export interface Sources {
   readonly started: RuntimeEvent
   readonly now: () => number
   readonly projection: ProjectionOptions
+  /** The context of the plane, whose runs alone are replayed. */
+  readonly context: PlaneContext | undefined
 }
 
 /** The number of envelopes on a page of a subscription. */
@@ -95,7 +99,7 @@ const replayOf = (
   seq: number
 ): Effect.Effect<ReadonlyArray<RuntimeEventEnvelope>, RunStoreError> =>
   Effect.map(
-    Effect.catchTag(store.events(runId), "RunNotFound", () => Effect.succeed([])),
+    Effect.catchTag(ownEvents(sources, store, runId), "RunNotFound", () => Effect.succeed([])),
     (events) => {
       const projection = new RunProjection(sources.projection)
       return events.flatMap((event, index) => {
@@ -109,6 +113,16 @@ const replayOf = (
         })
       })
     }
+  )
+
+/** The journal of a run. A run that is none of the plane's has no events, whatever a cursor says. */
+const ownEvents = (
+  { context }: Sources,
+  store: RunStore["Service"],
+  runId: RunId
+): Effect.Effect<ReadonlyArray<RunEvent>, RunNotFound | RunStoreError> =>
+  Effect.flatMap(isOfPlane(context, store, runId), (isOwn) =>
+    isOwn ? store.events(runId) : Effect.succeed([])
   )
 
 /** One subscriber of the history. */

@@ -15,7 +15,7 @@ import type { RuntimeCommand } from "../../control/RuntimeCommand.ts"
 import type { RuntimeEventEnvelope } from "../../control/RuntimeEventEnvelope.ts"
 import type { RuntimeSnapshot } from "../../control/RuntimeSnapshot.ts"
 import { DrainTimeout } from "../../dispatch/internal/HandleGroup.ts"
-import { abortSignal, atLeastOne, atLeastZero, shapeOf } from "../../domain/internal/misfits.ts"
+import { abortSignal, atLeastOne, atLeastZero, jsonObject, shapeOf } from "../../domain/internal/misfits.ts"
 import { OptionsInvalid } from "../../domain/OptionsInvalid.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type { RunStore } from "../../store/RunStore.ts"
@@ -69,6 +69,7 @@ const controlPlaneShape = shapeOf<ControlPlaneOptions>({
   },
   by: "anything",
   policy: "anything",
+  context: jsonObject,
   maxQueued: atLeastZero,
   keepEvents: atLeastOne,
   keepText: atLeastZero
