@@ -12,6 +12,7 @@ import type {
   ShellOptions,
   ToolOptions
 } from "@fermata/node"
+import type { ServeHttpOptions } from "@fermata/node/http"
 import type * as McpTools from "@fermata/sdk/mcp"
 
 /** The keys of a type. The compiler refuses a list that lacks one. */
@@ -148,6 +149,24 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     maxQueued: true,
     keepEvents: true,
     keepText: true
+  }),
+  serveHttp: keys<ServeHttpOptions>({
+    host: true,
+    port: true,
+    publicUrl: true,
+    token: true,
+    by: true,
+    principals: true,
+    authenticate: true,
+    tenantKey: true,
+    allowShutdown: true,
+    maxBodyBytes: true,
+    rateLimit: true,
+    maxStreams: true,
+    heartbeat: true,
+    requestTimeout: true,
+    plane: true,
+    onProblem: true
   }),
   work: keys<Fermata.WorkOptions>({
     concurrency: true,

@@ -21,6 +21,8 @@ export interface ServeHttpOptions extends HttpOptions {
 export interface HttpServing extends AsyncDisposable {
   /** Where the server answers, such as `http://127.0.0.1:41234`. */
   readonly url: string
+  /** The port on which it listens. */
+  readonly port: number
   /** The bearer token of the server's only caller. Absent if callers have tokens of their own. Show it to no one else. */
   readonly token: string | undefined
   /** Ends the event streams and the connections, and suspends the stored tasks of the server's control planes. Takes less than a second, and what the tasks need to suspend. */
@@ -74,6 +76,6 @@ export const serveHttp = async (
   const settings = settingsOf("serveHttp", rest)
   const report = (error: unknown) =>
     onProblem(Display.sentence`The HTTP server could not answer a request: ${Display.messageOf(error)}.`)
-  const { close, url } = await startServer(promiseBackend(fermata, plane), settings, report)
-  return { url, token: settings.token, close, [Symbol.asyncDispose]: close }
+  const { close, port, url } = await startServer(promiseBackend(fermata, plane), settings, report)
+  return { url, port, token: settings.token, close, [Symbol.asyncDispose]: close }
 }

@@ -49,7 +49,8 @@ describe("serveHttp", () => {
     assert.strictEqual(done.text, "It is paid.")
     assert.deepStrictEqual(at.paid, [20])
     const [run] = await client.runs()
-    assert.strictEqual(run?.status, "completed")
+    if (run === undefined) return assert.fail("There is no run")
+    assert.strictEqual(run.status, "completed")
     assert.deepStrictEqual(await client.run(run.runId), run)
     const messages = await client.messages(run.runId)
     assert.deepStrictEqual(
@@ -254,6 +255,33 @@ describe("serveHttp", () => {
     const [run] = await client.runs()
     const revisions = new Set(seen.map((place) => Number(place.split(" ")[1])))
     assert.isAtMost(Math.max(...revisions), run!.revision)
+  })
+
+  it("sends the last events of a stopped runtime before it closes, so that a client ends and does not connect again", async () => {
+    const at = await served()
+    await using client = await connectFermata(at.server)
+    const seen: Array<string> = []
+    const reading = (async () => {
+      for await (const { event } of client.events()) seen.push(event._tag)
+    })()
+    await until(client, "lifecycle.started")
+    await client.submit({ _tag: "Shutdown" })
+    await at.server.close()
+    await reading
+    assert.deepStrictEqual(seen.slice(-2), ["lifecycle.stopping", "lifecycle.stopped"])
+    await at.fermata.close()
+  })
+
+  it("answers a client that has all events of a stopped runtime with 204, and its commands with 503", async () => {
+    await using at = await served()
+    await using client = await connectFermata(at.server)
+    await client.submit({ _tag: "Shutdown" })
+    let seq = 0
+    for await (const envelope of client.events()) seq = envelope.seq
+    const headers = { authorization: `Bearer ${at.server.token}` }
+    const response = await fetch(`${at.server.url}/v1/events?from=${seq + 1}`, { headers })
+    assert.strictEqual(response.status, 204)
+    assert.strictEqual(await tagOf(client.submit({ _tag: "SessionNew" })), "RuntimeStopped")
   })
 
   it("closes within a second while event streams are open", async () => {

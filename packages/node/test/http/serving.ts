@@ -12,7 +12,7 @@ import * as z from "zod"
 type Answers = Parameters<typeof ScriptedModel.make>[0]
 
 /** The answers of a model that pays and reports, for each prompt. */
-export const paying: Answers = ({ turn }) =>
+const paying: Answers = ({ turn }) =>
   turn % 2 === 1 ? { calls: [{ tool: "pay", arguments: { amount: 20 } }] } : "It is paid."
 
 /** A Fermata whose clerk pays after an approval; `paid` are the amounts. */
@@ -56,7 +56,7 @@ export const served = async (
     fermata,
     paid,
     server,
-    port: Number(new URL(server.url).port),
+    port: server.port,
     [Symbol.asyncDispose]: async () => {
       await server.close()
       await fermata.close()

@@ -11,6 +11,7 @@ import { RequestRefused } from "../RequestRefused.ts"
 import { bearerOf, type KnownCaller } from "./authenticate.ts"
 import { check, type Places, placesOf } from "./gate.ts"
 import { CurrentCaller } from "./handlers.ts"
+import { OpenStreams } from "./OpenStreams.ts"
 import { problemOf } from "./problems.ts"
 import { RateLimiter } from "./RateLimiter.ts"
 import type { Settings } from "./settings.ts"
@@ -19,7 +20,7 @@ import type { Settings } from "./settings.ts"
 export type Handler = (request: Request, context: Context.Context<CurrentCaller>) => Promise<Response>
 
 /** How long open connections may take when the server closes. */
-const drainMs = 400
+const drainMs = 300
 
 /** The longest head of a request: cursors of many tasks are long. */
 const maxHeaderSize = 64 * 1024
@@ -41,7 +42,7 @@ export class HttpListener {
   private readonly report: (error: unknown) => void
   private readonly server: Server
   private readonly limiter: RateLimiter
-  private readonly streams = new Map<string, Set<AbortController>>()
+  private readonly streams: OpenStreams
   private places: Places | undefined
   private isClosing = false
 
@@ -50,6 +51,7 @@ export class HttpListener {
     this.handler = handler
     this.report = report
     this.limiter = new RateLimiter(settings.rateLimit)
+    this.streams = new OpenStreams(settings.maxStreams)
     const { requestTimeoutMs } = settings
     this.server = createServer(
       {
@@ -63,20 +65,21 @@ export class HttpListener {
     )
   }
 
-  /** Begins to listen. Resolves to the URL. */
-  async listen(): Promise<string> {
+  /** Begins to listen. Resolves to the URL for clients and the port. */
+  async listen(): Promise<{ readonly url: string; readonly port: number }> {
     const { host, port, publicUrl } = this.settings
     this.server.listen({ host, port })
     await once(this.server, "listening")
-    const address = this.server.address() as AddressInfo
-    this.places = placesOf(host, address.port, publicUrl)
-    return publicUrl?.origin ?? `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`
+    const { port: bound } = this.server.address() as AddressInfo
+    this.places = placesOf(host, bound, publicUrl)
+    const own = host.includes(":") ? `[${host}]` : host
+    return { url: publicUrl?.origin ?? `http://${own}:${bound}`, port: bound }
   }
 
-  /** Ends the event streams, then the connections. */
-  async close(): Promise<void> {
+  /** Ends the event streams, then the connections. `isStopped` says whether a caller's runtime has stopped. */
+  async close(isStopped: (caller: KnownCaller) => Promise<boolean>): Promise<void> {
     this.isClosing = true
-    for (const streams of this.streams.values()) for (const stream of streams) stream.abort()
+    await this.streams.close(isStopped)
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()))
     this.server.closeIdleConnections()
     const cutting = setTimeout(() => this.server.closeAllConnections(), drainMs)
@@ -162,24 +165,19 @@ export class HttpListener {
       to.end(new Uint8Array(await from.arrayBuffer()))
       return
     }
-    const key = keyOf(caller)
-    const open = this.streams.get(key) ?? new Set()
-    if (open.size >= this.settings.maxStreams) {
+    if (!this.streams.hasRoom(keyOf(caller), keyOf)) {
       await from.body.cancel()
       throw refuse(429, "StreamsExhausted", "This caller has too many event streams open: close one.")
     }
-    const left = new AbortController()
-    open.add(left)
-    this.streams.set(key, open)
+    const { end, left } = this.streams.open(caller)
     to.once("close", () => left.abort())
     if (to.destroyed || this.isClosing) left.abort()
     to.writeHead(from.status, headers)
     try {
       await pump(from.body, to, left.signal, this.settings.heartbeatMs)
     } finally {
-      open.delete(left)
-      if (open.size === 0) this.streams.delete(key)
       to.end()
+      end()
     }
   }
 

@@ -6,7 +6,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpServerRequest from "effect/http/HttpServerRequest"
-import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
@@ -44,7 +44,7 @@ export const handlers = ({ allowShutdown, report, tenants }: HandlerOptions) => 
         Effect.suspend(() => f(new TenantView(tenants, caller), caller)),
         (error) => {
           const response = problemResponse(error)
-          if (response.status >= 500) report(error)
+          if (response.status === 500 || error._tag === "RunStoreError") report(error)
           return Effect.succeed(response)
         }
       )

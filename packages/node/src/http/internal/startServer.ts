@@ -7,6 +7,7 @@ import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
 import { FermataApi } from "../FermataApi.ts"
+import type { KnownCaller } from "./authenticate.ts"
 import type { Backend } from "./Backend.ts"
 import { handlers } from "./handlers.ts"
 import { type Handler, HttpListener } from "./HttpListener.ts"
@@ -16,6 +17,7 @@ import { Tenants } from "./TenantView.ts"
 /** A server that listens. */
 export interface Started {
   readonly url: string
+  readonly port: number
   readonly close: () => Promise<void>
 }
 
@@ -33,14 +35,18 @@ export const startServer = async (
   )
   const web = HttpRouter.toWebHandler(app, { disableLogger: true })
   const listener = new HttpListener(settings, web.handler as Handler, report)
+  const isStopped = async ({ tenant }: KnownCaller) => {
+    const plane = await Effect.runPromise(tenants.plane(tenant))
+    return (await Effect.runPromise(plane.snapshot)).status !== "running"
+  }
   const release = async () => {
     await web.dispose()
     await Effect.runPromise(backend.close)
   }
   let closing: Promise<void> | undefined
   try {
-    const url = await listener.listen()
-    return { url, close: () => (closing ??= listener.close().finally(release)) }
+    const { port, url } = await listener.listen()
+    return { url, port, close: () => (closing ??= listener.close(isStopped).finally(release)) }
   } catch (error) {
     await release()
     throw error

@@ -115,7 +115,7 @@ const replayOf = (
     }
   )
 
-/** The journal of a run. A run that is none of the plane's has no events, whatever a cursor says. */
+/** The journal of a run. A run that is none of the plane's has no events, even if a cursor names it. */
 const ownEvents = (
   { context }: Sources,
   store: RunStore["Service"],
