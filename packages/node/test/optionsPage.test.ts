@@ -9,6 +9,7 @@ import type {
   Limits,
   McpProgram,
   McpUrl,
+  ServeStdioOptions,
   ShellOptions,
   ToolOptions
 } from "@fermata/node"
@@ -168,6 +169,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     plane: true,
     onProblem: true
   }),
+  serveStdio: keys<ServeStdioOptions>({ by: true, input: true, output: true, maxLineBytes: true }),
   work: keys<Fermata.WorkOptions>({
     concurrency: true,
     pollInterval: true,

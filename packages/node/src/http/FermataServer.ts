@@ -5,7 +5,7 @@
  */
 import { Display, type RunStore, type Runtime } from "@fermata/sdk"
 import type * as ControlPlane from "@fermata/sdk/control/ControlPlane"
-import { OptionsInvalid } from "@fermata/sdk/domain"
+import type { OptionsInvalid } from "@fermata/sdk/domain"
 import { TaggedError } from "@fermata/sdk/domain/TaggedError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

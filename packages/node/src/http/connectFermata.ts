@@ -54,7 +54,7 @@ export interface ConnectedFermata extends AsyncDisposable {
  *
  * **Example** (Watching a Fermata of another process)
  *
- * ```ts
+ * ```ts no-run it needs a server
  * import { connectFermata } from "@fermata/node/http"
  *
  * await using client = await connectFermata({ url: "http://127.0.0.1:4100", token: process.env.FERMATA_TOKEN })

@@ -257,6 +257,45 @@ describe("serveHttp", () => {
     assert.isAtMost(Math.max(...revisions), run!.revision)
   })
 
+  it("continues behind Last-Event-ID, without the events before it", async () => {
+    await using at = await served()
+    await using client = await connectFermata(at.server)
+    await held(client)
+    const ids: Array<string> = []
+    const seqs: Array<number> = []
+    const read = async (lastId: string | undefined) => {
+      const response = await fetch(`${at.server.url}/v1/events`, {
+        headers: {
+          authorization: `Bearer ${at.server.token}`,
+          ...(lastId === undefined ? {} : { "last-event-id": lastId })
+        }
+      })
+      let text = ""
+      for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+        text += chunk
+        const [, id, data] = /^id: (.+)\ndata: (.+)\n\n/m.exec(text) ?? []
+        if (id === undefined || data === undefined) continue
+        ids.push(id)
+        seqs.push((JSON.parse(data) as { readonly seq: number }).seq)
+        return
+      }
+    }
+    for (let index = 0; index < 4; index += 1) await read(ids.at(-1))
+    assert.deepStrictEqual(seqs, [1, 2, 3, 4])
+  })
+
+  it("names the caller as the author of commands", async () => {
+    await using at = await served({ by: "ana" })
+    await using client = await connectFermata(at.server)
+    const { requestId } = await held(client)
+    const decided = await client.submit({
+      _tag: "Approve",
+      approvalId: requestId,
+      decision: { _tag: "approve" }
+    })
+    assert.strictEqual(decided._tag === "Decided" && decided.decision.by, "ana")
+  })
+
   it("sends the last events of a stopped runtime before it closes, so that a client ends and does not connect again", async () => {
     const at = await served()
     await using client = await connectFermata(at.server)

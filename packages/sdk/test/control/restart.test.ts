@@ -41,6 +41,24 @@ const heldEarlier = Effect.scoped(
 )
 
 describe("a restart", () => {
+  it.effect(
+    "takes no prompt twice, opens no session for it, and SessionResumeLast passes over sessions without tasks",
+    () =>
+      Effect.gen(function* () {
+        yield* heldEarlier
+        const second = yield* plane(["Paid."])
+        const again = yield* second.submit({ _tag: "SubmitPrompt", prompt: "Pay", commandId: "pay-1" })
+        assert.strictEqual(again._tag, "TaskStarted")
+        assert.deepStrictEqual((yield* second.snapshot).sessions, [])
+        yield* second.submit({ _tag: "SessionNew" })
+        const opened = yield* second.submit({ _tag: "SessionResumeLast" })
+        assert.strictEqual(
+          opened._tag === "SessionOpened" && opened.sessionId,
+          again._tag === "TaskStarted" && again.sessionId
+        )
+      }).pipe(Effect.scoped, Effect.provide(RunStore.layerMemory))
+  )
+
   it.effect("parks a held task at Shutdown, and SessionResumeLast finds it in another runtime", () =>
     Effect.gen(function* () {
       const taskId = yield* Effect.scoped(

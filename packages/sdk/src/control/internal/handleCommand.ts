@@ -103,13 +103,15 @@ const submitPrompt = Effect.fnUntraced(function* (
   command: Command<"SubmitPrompt"> & { readonly commandId: string },
   { attributed }: Author
 ): Effect.fn.Return<Answer, CommandFault> {
+  // Before a session is opened for it.
+  const earlier = yield* takenEarlier(core, command)
+  if (earlier !== undefined) return earlier
   const session = yield* sessionFor(core, command)
   const { sessionId } = session
   const { task } = session
   // Its terminal event is published, but the actor has not settled it yet.
   if (task?.isOver === true) yield* settleTask(core, task)
-  const taskId = yield* newTaskId(core, session, command)
-  if (typeof taskId !== "string") return taskId
+  const taskId = taskIdOf(core, command) ?? session.runtime.ids.runId(core.options.now())
   const ofTask = contextOfTask(core.options.context, command.context)
   if (ofTask === undefined)
     return yield* new CommandInvalid({
@@ -172,24 +174,29 @@ const sessionFor = Effect.fnUntraced(function* (core: Core, command: Command<"Su
 })
 
 /**
- * The id of the task: derived from the command's id, so that a repetition after a restart finds the stored run, or a new one. Returns the
- * answer if the command was taken by an earlier runtime.
+ * The id of the task of a command that has an id: derived from it, so that a repetition after a restart finds the stored run. `undefined` for a
+ * new one.
  */
-const newTaskId = Effect.fnUntraced(function* (
+const taskIdOf = (core: Core, { commandId }: { readonly commandId: string }): RunId | undefined =>
+  core.options.store === undefined || commandId.startsWith(ownPrefix)
+    ? undefined
+    : (`task_${sha256Of(keyOf(core, commandId)).slice(0, 32)}` as RunId)
+
+/** The answer to a prompt that an earlier runtime of the store has taken. */
+const takenEarlier = Effect.fnUntraced(function* (
   core: Core,
-  { runtime, sessionId }: OpenSession,
-  { commandId }: Command<"SubmitPrompt"> & { readonly commandId: string }
-): Effect.fn.Return<RunId | Answer, CommandFault> {
-  const { now, store } = core.options
-  if (store === undefined || commandId.startsWith(ownPrefix)) return runtime.ids.runId(now())
-  const taskId = `task_${sha256Of(keyOf(core, commandId)).slice(0, 32)}` as RunId
+  command: { readonly commandId: string }
+): Effect.fn.Return<Answer | undefined, CommandFault> {
+  const { store } = core.options
+  const taskId = taskIdOf(core, command)
+  if (store === undefined || taskId === undefined) return undefined
   const found = yield* Effect.match(store.head(taskId), {
     onSuccess: (head) => head,
     onFailure: (error) => (error._tag === "RunNotFound" ? undefined : error)
   })
-  if (found === undefined) return taskId
+  if (found === undefined) return undefined
   if (found instanceof Error) return yield* Effect.fail(found as CommandFault)
-  return { _tag: "TaskStarted", sessionId: found.sessionId ?? sessionId, taskId }
+  return { _tag: "TaskStarted", sessionId: found.sessionId, taskId }
 })
 
 /** The text that identifies a command in the store: planes of different contexts share no ids of commands. */

@@ -127,7 +127,9 @@ export const resumeSession = Effect.fnUntraced(function* (core: Core, sessionId:
 
 /** The session whose last task is the newest. */
 export const lastSession = Effect.fnUntraced(function* (core: Core) {
-  const [newest] = yield* summaries(core, 1)
+  // Sessions without tasks come first.
+  const sessions = yield* summaries(core, core.sessions.size + 1)
+  const newest = sessions.find(({ lastTaskId }) => lastTaskId !== undefined) ?? sessions[0]
   return newest === undefined ? yield* new SessionNotFound({}) : newest.sessionId
 })
 
