@@ -1,5 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
+import { FermataApi } from "@fermata/node/http"
+import { ControlRejection } from "@fermata/sdk/control/CommandRejection"
 import { served } from "./serving.ts"
+
+describe("the OpenAPI document", () => {
+  it("has every rejection of a command", () => {
+    const document = JSON.stringify(FermataApi.openApi())
+    for (const { identifier } of ControlRejection.members) assert.include(document, `"${identifier}"`)
+  })
+})
 
 describe("a request that fits no path or no parameters", () => {
   it("is refused with a status and a sentence, and unknown parameters are refused, too", async () => {
