@@ -297,18 +297,23 @@ describe("serveHttp", () => {
   })
 
   it("sends the last events of a stopped runtime before it closes, so that a client ends and does not connect again", async () => {
-    const at = await served()
-    await using client = await connectFermata(at.server)
+    const { fermata } = await clerk()
+    await using _ = fermata
+    const plane = await fermata.controlPlane()
+    const server = await serveHttp(fermata, { plane })
+    await using client = await connectFermata(server)
     const seen: Array<string> = []
     const reading = (async () => {
       for await (const { event } of client.events()) seen.push(event._tag)
     })()
     await until(client, "lifecycle.started")
-    await client.submit({ _tag: "Shutdown" })
-    await at.server.close()
+    const stopped = plane.submit({ _tag: "Shutdown" })
+    // As a program that ends with its runtime.
+    for await (const { event } of plane.events()) if (event._tag === "lifecycle.stopped") break
+    await server.close()
+    await stopped
     await reading
     assert.deepStrictEqual(seen.slice(-2), ["lifecycle.stopping", "lifecycle.stopped"])
-    await at.fermata.close()
   })
 
   it("answers a client that has all events of a stopped runtime with 204, and its commands with 503", async () => {
