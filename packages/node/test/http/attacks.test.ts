@@ -15,7 +15,6 @@ describe("an attack on the HTTP server", () => {
   beforeAll(async () => {
     at = await served({
       maxBodyBytes: 10_000,
-      requestTimeout: "400 millis",
       rateLimit: { perSecond: 1000, burst: 1500 }
     })
     await using client = await connectFermata(at.server)
@@ -226,15 +225,15 @@ describe("an attack on the HTTP server", () => {
   })
 
   it("loses its connection if it sends a request slowly", async () => {
-    const before = performance.now()
-    const head = await raw(at.port, `POST /v1/inbox/${requestId} HTTP/1.1\r\nhost: 127.0.0.1:${at.port}\r\n`)
+    await using slow = await served({ requestTimeout: "400 millis" })
+    const head = await raw(slow.port, `POST /v1/commands HTTP/1.1\r\nhost: 127.0.0.1:${slow.port}\r\n`)
     const body = await raw(
-      at.port,
-      `POST /v1/inbox/${requestId} HTTP/1.1\r\nhost: 127.0.0.1:${at.port}\r\nauthorization: Bearer ${at.server.token}\r\ncontent-type: application/json\r\ncontent-length: ${approval.length}\r\n\r\n{`
+      slow.port,
+      `POST /v1/commands HTTP/1.1\r\nhost: 127.0.0.1:${slow.port}\r\nauthorization: Bearer ${slow.server.token}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{`
     )
     assert.strictEqual(statusOf(head), 408)
     assert.strictEqual(statusOf(body), 408)
-    assert.isBelow(performance.now() - before, 10_000)
+    assert.deepStrictEqual(await slow.fermata.runs(), [])
   })
 
   it("learns nothing of the host from an error", async () => {
