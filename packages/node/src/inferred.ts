@@ -40,6 +40,8 @@ export type {
   RunState as RunStateType,
   ToolCall as ToolCallType
 } from "@fermata/sdk/domain/RunState"
+export type { MemoryItem as MemoryItemType } from "@fermata/sdk/domain/MemoryItem"
+export type { Found as FoundType, MemoryOperations as MemoryOperationsType } from "@fermata/sdk/memory/Memory"
 export type { ModelError as ModelErrorType } from "@fermata/sdk/model/ModelError"
 export type {
   ModelPart as ModelPartType,
@@ -62,6 +64,7 @@ export type {
   PlainIds as PlainIdsType,
   PromptOptions as PromptOptionsType,
   ResumeOptions as ResumeOptionsType,
+  RunMemory as RunMemoryType,
   RunStream as RunStreamType,
   SubmitOptions as SubmitOptionsType,
   WorkOptions as WorkOptionsType,

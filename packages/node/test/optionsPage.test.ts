@@ -47,6 +47,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
     extensions: true,
     hooks: true,
     contextPolicy: true,
+    memory: true,
     tokenizer: true,
     scrubber: true,
     secrets: true,

@@ -15,6 +15,7 @@ import type { Interruption } from "../domain/Interruption.ts"
 import type { RunContext } from "../domain/RunContext.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { SandboxRef } from "../domain/SandboxRef.ts"
+import type { MemoryOperations } from "../memory/Memory.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
 import type { Tokenizer } from "../model/Tokenizer.ts"
 import type { Shape as Sandbox } from "../sandbox/Sandbox.ts"
@@ -211,6 +212,8 @@ export interface Runtime<Output = unknown> {
    */
   readonly services: AnyServices
   readonly contextPolicy: ContextPolicy
+  /** The memory that the runs write and search. Absent if the runtime was created without the service `Memory`. */
+  readonly memory?: MemoryOperations
   readonly tokenizer: Tokenizer
   readonly scrubber: Required<Scrubber>
   readonly secrets: Secrets

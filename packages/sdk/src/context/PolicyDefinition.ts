@@ -22,11 +22,11 @@ export interface ContextInput {
   /** The name of the agent's tool that reads a file or a result again; see `recallTool`. Absent if it has none. */
   readonly recall?: string
   /**
-   * The agent's sections, which follow the messages that the policy selects. `countTokens` includes them; a policy does not return them.
+   * The agent's sections, which follow the messages that the policy selects. `countTokens` includes them, and `memory`; a policy returns neither.
    * Absent if there are none.
    */
   readonly sections?: ReadonlyArray<Message>
-  /** Messages retrieved from memory, which follow the selected messages. Absent if there are none. */
+  /** Messages retrieved from memory, which follow the selected messages, before the sections. Absent if there are none. */
   readonly memory?: ReadonlyArray<Message>
   readonly limits: Limits
   /** The size of the model's context window in tokens, response included; absent if the client does not know it. */

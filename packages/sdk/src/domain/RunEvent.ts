@@ -14,6 +14,7 @@ import { Decision } from "./Decision.ts"
 import { GrantId, RequestId, Revision, RunId, SessionId, Timestamp, ToolCallId } from "./Id.ts"
 import { Interruption, Safety } from "./Interruption.ts"
 import { Budget, LimitChanges, Limits } from "./Limits.ts"
+import { Recollection } from "./MemoryItem.ts"
 import { FilePart, ReasoningPart, TextPart, UserPart } from "./Message.ts"
 import { PlanEntry } from "./Plan.ts"
 import { Principal } from "./Principal.ts"
@@ -22,6 +23,7 @@ import { AgentIdentity, Conducted, MayRepeat, Reopens } from "./RunState.ts"
 import { SandboxRef } from "./SandboxRef.ts"
 import { StartOptions } from "./StartOptions.ts"
 import { CallReport, Target } from "./ToolCall.ts"
+import { UntrustedResult } from "./Untrusted.ts"
 import { ModelUsage } from "./Usage.ts"
 
 /** The version of the events; see `RunStateCodec`. */
@@ -300,6 +302,26 @@ export const ContextCompacted = Schema.TaggedStruct("context.compacted", {
   more: Schema.optionalKey(Schema.Literal(true))
 })
 
+/**
+ * Memory was searched: for the user's message `sequence`, whose models see the items until the next message of the user, or by the call
+ * `callId`, whose result has them. The items are kept here, so that a run that is resumed has the same ones.
+ */
+export const MemoryRetrieved = Schema.TaggedStruct("memory.retrieved", {
+  ...at,
+  /** The words that were searched for, at most 500 characters. */
+  query: Schema.String,
+  /** The ids of the found items, best first. */
+  ids: Schema.Array(Schema.String),
+  /** Their scores, in the same order. */
+  scores: Schema.Array(Schema.Finite),
+  sequence: Schema.optionalKey(Schema.Natural),
+  /** The items as the model sees them, oldest first. Absent for a search by a call. */
+  items: Schema.optionalKey(Schema.Array(Recollection)),
+  callId: Schema.optionalKey(ToolCallId),
+  /** The untrusted results that the runs which wrote the items had read. This run has read them, too, from now on. */
+  untrusted: Schema.optionalKey(Schema.Array(UntrustedResult))
+})
+
 const pin = { ...at, sequence: Schema.Natural, by: Schema.String, principal: Schema.optionalKey(Principal) }
 
 /** A message was pinned: models see it unchanged, also when a summary covers its place. */
@@ -427,6 +449,7 @@ const flat = [
   CompactionSkipped,
   ContextPruned,
   ContextCompacted,
+  MemoryRetrieved,
   MessagePinned,
   MessageUnpinned,
   AgentChanged,

@@ -19,6 +19,7 @@ import { Interruption } from "./Interruption.ts"
 import type { ToolApprovalItem } from "./Interruption.ts"
 import * as Limits_ from "./Limits.ts"
 import { Limits } from "./Limits.ts"
+import { Retrieved } from "./MemoryItem.ts"
 import type { AssistantPart, Message, ToolMessage } from "./Message.ts"
 import { textOf, UserPart } from "./Message.ts"
 import { Plan } from "./Plan.ts"
@@ -182,6 +183,8 @@ const stateFields = {
   compacting: Schema.optionalKey(Compacting),
   /** Sequence numbers of the pinned messages, in ascending order. Absent if none was ever pinned. */
   pinned: Schema.optionalKey(Schema.Array(Schema.Natural)),
+  /** What was retrieved from memory for the user's latest message. Absent if nothing was looked for. */
+  retrieved: Schema.optionalKey(Retrieved),
   /** Sequence number of the message that began the run. Absent in a session's first run, and in runs of earlier versions. */
   promptAt: Schema.optionalKey(Schema.Natural),
   limits: Limits,

@@ -43,6 +43,7 @@ import {
   updateRequest,
   type Event
 } from "./internal/turn.ts"
+import { withUntrusted } from "./internal/untrusted.ts"
 import { inTree, paused, resumed } from "./internal/workTime.ts"
 import { callIdOf } from "./Interruption.ts"
 import type { AssistantPart } from "./Message.ts"
@@ -98,6 +99,7 @@ const isProgress = (event: RunEvent): boolean => {
     case "compaction.requested":
     case "compaction.skipped":
     case "context.pruned":
+    case "memory.retrieved":
     case "message.pinned":
     case "message.unpinned":
     case "policy.changed":
@@ -180,6 +182,8 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       return pruned(state, event)
     case "context.compacted":
       return compacted(state, event)
+    case "memory.retrieved":
+      return retrieved(state, event)
     case "message.pinned":
       return setPin(state, event.sequence, true)
     case "message.unpinned":
@@ -398,6 +402,17 @@ const requested = (
   idempotent: false,
   attempt: 0
 })
+
+/** A search by a call leaves what was retrieved for the user's message. Either marks the run with what the found items were written from. */
+const retrieved = (
+  state: RunState,
+  { at, items, sequence, untrusted = none }: Event<"memory.retrieved">
+): RunState => {
+  const marked = withUntrusted(state, untrusted)
+  return items === undefined || sequence === undefined
+    ? { ...marked }
+    : { ...marked, retrieved: { sequence, at, items } }
+}
 
 /** Of two calls of one turn, the later in the response has the last word, whichever runs first. */
 const planned = (state: RunState, { at, callId, entries }: Event<"plan.updated">): RunState => {

@@ -10,6 +10,7 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import type { Agent } from "../agent/AgentDefinition.ts"
@@ -47,6 +48,7 @@ import { runPromptStored } from "../durable/runPromptStored.ts"
 import { sendMessage, type SendOptions } from "../durable/sendMessage.ts"
 import type { RecoverOptions } from "../durable/storedInput.ts"
 import { submitPrompt } from "../durable/submitPrompt.ts"
+import { layer as memoryLayer, Memory, type MemoryOptions } from "../memory/Memory.ts"
 import type { Restored } from "../run/captureState.ts"
 import type { ResumeReport } from "../run/checkResume.ts"
 import type { Prompt } from "../run/Mail.ts"
@@ -91,6 +93,7 @@ import type {
 } from "./internal/options.ts"
 import { makeReading } from "./internal/reading.ts"
 import { makeReconfigure } from "./internal/reconfiguring.ts"
+import { makeRemembering, type RunMemory } from "./internal/remembering.ts"
 import { settingsOf } from "./internal/settings.ts"
 import {
   cancelShape,
@@ -125,6 +128,7 @@ export { FermataClosed } from "./internal/FermataClosed.ts"
 export type { Attachment } from "./internal/attachments.ts"
 export type * from "./internal/options.ts"
 export type { ControlPlaneOptions, PlaneEventsOptions, RunControlPlane } from "./internal/controlling.ts"
+export type { RunMemory } from "./internal/remembering.ts"
 export type { RunStream } from "./internal/textStream.ts"
 
 /**
@@ -386,6 +390,8 @@ export interface Fermata extends AsyncDisposable {
    * agents of other programs that share the store in `otherAgents`.
    */
   readonly checkAll: (options?: CheckAllOptions) => AsyncIterable<BlockedRun>
+  /** Memory: facts that were remembered, and the messages of sessions, found by their words. See the option `memory`. */
+  readonly memory: RunMemory
   /**
    * Lists the grants of the store, oldest first, including revoked ones. A page has 100 unless `limit` is given (at most 1,000), and starts
    * behind the grant `after`. Grants that cannot be read are left out; see `damagedRuns`.
@@ -464,6 +470,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     store: storeLayer,
     by = "unnamed",
     drainTimeout = "2 seconds",
+    memory = false,
     ...settings
   } = options
   await Effect.runPromise(checkOptions(options, { drainTimeout: "duration" }))
@@ -471,14 +478,16 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   if (Result.isFailure(decider)) throw decider.failure
   requireDistinct(definitions)
   const { runtimeOptions, services } = settingsOf(settings, by)
-  const managed = ManagedRuntime.make(Layer.merge(storeLayer, services))
+  const stored = Layer.merge(storeLayer, services)
+  const managed = ManagedRuntime.make(memory === false ? stored : withMemory(stored, memory))
   // Opens the store now, so that its errors are reported before the first run.
   const opening = Effect.all({
     store: RunStore,
     context: Effect.context<never>(),
+    own: Effect.serviceOption(Memory),
     agents: bindAgents(definitions, runtimeOptions)
   }).pipe(Scope.provide(managed.scope))
-  const { agents, context, store } = await managed.runPromise(opening).catch(async (error: unknown) => {
+  const { agents, context, own, store } = await managed.runPromise(opening).catch(async (error: unknown) => {
     await managed.dispose()
     throw error
   })
@@ -614,6 +623,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       return run(pinMessage(runId, sequence, { by, ...withoutUndefined(given) }))
     },
     checkAll: reading.checkAll,
+    memory: makeRemembering({ own: Option.getOrUndefined(own), run, store }),
     grants: async (filter) => {
       requireKnown("grants", filter, filterShapes.grants)
       return run(store.grants(filter as GrantFilter | undefined))
@@ -640,3 +650,9 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
 
   return { ...fermata, [Symbol.asyncDispose]: fermata.close }
 }
+
+/** Adds memory to the services of a store. */
+const withMemory = <Services, E>(
+  stored: Layer.Layer<Services | RunStore, E>,
+  options: true | MemoryOptions
+) => Layer.provideMerge(memoryLayer(options === true ? {} : options), stored)

@@ -54,8 +54,8 @@ import type { RunConductor, RunHandle } from "./RunHandle.ts"
 
 export { FermataClosed } from "./internal/FermataClosed.ts"
 
-/** The options of a Fermata without a store: those of a Fermata, without `store` and the ones for leases (`owner`, `leaseTtl`). */
-export type StorelessOptions = Omit<FermataOptions, "store" | "owner" | "leaseTtl">
+/** The options of a Fermata without a store: those of a Fermata, without `store` `memory` and the ones for leases (`owner`, `leaseTtl`). */
+export type StorelessOptions = Omit<FermataOptions, "store" | "memory" | "owner" | "leaseTtl">
 
 /**
  * Runs agents, whose runs can be held, and stores no run. Made by {@link make}.

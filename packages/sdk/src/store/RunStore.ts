@@ -66,7 +66,7 @@ export class RunStore extends Context.Service<RunStore, RunStorePort>()("@fermat
  * If `core` lacks them, `head`, `events`, `decisions` and `messages` are derived from `load`; `latest`, `sessions` and `prune` are derived
  * from `list` and `remove`, and the last two read the heads of all runs; `nextDue` is derived from `pending`, and reads all requests that
  * expire; `damaged` is empty; and `changes` emits for operations of this store object alone, so that workers in other processes poll. Give
- * those that your database does better. `notices`, `blobs` and `broadcast` may be missing, and are not added.
+ * those that your database does better. `notices`, `blobs`, `memory` and `broadcast` may be missing, and are not added.
  *
  * **Example** (Deriving what a store leaves out)
  *

@@ -16,6 +16,7 @@ import type { RunEnded, SessionBusy } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
 import type { BlobPort } from "./BlobPort.ts"
+import type { MemoryPort, MemoryRow } from "./MemoryPort.ts"
 import type {
   LeaseLost,
   MessageInvalid,
@@ -334,6 +335,8 @@ export interface RunStorePort {
     readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
     readonly status: Status
     readonly grants?: ReadonlyArray<StoredGrant>
+    /** Rows of memory to store with the events, for a store with `memory`. */
+    readonly memory?: ReadonlyArray<MemoryRow>
   }) => Effect.Effect<Appended, RunConflict | LeaseLost | SessionBusy | RunStoreError>
 
   /**
@@ -356,6 +359,8 @@ export interface RunStorePort {
     readonly status: Status
     /** The checkpoint of the run after these events. */
     readonly checkpoint?: NewCheckpoint
+    /** As for `append`. */
+    readonly memory?: ReadonlyArray<MemoryRow>
   }) => Effect.Effect<
     { readonly parked: boolean; readonly revision: Revision },
     RunConflict | LeaseLost | SessionBusy | RunStoreError
@@ -633,6 +638,9 @@ export interface RunStorePort {
 
   /** Keeps attachments and whole results beside the journals. A store without it has them in its journals, and refuses references. */
   readonly blobs?: BlobPort
+
+  /** Keeps memory. Without it, a store has none, and searches fail with `MemoryUnavailable`. */
+  readonly memory?: MemoryPort
 
   /** Passes live texts and notices of commits between processes. Absent if the store cannot. */
   readonly broadcast?: RunBroadcast

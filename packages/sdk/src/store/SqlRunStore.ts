@@ -31,6 +31,7 @@ import { setPages } from "./internal/sql/filePages.ts"
 import { makeGrants } from "./internal/sql/grants.ts"
 import { makeInspection } from "./internal/sql/inspection.ts"
 import { makeJournal, type Notice } from "./internal/sql/journal.ts"
+import { makeMemoryRows } from "./internal/sql/memory.ts"
 import { makeMessages } from "./internal/sql/messages.ts"
 import { makeRequests } from "./internal/sql/requests.ts"
 import { makeRestore } from "./internal/sql/restore.ts"
@@ -103,8 +104,9 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const leases = makeLeases(access)
   const checkpoints = makeCheckpoints(access)
   const catalog = makeCatalogue(access, checkpoints, grants, blobs)
-  const journal = makeJournal(access, { requests, messages, checkpoints, grants, blobs, notice })
-  const restore = makeRestore(access, { requests, messages, checkpoints, grants, blobs })
+  const memory = makeMemoryRows(access, afterErase)
+  const journal = makeJournal(access, { requests, messages, checkpoints, grants, blobs, memory, notice })
+  const restore = makeRestore(access, { requests, messages, checkpoints, grants, blobs, memory })
   const erased = Effect.andThen(contents.clean, afterErase)
   const store: RunStorePort = {
     ...journal,
@@ -134,6 +136,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
           count > 0 ? access.afterCommit(afterErase) : Effect.void
         )
     },
+    memory: memory.port,
     changes: Stream.merge(notifier.notifications, changes),
     ...(broadcast === undefined ? {} : { broadcast }),
     decide: (input) => Effect.tap(requests.decide(input), notify),

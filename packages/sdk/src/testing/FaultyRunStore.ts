@@ -19,10 +19,10 @@ type Store = RunStore["Service"]
 
 /**
  * An operation of a run store, or one on its contents, such as `blobs.put`. `changes`, `notices`, `nextDue` and `broadcast` are none, because
- * notifications guarantee nothing that a fault could break. Neither is `blobs.damaged`, a check.
+ * notifications guarantee nothing that a fault could break. Neither is `blobs.damaged`, a check, nor are those on memory.
  */
 export type Operation =
-  | Exclude<keyof Store, "changes" | "notices" | "nextDue" | "broadcast" | "blobs">
+  | Exclude<keyof Store, "changes" | "notices" | "nextDue" | "broadcast" | "blobs" | "memory">
   | `blobs.${Exclude<keyof BlobPort, "damaged">}`
 
 /** The names of all operations of a run store for which a hook runs; see {@link Operation}. */

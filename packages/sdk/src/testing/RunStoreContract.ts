@@ -21,6 +21,7 @@ import { runGroups, type StoreHooks, type TestRunner } from "./internal/storeCon
 import { inbox } from "./internal/storeContract/inbox.ts"
 import { journal } from "./internal/storeContract/journal.ts"
 import { clockSetBack, leases } from "./internal/storeContract/leases.ts"
+import { memory } from "./internal/storeContract/memory.ts"
 import { messages } from "./internal/storeContract/messages.ts"
 import { restoredGrants } from "./internal/storeContract/restoredGrants.ts"
 import { sessions } from "./internal/storeContract/sessionList.ts"
@@ -78,6 +79,7 @@ export const suite = (
     copies,
     copyConflicts,
     checkpoints,
+    memory,
     blobs,
     deletion
   ])

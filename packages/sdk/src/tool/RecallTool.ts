@@ -1,15 +1,18 @@
 /**
- * The tool `recall`, with which a model reads files and results of its session again.
+ * The tool `recall`, with which a model searches memory, and reads files and results of its session again.
  *
  * @since 0.2.0
  */
 import * as Effect from "effect/Effect"
+import * as Base64 from "effect/encoding/Base64"
 import * as Schema from "effect/Schema"
 import { sentence } from "../domain/Display.ts"
 import { textIn } from "../domain/internal/files.ts"
 import { positive, shapeOf } from "../domain/internal/misfits.ts"
+import type { MemoryItem } from "../domain/MemoryItem.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
 import { type Recall, type Recalled, recalling } from "./internal/recalling.ts"
+import { type Remembering, remembering } from "./internal/remembering.ts"
 import { attachment } from "./internal/resultParts.ts"
 import * as Tool from "./Tool.ts"
 import type { ToolContext } from "./ToolContext.ts"
@@ -17,9 +20,17 @@ import { ToolFailure } from "./ToolError.ts"
 
 /** The arguments of `recall`. */
 export const Arguments = Schema.Struct({
-  id: Schema.String.annotate({
-    description: "The id, as it was shown: the SHA-256 of the content, or at least its first 8 digits"
-  }),
+  query: Schema.optionalKey(
+    Schema.String.annotate({
+      description: "Words to search earlier messages and remembered facts for. Give either this or an id"
+    })
+  ),
+  id: Schema.optionalKey(
+    Schema.String.annotate({
+      description:
+        "An id, as it was shown: of a found message or fact, or the SHA-256 of a file or result, or at least its first 8 digits"
+    })
+  ),
   from: Schema.optionalKey(
     Schema.Natural.annotate({ description: "Of a text: the first byte to read. Default: 0" })
   ),
@@ -32,13 +43,14 @@ export const Arguments = Schema.Struct({
 
 /**
  * Makes the tool `recall`, with which the model reads a file of an earlier prompt again, or the whole text of a result that was cut or
- * replaced. A text is read in pieces; another file is attached to the result as it is.
+ * replaced. A text is read in pieces; another file is attached to the result as it is. With memory (the option `memory` of `createFermata`,
+ * or the service `Memory`), it also searches the earlier messages and facts of the run's scopes by words.
  *
  * **Details**
  *
  * The model reads contents that its own session refers to: its run, the runs before it, the runs of its sub-agents and the runs above it. A
  * call with any other id fails in the same way, whether or not the content exists. In a run without a store, only files whose bytes are in
- * the messages can be read.
+ * the messages can be read. A run that finds what a run wrote after it had read untrusted results has read them, too.
  *
  * **Example** (An agent that can read files again)
  *
@@ -61,13 +73,16 @@ export const make = (
   if (problem !== undefined) throw problem
   const { maxLength = 20_000 } = options
   const tool = Tool.make("recall", {
-    description: `Reads a file of an earlier prompt, or the whole of a result that was cut, by its id. Gives at most ${maxLength} bytes of a text at once.`,
+    description: `Searches earlier messages and remembered facts by words, or reads one of them, a file of an earlier prompt or the whole of a result that was cut by its id. Gives at most ${maxLength} bytes of a text at once.`,
     parameters: Arguments,
     safety: "readOnly",
-    handler: ({ from = 0, id, length = maxLength }, context) =>
-      Effect.flatMap(findOne(context, id), (found) =>
-        shown(found, from, Math.max(1, Math.min(length, maxLength)))
-      )
+    handler: ({ from = 0, id, length = maxLength, query }, context) => {
+      const isSearch = query !== undefined && query.trim() !== ""
+      if (isSearch === (id !== undefined && id.trim() !== "")) return fail("give either a query or an id")
+      if (isSearch) return search(context, query)
+      const most = Math.max(1, Math.min(length, maxLength))
+      return Effect.flatMap(findOne(context, id ?? ""), (found) => shown(found, from, most))
+    }
   })
   recallTools.add(tool.options)
   return tool
@@ -83,7 +98,50 @@ const fail = (description: string) => Effect.fail(new ToolFailure({ description 
 
 const digits = /^[0-9a-f]{8,64}$/
 
+/** The most items that a search shows. */
+const mostFound = 8
+
+const memoryOf = (context: ToolContext): Remembering | undefined =>
+  (context as ToolContext & { readonly [remembering]?: Remembering })[remembering]
+
+/** Shows what memory finds for the words. */
+const search = Effect.fnUntraced(function* (context: ToolContext, query: string) {
+  const memory = memoryOf(context)
+  if (memory === undefined) return yield* fail("this program has no memory to search: give an id")
+  const found = yield* memory.search(query, mostFound)
+  if (found.length === 0) return "Nothing was found. Try other words."
+  return found.map(({ item, text }) => `[${item.id}, ${headOf(item)}]\n${text}`).join("\n\n")
+})
+
+const headOf = ({ at, kind, key, role, untrusted }: MemoryItem): string => {
+  const who = kind === "fact" ? (key === undefined ? "fact" : `fact ${key}`) : role
+  const doubt = untrusted === undefined ? "" : ", after reading untrusted text"
+  return `${who}, ${new Date(at).toISOString().slice(0, 16)}Z${doubt}`
+}
+
+/** A text of memory as bytes, which are read in pieces like any other. */
+const recalledItem = ({ text }: MemoryItem): Recalled => {
+  const bytes = new TextEncoder().encode(text)
+  return {
+    bytes: bytes.length,
+    asFile: (mediaType) => ({
+      _tag: "file",
+      mediaType,
+      source: { _tag: "bytes", base64: Base64.encode(bytes) }
+    }),
+    read: (from, length) => Effect.succeed(bytes.subarray(from, from + length))
+  }
+}
+
 const findOne = (context: ToolContext, id: string): Effect.Effect<Recalled, unknown> => {
+  const memory = memoryOf(context)
+  if (memory === undefined || /^[0-9a-f]+$/i.test(id.trim())) return findContent(context, id)
+  return Effect.flatMap(memory.read(id.trim()), (item) =>
+    item === undefined ? findContent(context, id) : Effect.succeed(recalledItem(item))
+  )
+}
+
+const findContent = (context: ToolContext, id: string): Effect.Effect<Recalled, unknown> => {
   const { [recalling]: recall } = context as ToolContext & { readonly [recalling]?: Recall }
   const given = id.trim().toLowerCase()
   if (!/^[0-9a-f]*$/.test(given) || given.length > 64) return fail(unknownText(id))

@@ -2,9 +2,11 @@
  * Creates a runtime from checked options.
  */
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Semaphore from "effect/Semaphore"
 import { ContextPolicy } from "../../context/ContextPolicy.ts"
 import { kindOf, withoutUndefined } from "../../domain/internal/untyped.ts"
+import { Memory } from "../../memory/Memory.ts"
 import { clientKind } from "../../model/internal/clientKind.ts"
 import { ModelClient } from "../../model/ModelClient.ts"
 import { Tokenizer } from "../../model/Tokenizer.ts"
@@ -79,12 +81,14 @@ export const assemble = <R, Output>(
     const ruleTools = ruleToolsOf([agent, ...(yield* ProgramAgents)], extensions.length > 0)
     yield* requireRules(agent, profiles.values(), ruleTools)
     yield* warnOfUnasked(configured.bound)
+    const memory = Option.getOrUndefined(yield* Effect.serviceOption(Memory))
     made = {
       kind: sandboxes.provider?.isRemote === true ? "remote" : "local",
       options: fallback === undefined ? options : { ...options, sandbox: fallback },
       agent,
       profiles,
       contextPolicy: yield* ContextPolicy,
+      ...(memory === undefined ? {} : { memory }),
       tokenizer: yield* Tokenizer,
       scrubber: contained(yield* Scrubber),
       secrets: yield* Secrets,

@@ -124,7 +124,7 @@ export const create = Effect.fnUntraced(function* (
         ? previous?.saved
         : savedAs(previous.state.runId, checkpoint)
   }
-  const journal = storeJournal(store, owned, checkpointing)
+  const journal = storeJournal(store, owned, checkpointing, runtime.memory)
   const observer = yield* broadcasting(store, state.runId, yield* observing(runtime, onUpdate))
   const options = { clock, runtime, journal, token, suspension, onUpdate: observer }
   const driven = isQueued(state)
@@ -175,7 +175,7 @@ export const continueStored = Effect.fnUntraced(function* (
   const ttl = ttlOf(runtime)
   const owned = yield* ownLease(ttl, store.claim({ runId, owner: runtime.owner, ttl }))
   const checkpointing: Checkpointing = { every: yield* CheckpointEvery, saved: "unknown" }
-  const journal = storeJournal(store, owned, checkpointing)
+  const journal = storeJournal(store, owned, checkpointing, runtime.memory)
   let previous: Parameters<typeof create>[2]
   const driven = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
     const stored = yield* loadRun(store, runId)

@@ -9,6 +9,7 @@ import { callIdOf } from "../../domain/Interruption.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { areReadable } from "../../domain/RunStateCodec.ts"
+import type { MemoryOperations } from "../../memory/Memory.ts"
 import { Contents } from "../../run/internal/Contents.ts"
 import { grantsUsed } from "../../run/internal/grants.ts"
 import type { Journal, News } from "../../run/internal/Journal.ts"
@@ -18,6 +19,7 @@ import { type Checkpointing, checkpointOf, savedAs } from "./checkpoints.ts"
 import { type OwnedLease, renewLease } from "./lease.ts"
 import { referencesOf } from "./references.ts"
 import { requireFitting } from "./soundDecisions.ts"
+import { WriteThrough } from "./WriteThrough.ts"
 
 type Store = RunStore["Service"]
 
@@ -48,9 +50,15 @@ const whyUnreadable = (events: ReadonlyArray<RunEvent>): string | undefined => {
  * The journal of a run whose lease this process owns. A held run's checkpoint is written when it parks; the checkpoint of an ended run
  * is written by the session's next run.
  */
-export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Checkpointing): Journal => {
+export const storeJournal = (
+  store: Store,
+  owned: OwnedLease,
+  checkpointing: Checkpointing,
+  memory: MemoryOperations | undefined
+): Journal => {
   const { lease, listeners } = owned
   const contents = store.blobs === undefined ? undefined : new Contents(store.blobs)
+  const writing = memory === undefined ? undefined : new WriteThrough(memory)
   let isBroken = false
   /** Marks the journal as broken if the store dies: a defect of the store is not a defect of the run. */
   const guarded = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
@@ -66,30 +74,48 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
         : requireReadable(events)
     )
   /** Stores the contents that events refer to. A content of events that are staged later may be among them. */
-  const ready = (events: ReadonlyArray<RunEvent>): Effect.Effect<void, LeaseLost | RunStoreError> =>
+  const stored = (events: ReadonlyArray<RunEvent>): Effect.Effect<void, LeaseLost | RunStoreError> =>
     contents === undefined ? checked(events) : Effect.andThen(checked(events), guarded(contents.flush))
+  const ready = (
+    events: ReadonlyArray<RunEvent>,
+    state: RunState
+  ): Effect.Effect<void, LeaseLost | RunStoreError> =>
+    writing === undefined || writing.isReady
+      ? stored(events)
+      : Effect.andThen(stored(events), writing.catchUp(state))
   const options = (events: ReadonlyArray<RunEvent>, state: RunState) => ({
     lease,
     expected: (state.revision - events.length) as Revision,
     events: events as Arr.NonEmptyReadonlyArray<RunEvent>,
-    status: state.status
+    status: state.status,
+    ...(writing === undefined ? {} : { memory: writing.rows(state) })
   })
   return {
     contents,
+    get catchUp() {
+      return writing === undefined || writing.isReady
+        ? undefined
+        : (state: RunState) => writing.catchUp(state)
+    },
     references:
       store.blobs === undefined ? undefined : guarded(referencesOf(store, store.blobs, lease.runId)),
     append: (events, state) =>
       Effect.andThen(
-        ready(events),
+        ready(events, state),
         Effect.suspend(() => {
           const grants = grantsUsed(state, events)
           const given = options(events, state)
-          return guarded(store.append(grants === undefined ? given : { ...given, grants }))
+          const appending = guarded(store.append(grants === undefined ? given : { ...given, grants }))
+          return writing === undefined
+            ? appending
+            : Effect.tap(appending, ({ revoked }) =>
+                Effect.sync(() => revoked === undefined && writing.committed(state))
+              )
         })
       ),
     park: (events, state) =>
       Effect.andThen(
-        ready(events),
+        ready(events, state),
         Effect.suspend(() => {
           const { every, saved } = checkpointing
           const checkpoint = state.status === "held" ? checkpointOf({ state, saved }, every) : undefined
@@ -98,6 +124,7 @@ export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Che
             guarded(store.park(checkpoint === undefined ? given : { ...given, checkpoint })),
             ({ parked }) => {
               owned.isParked = parked
+              if (parked) writing?.committed(state)
               if (parked && checkpoint !== undefined) checkpointing.saved = savedAs(state.runId, checkpoint)
               return parked
             }

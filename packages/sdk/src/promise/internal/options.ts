@@ -15,6 +15,7 @@ import type { Interruption } from "../../domain/Interruption.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type { ForkInput, StoredContinueInput, StoredStartInput } from "../../durable/storedInput.ts"
 import type * as Worker from "../../durable/Worker.ts"
+import type { MemoryOptions } from "../../memory/Memory.ts"
 import type { ModelClient } from "../../model/ModelClient.ts"
 import type { Tokenizer } from "../../model/Tokenizer.ts"
 import type { Prompt } from "../../run/Mail.ts"
@@ -67,6 +68,10 @@ export interface FermataOptions extends Pick<
    * messages when the context is nearly full.
    */
   readonly contextPolicy?: ContextPolicy | ContextFunction
+  /**
+   * Whether runs write their messages to memory, and search it for each message of the user: `true`, or what runs do with it. Default: `false`.
+   */
+  readonly memory?: boolean | MemoryOptions
   /** Counts the tokens of requests. Default: an estimate from the length of the text. */
   readonly tokenizer?: Tokenizer
   /**

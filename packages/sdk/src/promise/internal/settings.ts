@@ -38,7 +38,7 @@ const isThenable = (value: unknown): value is PromiseLike<unknown> =>
   typeof value === "object" && value !== null && "then" in value
 
 export const settingsOf = (
-  options: Omit<FermataOptions, "agents" | "by" | "drainTimeout" | "store">,
+  options: Omit<FermataOptions, "agents" | "by" | "drainTimeout" | "memory" | "store">,
   by: string | Principal
 ) => {
   const { approvalCallback, contextPolicy, model, modelProfile, scrubber, secrets, tokenizer, web, ...rest } =

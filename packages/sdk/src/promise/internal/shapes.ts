@@ -109,6 +109,10 @@ export const fermataShape = shapeOf<FermataOptions>({
   hooks: "anything",
   modelProfile: nonEmpty,
   contextPolicy: policy,
+  memory: {
+    takes: "true or false, or the options of memory: { messages, retrieve, user, share, most }",
+    is: (value) => typeof value === "boolean" || (typeof value === "object" && value !== null)
+  },
   tokenizer
 })
 
@@ -122,7 +126,9 @@ export const reconfigureShape = shapeOf<FermataChange>({
   modelProfile: nonEmpty
 })
 
-export const storelessShape: Shape = { keys: Struct.omit(fermataShape.keys, ["leaseTtl", "owner", "store"]) }
+export const storelessShape: Shape = {
+  keys: Struct.omit(fermataShape.keys, ["leaseTtl", "memory", "owner", "store"])
+}
 
 /** Limits, a policy and a context are checked later, by functions with errors of their own. */
 const run = {

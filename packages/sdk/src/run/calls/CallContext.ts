@@ -11,6 +11,7 @@ import type { Shape as Sandbox } from "../../sandbox/Sandbox.ts"
 import { isOutputChunk, type StreamName } from "../../tool/internal/outputChunk.ts"
 import { type Planning, planning } from "../../tool/internal/planning.ts"
 import { type Recall, recalling } from "../../tool/internal/recalling.ts"
+import { type Remembering, remembering } from "../../tool/internal/remembering.ts"
 import { targetIn, virtualPath } from "../../tool/internal/toolTarget.ts"
 import type { Scrubber, ScrubStream } from "../../tool/Scrubber.ts"
 import type { CallPolicy, ToolContext, ToolTarget } from "../../tool/ToolContext.ts"
@@ -18,6 +19,7 @@ import { isThere, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { idempotencyKey } from "./idempotencyKey.ts"
 import { judgeOnly } from "./judgeOnly.ts"
+import { rememberingIn } from "./memoryOfCall.ts"
 import { recallIn } from "./sessionContents.ts"
 
 const stopping = Symbol("stopping")
@@ -55,6 +57,8 @@ export class CallContext implements ToolContext {
   declare readonly runScope?: Scope.Scope
   readonly [recalling]: Recall
   readonly [planning]: Planning
+  /** Only in a runtime with memory. */
+  declare readonly [remembering]?: Remembering
   /** A symbol instead of a private name, so that the signal works through a proxy of the context. */
   readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
   readonly #run: AgentRun
@@ -79,6 +83,8 @@ export class CallContext implements ToolContext {
     // An own property, so that copies of the context have it. A getter in a literal would be slow in V8.
     Object.defineProperty(this, "signal", CallContext.signalProperty)
     this[recalling] = (digits) => recallIn(run, digits)
+    const { memory } = run.drive.runtime
+    if (memory !== undefined) this[remembering] = rememberingIn(run, call.id, memory)
     this[planning] = (entries) => {
       if (this.isUnderWay()) emit(run, { _tag: "plan.updated", at: now(run.drive), callId: call.id, entries })
     }

@@ -56,6 +56,8 @@ export interface Journal {
   readonly isBroken: () => boolean
   /** Keeps the bytes of files beside the events. Absent if they stay in the events. */
   readonly contents?: Contents | undefined
+  /** Writes what memory lacks of the session before the run. Absent if the run writes no memory, or has caught up. */
+  readonly catchUp?: ((state: RunState) => Effect.Effect<void>) | undefined
   /** Lists the contents that the run and the runs that it builds on refer to, with those of their sub-agents. */
   readonly references?: Effect.Effect<ReadonlyArray<BlobRef>, RunStoreError> | undefined
   /** Present if other processes can find and continue a run that is suspended. */

@@ -17,6 +17,7 @@ import {
   type Tokenizer
 } from "../../model/Tokenizer.ts"
 import { isRecallTool } from "../../tool/RecallTool.ts"
+import { memoryMessages } from "./memoryMessages.ts"
 
 /** A run and the program that drives it, or that asks about its context. */
 export interface ContextOf {
@@ -37,6 +38,8 @@ export const contextInput = (
   } = {}
 ): ContextInput => {
   const { sections = none } = options
+  const memory = memoryMessages(state)
+  const others = memory.length === 0 ? sections : [...memory, ...sections]
   const { history, limits } = state
   const { tokenizer } = runtime
   const counters = countersOf(tokenizer)
@@ -66,11 +69,12 @@ export const contextInput = (
       contextTokens: known(runtime, "contextTokens", profile),
       maxOutputTokens: known(runtime, "maxOutputTokens", profile),
       reservedTokens: settings?.maxOutputTokens,
-      sections: sections.length === 0 ? undefined : sections
+      sections: sections.length === 0 ? undefined : sections,
+      memory: memory.length === 0 ? undefined : memory
     }),
     countTokens: (context) =>
       countRequest(tokenizer, { ...context, tools: bound.definitions }) +
-      (sections.length === 0 ? 0 : countMessages(tokenizer, sections))
+      (others.length === 0 ? 0 : countMessages(tokenizer, others))
   }
 }
 

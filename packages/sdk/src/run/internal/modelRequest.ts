@@ -8,6 +8,7 @@ import type { ModelRequest } from "../../model/ModelRequest.ts"
 import type { AgentRun } from "./AgentRun.ts"
 import { stateOf } from "./AgentRun.ts"
 import type { Drive } from "./Drive.ts"
+import { memoryMessages } from "./memoryMessages.ts"
 
 /** The request of a model call; `undefined` if the policy, which may be written without types, did not return a context. */
 export const requestOf = (
@@ -22,6 +23,8 @@ export const requestOf = (
   const state = stateOf(run)
   const { profile, settings } = bound.agent.options
   const { onUpdate } = drive
+  const memory = memoryMessages(state)
+  const others = memory.length === 0 ? sections : [...memory, ...sections]
   const { agentPath, runId } = state
   const request: Mutable<ModelRequest> = {
     runId,
@@ -29,10 +32,10 @@ export const requestOf = (
     agentPath,
     turn,
     instructions,
-    messages: sections.length === 0 ? messages : [...messages, ...sections],
+    messages: others.length === 0 ? messages : [...messages, ...others],
     tools: bound.definitions
   }
-  if (sections.length > 0) request.transientMessages = sections.length
+  if (others.length > 0) request.transientMessages = others.length
   if (bound.output !== undefined) {
     request.output = { name: bound.agent.name, schema: bound.output.jsonSchema }
   }

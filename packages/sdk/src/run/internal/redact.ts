@@ -4,6 +4,7 @@
  */
 import type * as Schema from "effect/Schema"
 import type { Decision } from "../../domain/Decision.ts"
+import { defined } from "../../domain/internal/defined.ts"
 import { mapUnlessSame, textOfBytes, withBytes } from "../../domain/internal/files.ts"
 import type { FilePart, UserPart } from "../../domain/Message.ts"
 import type { AnsweredPart, RunEvent } from "../../domain/RunEvent.ts"
@@ -45,6 +46,18 @@ export const cleanEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
     case "run.started": {
       const prompt = mapUnlessSame(event.prompt, (part) => redact(scrubber, part))
       return prompt === event.prompt ? event : { ...event, prompt }
+    }
+    case "memory.retrieved": {
+      // Ids are not texts: the store finds items by them.
+      const query = cleanText(scrubber, event.query)
+      const items =
+        event.items &&
+        mapUnlessSame(event.items, (item) => {
+          const text = cleanText(scrubber, item.text)
+          return text === item.text ? item : { ...item, text }
+        })
+      const isSame = query === event.query && items === event.items
+      return isSame ? event : { ...event, query, ...defined({ items }) }
     }
     case "child.advanced": {
       const inner = cleanEvent(scrubber, event.event)

@@ -36,6 +36,7 @@ import {
   takeAnswer
 } from "../internal/modelAnswer.ts"
 import { isUnsent, requestOf } from "../internal/modelRequest.ts"
+import { isRetrievalDue, retrieve } from "../internal/retrieve.ts"
 import { instructionsContext } from "../internal/runContext.ts"
 import { renderSections } from "../internal/sections.ts"
 import { ShownParts } from "../internal/ShownParts.ts"
@@ -74,21 +75,14 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
     : yield* instructionsAndSections(run, turn)
   if (fixed === undefined) return
   const { sections } = fixed
-  let prepared = yield* prepare(run, fixed)
-  if (Exit.isFailure(prepared)) {
-    const due = dueIn(prepared.cause)
-    if (due === undefined) return yield* notPrepared(run, prepared.cause)
-    if (due.plan._tag === "Summarize") return requestCompaction(run, "full", due.usage)
-    prune(run, due.plan)
-    prepared = yield* prepare(run, fixed)
-    if (Exit.isFailure(prepared)) {
-      const again = dueIn(prepared.cause)
-      return again === undefined
-        ? yield* notPrepared(run, prepared.cause)
-        : requestCompaction(run, "full", again.usage)
-    }
+  const isDue = isRetrievalDue(run)
+  let selected = yield* selectContext(run, fixed)
+  if (selected === undefined) return
+  if (isDue) {
+    yield* retrieve(run, selected)
+    if (hasRetrieved(run)) selected = yield* selectContext(run, fixed)
+    if (selected === undefined) return
   }
-  const selected = prepared.value
   // Most requests have no file in the store, and need no effect.
   const isFilled = attempt(() => !hasStoredFile(selected?.messages)) === true
   const filled = isFilled
@@ -121,6 +115,25 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
 
 const none: ReadonlyArray<never> = []
 
+/** Asks the policy for the context. Returns `undefined` if the run has failed, or if a compaction comes first, which is requested then. */
+function* selectContext(
+  run: AgentRun,
+  fixed: Fixed
+): Effect.fn.Return<PreparedContext | undefined, DriveError> {
+  let prepared = yield* prepare(run, fixed)
+  if (Exit.isSuccess(prepared)) return prepared.value
+  let due = dueIn(prepared.cause)
+  if (due?.plan._tag === "Prune") {
+    prune(run, due.plan)
+    prepared = yield* prepare(run, fixed)
+    if (Exit.isSuccess(prepared)) return prepared.value
+    due = dueIn(prepared.cause)
+  }
+  if (due === undefined) yield* notPrepared(run, prepared.cause)
+  else requestCompaction(run, "full", due.usage)
+  return undefined
+}
+
 const prepare = (run: AgentRun, { instructions, sections }: Fixed) => {
   const { bound, drive, supervisor } = run
   const { runtime } = drive
@@ -150,6 +163,8 @@ export const instructionsAndSections = Effect.fnUntraced(function* (
   const rendered = sections === undefined ? none : yield* renderSections(run, turn, sections)
   return rendered === undefined ? undefined : { instructions, sections: rendered }
 })
+
+const hasRetrieved = (run: AgentRun): boolean => (stateOf(run).retrieved?.items.length ?? 0) > 0
 
 const requestCompaction = (run: AgentRun, reason: "full" | "overflow", usage?: ContextUsage): void =>
   emit(run, {

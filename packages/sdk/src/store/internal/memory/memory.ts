@@ -54,6 +54,7 @@ import * as Blobs from "./blobs.ts"
 import { assemble, newestCheckpoint } from "./checkpoints.ts"
 import * as Grants from "./grants.ts"
 import { readyLists } from "./ready.ts"
+import * as Recollections from "./recollections.ts"
 import { presentRuns, restoreInto } from "./restore.ts"
 import {
   begin,
@@ -76,6 +77,7 @@ export const makeMemory = (): RunStorePort => {
   const notifier = makeNotifier()
   const grants = Grants.make()
   const blobs = Blobs.make()
+  const recollections = Recollections.make()
 
   const found = (runId: RunId): Result.Result<Run, RunNotFound> => {
     const run = runs.get(runId)
@@ -150,6 +152,7 @@ export const makeMemory = (): RunStorePort => {
     runs.delete(runId)
     Grants.erase(grants, runId)
     Blobs.erase(blobs, runId, now)
+    Recollections.eraseRun(recollections, runId)
   }
 
   /** Appends events, the grants that they create, and the references to the contents that they contain. */
@@ -163,6 +166,7 @@ export const makeMemory = (): RunStorePort => {
     write(run, { ...options, ...after }, now)
     Grants.recordGrantsOfEvents(grants, run, options.events)
     Blobs.refer(blobs, run.runId, refs)
+    Recollections.insert(recollections, options.memory ?? [], now)
   }
 
   /** Records a decision on a request of a run, and the grant that it creates. */
@@ -502,6 +506,8 @@ export const makeMemory = (): RunStorePort => {
     changes: notifier.notifications,
 
     blobs: Blobs.portOf(blobs),
+
+    memory: Recollections.portOf(recollections),
 
     remove: (runId) =>
       inSteps(function* (now) {

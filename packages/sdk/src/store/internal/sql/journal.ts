@@ -27,6 +27,7 @@ import type { makeCheckpoints } from "./checkpoints.ts"
 import { readAll } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
 import { isInForce } from "./lease.ts"
+import type { makeMemoryRows } from "./memory.ts"
 import type { makeMessages } from "./messages.ts"
 import type { makeRequests } from "./requests.ts"
 import { batchColumns, batchKind, damagedEntry, makeHeads, rawBatch } from "./rows.ts"
@@ -66,6 +67,7 @@ export interface Parts {
   readonly checkpoints: ReturnType<typeof makeCheckpoints>
   readonly grants: ReturnType<typeof makeGrants>
   readonly blobs: ReturnType<typeof makeBlobRows>
+  readonly memory: Pick<ReturnType<typeof makeMemoryRows>, "insert">
   readonly notice?:
     | ((runId: RunId, revision: number) => { readonly channel: string; readonly payload: string } | undefined)
     | undefined
@@ -74,7 +76,7 @@ export interface Parts {
 /** Makes the operations on journals. */
 export const makeJournal = (
   access: SqlAccess,
-  { blobs, checkpoints, grants, messages, notice, requests }: Parts
+  { blobs, checkpoints, grants, memory, messages, notice, requests }: Parts
 ): Pick<Service, "create" | "append" | "park" | "load" | "events"> => {
   const { forUpdate, journalOf, newNumber, now, query, read, run, sql, write } = access
   const heads = makeHeads(access)
@@ -176,6 +178,7 @@ export const makeJournal = (
     if (closing !== undefined) yield* requests.close(runId, closing)
     const refs = blobsOf(events)
     if (refs.length > 0) yield* blobs.refer(parking ? "park" : "append", usesOf(runId, refs))
+    if (options.memory !== undefined && options.memory.length > 0) yield* memory.insert(options.memory)
     // `has_mail` was read before these changes: mail may be in the journal now, and an opened request may have expired.
     const isOld = changes.length > 0 || isTaking
     if (parking) {

@@ -1,0 +1,8 @@
+/**
+ * What the stores share about rows of memory.
+ */
+import type { MemoryRow } from "../MemoryPort.ts"
+
+/** The rows by scope, so that writers of several scopes lock them in one order; within a scope as they were given. */
+export const inOrder = (rows: ReadonlyArray<MemoryRow>): ReadonlyArray<MemoryRow> =>
+  rows.toSorted((a, b) => (a.scope < b.scope ? -1 : a.scope > b.scope ? 1 : 0))
