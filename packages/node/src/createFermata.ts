@@ -35,8 +35,8 @@ export interface CreateStorelessOptions extends Storeless.StorelessOptions {
  *
  * **Details**
  *
- * Without the option `scrubber`, the scrubber removes the values of environment variables whose names name a secret, and texts with a known
- * form of credential, from the texts that runs write, and replaces the home directory by `~` in the output of tools. A scrubber in the
+ * Without the option `scrubber`, the scrubber removes the values of environment variables whose names name a secret (not those under 8
+ * characters, ordinary words and others that do not look like a secret; see `Scrubber.secretsIn`), and texts with a known form of credential, from the texts that runs write, and replaces the home directory by `~` in the output of tools. A scrubber in the
  * options replaces it, with all of these tasks. Without the option `web`, tools that use `context.http` have a guarded client with the
  * defaults of `WebClient`.
  *

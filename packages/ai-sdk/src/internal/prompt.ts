@@ -74,7 +74,10 @@ const providerOptionsOf = (
   return { ...extra, [name]: { ...options, ...extra?.[name] } }
 }
 
-/** A sentence for each setting that is not passed to this model, with the reason. */
+/**
+ * A sentence for each of these settings that is not passed to this model, with the reason: `reasoningEffort` before v4, and
+ * `parallelToolCalls: false`, with tools, for a provider whose own option is not known. Whether `extra` has that option is not checked.
+ */
 export const settingsLeftOut = (
   { settings = {}, tools }: ModelRequest.ModelRequest,
   provider: string,

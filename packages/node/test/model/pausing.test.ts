@@ -117,6 +117,24 @@ describe("A provider that pauses its turn", () => {
     )
   }
 
+  it.live("gets its searches back, and the cache mark at the same place, behind sections of the turn", () =>
+    Effect.gen(function* () {
+      const { client, server } = yield* served(turn.map(streaming))
+      const user = (sequence: number, words: string) =>
+        ({ role: "user", sequence, at: 0, content: [{ _tag: "text", text: words }] }) as const
+      const messages = [user(0, "Look it up."), { ...user(1, "The screen."), origin: "runtime" as const }]
+      yield* ModelClient.collect(client.stream(ask({ messages, transientMessages: 1 })))
+      for (const { messages } of bodies(server)) {
+        const [question] = messages[0].content
+        assert.deepStrictEqual(question, { ...text("Look it up."), cache_control: { type: "ephemeral" } })
+        assert.deepStrictEqual(messages[0].content[1], text("The screen."))
+      }
+      const [, second, third] = bodies(server)
+      assert.deepStrictEqual(types(second.messages[1].content), ["text", "server_tool_use"])
+      assert.strictEqual(types(third.messages[1].content).at(-1), "server_tool_use")
+    })
+  )
+
   it.live("gets its text back without trailing blanks, which it would refuse", () =>
     Effect.gen(function* () {
       const { client, server } = yield* served([

@@ -213,7 +213,10 @@ export const isRunStateTooNew = tagged<RunError.RunStateTooNew>("RunStateTooNew"
 export const isSealBroken = tagged<RunError.SealBroken>("SealBroken")
 /** Tests for `ToolNameTaken`: two tools or two sub-agents of an agent have the same name or alias. */
 export const isToolNameTaken = tagged<ToolError.ToolNameTaken>("ToolNameTaken")
-/** Tests for `ToolDefinitionError`: the definition of a tool is not valid. */
+/**
+ * Tests for `ToolDefinitionError`: the definition of a tool is not valid, or a bridge to toolkits cannot convert the tool, for example because
+ * it needs a run.
+ */
 export const isToolDefinitionError = tagged<ToolError.ToolDefinitionError>("ToolDefinitionError")
 /**
  * Tests for `AgentDefinitionError`: the definition of an agent is not valid, its policy has a rule for a tool that the agents do not have,

@@ -24,7 +24,7 @@ export class ToolNameTaken extends TaggedError<ToolNameTaken>()("ToolNameTaken",
   }
 }
 
-/** The definition of a tool is invalid. */
+/** The definition of a tool is invalid, or a bridge to toolkits cannot convert the tool, for example because it needs a run. */
 export class ToolDefinitionError extends TaggedError<ToolDefinitionError>()("ToolDefinitionError", {
   /** The agent that has the tool. Absent if the tool has none yet: in errors of `Tool.make` and of the bridges to toolkits. */
   agent: Schema.optionalKey(Schema.String),

@@ -49,6 +49,21 @@ describe("lineDiff", () => {
 })
 
 describe("unifiedDiff", () => {
+  it("shows a change of any text, also of its line ends", () => {
+    const text = fc.string({ unit: fc.constantFrom("a", "\r", "\n", "\r\n", " "), maxLength: 6 })
+    fc.assert(
+      fc.property(text, text, (before, after) => {
+        fc.pre(before !== after)
+        const [, , ...changes] = unifiedDiff({ path: "a", before, after }).split("\n")
+        assert.isTrue(
+          changes.some((line) => /^[-+]/.test(line)),
+          JSON.stringify([before, after])
+        )
+      }),
+      { numRuns: 2000 }
+    )
+  })
+
   it("makes of the file before the file after, as git applies it", () => {
     const text = fc
       .tuple(fc.array(fc.constantFrom("a", "b", "  c", "", "ü"), { maxLength: 30 }), fc.boolean())

@@ -23,8 +23,10 @@ import { contained, Scrubber } from "../../tool/Scrubber.ts"
 import { type ArchiveInvalid, invalid, type Mail, type RunArchive } from "./checkArchive.ts"
 
 /**
- * Stores the runs of an archive, and returns the id of the last one. `storeContents` is called after the checks of the runs, with the
- * contents that they refer to, and stores those that it has.
+ * Scrubs and stores the runs of an archive that `checkArchive` has accepted, and returns the id of the last one. Fails with `ArchiveInvalid`
+ * if one of its calls has the token of another call of the store. After that check, `storeContents` is called with the SHA-256 of the
+ * contents that the runs refer to, and stores those that it has; they stay stored if the store then refuses the runs. An earlier run that
+ * has not ended, and whose rest is not in the archive, is stored as cancelled at `at`.
  */
 export const restoreArchive = Effect.fnUntraced(function* <E>(
   archive: RunArchive,

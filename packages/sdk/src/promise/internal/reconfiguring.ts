@@ -27,7 +27,10 @@ interface Reconfigured {
   readonly run: <A, E>(effect: Effect.Effect<A, E, ModelClient>) => Promise<A>
 }
 
-/** Makes `reconfigure`. The runtimes of later agents begin with the settings that were last given for all agents. */
+/**
+ * Makes `reconfigure`. The runtimes of later agents begin with the profile, mode and model that were last given for all agents, at first those
+ * of the options. Tools that were given for all agents do not apply to them.
+ */
 export const makeReconfigure = ({ agents, options, run, scope }: Reconfigured) => {
   const changing = Semaphore.makeUnsafe(1)
   const profiles = new Map(

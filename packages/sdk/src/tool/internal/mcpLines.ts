@@ -81,7 +81,11 @@ class Envelope {
   }
 }
 
-/** Makes a filter for one process. It takes a chunk of output and returns the lines that the chunk completes. */
+/**
+ * Makes a filter for the output of one process. It takes a chunk and returns the lines that the chunk completes, with their line breaks: without
+ * those that cannot be a message, and, in place of one of more than `maxBytes` bytes (default: 16 MiB), an error for the request that it
+ * answers, if there is one.
+ */
 export const make = (
   maxBytes: number = maxMessageBytes
 ): ((chunk: Uint8Array) => Uint8Array<ArrayBuffer>) => {

@@ -17,7 +17,10 @@ const around = 3
 /** The longest diff that is shown as a whole, in characters. */
 const longest = 100_000
 
-/** The diff of a text. Empty if nothing changes. */
+/**
+ * The diff of a text, for a person: characters that are not visible are escaped, and the middle of a diff of more than 100,000 characters is
+ * left out and counted. Empty if nothing changes.
+ */
 export const unifiedDiff = ({ after, before, path }: Texts): string => {
   if (before === after) return ""
   const [old, isOldCrlf] = linesOf(before ?? "")
@@ -25,7 +28,7 @@ export const unifiedDiff = ({ after, before, path }: Texts): string => {
   // A file with one kind of line end is shown without it. Otherwise `\r` is shown at the end of the lines that have it.
   const isPlain = isOldCrlf && isNowCrlf
   const shown = (lines: ReadonlyArray<string>) =>
-    isPlain ? lines.map((line) => line.replace(/\r(?=\n?$)/, "")) : lines
+    isPlain ? lines.map((line) => line.replace(/\r(?=\n$)/, "")) : lines
   const name = Display.line(path)
   const hunks = hunksOf(lineDiff(shown(old), shown(now)))
   const head = [`--- ${before === undefined ? "/dev/null" : name}`, `+++ ${name}`]

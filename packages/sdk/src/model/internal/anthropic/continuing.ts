@@ -93,9 +93,12 @@ const goingOn = (request: ModelRequest, { content, paused }: ModelResponse): Mod
     // A paused response has no calls of Fermata's tools: such a call would have ended it.
     content: content.filter((part) => part._tag !== "toolCall")
   }
+  const { transientMessages = 0 } = request
   return {
     ...request,
     messages: [...request.messages, said],
+    // The transient messages are before the content so far, which is not repeated either.
+    ...(transientMessages === 0 ? {} : { transientMessages: transientMessages + 1 }),
     settings: { ...request.settings, extra: { ...paused, ...request.settings?.extra } }
   }
 }

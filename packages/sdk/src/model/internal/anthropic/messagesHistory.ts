@@ -21,8 +21,8 @@ export const ephemeral = { type: "ephemeral" } as const
 
 /**
  * Returns the messages of a request, each with a list of blocks. `transient` is the number of messages at the end that the next request does
- * not repeat: the last block before them, and the last one of the user's message before that, are marked for the provider's cache. Without
- * `transient`, none is.
+ * not repeat: of those before them, the last blocks of the last two messages with the role `user`, which tool results have too, are marked for
+ * the provider's cache. Without `transient`, none is.
  */
 export const encodeHistory = (
   messages: ReadonlyArray<Message>,
@@ -40,9 +40,9 @@ export const encodeHistory = (
   }
   const ended = endedTools(messages)
   const last = messages.findLast(({ role }) => role === "assistant")
-  // Messages that are not repeated do not show whether the turn goes on.
+  // The user's messages that are not repeated do not show whether the turn goes on.
   const lastPlace = messages.length - 1 - (transient ?? 0)
-  const goesOn = messages[lastPlace]?.role !== "user"
+  const goesOn = messages[lastPlace]?.role !== "user" || messages.at(-1)?.role === "assistant"
   for (const [place, message] of messages.entries()) {
     switch (message.role) {
       case "user":
