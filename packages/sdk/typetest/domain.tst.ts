@@ -54,6 +54,7 @@ describe("RunEvent", () => {
       | "context.compacted"
       | "message.pinned"
       | "message.unpinned"
+      | "memory.retrieved"
       | "agent.changed"
       | "output.rejected"
       | "limits.changed"

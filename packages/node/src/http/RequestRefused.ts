@@ -3,6 +3,7 @@
  *
  * @since 0.2.0
  */
+import { lines, sentence } from "@fermata/sdk/domain/Display"
 import { TaggedError } from "@fermata/sdk/domain/TaggedError"
 import * as Schema from "effect/Schema"
 
@@ -21,6 +22,6 @@ export class RequestRefused extends TaggedError<RequestRefused>()("RequestRefuse
   retryAfterMs: Schema.optionalKey(Schema.Finite)
 }) {
   override get message() {
-    return this.problem
+    return sentence`${lines(this.problem)}`
   }
 }

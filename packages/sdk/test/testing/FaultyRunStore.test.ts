@@ -78,7 +78,7 @@ describe("FaultyRunStore", () => {
     Effect.gen(function* () {
       const store = yield* RunStore.RunStore
       const operations = Object.keys(store).filter(
-        (name) => !["blobs", "changes", "notices", "nextDue"].includes(name)
+        (name) => !["blobs", "changes", "memory", "notices", "nextDue"].includes(name)
       )
       const onBlobs = Object.keys(store.blobs!).filter((name) => name !== "damaged")
       assert.sameMembers(

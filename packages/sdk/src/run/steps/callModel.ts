@@ -76,13 +76,14 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   if (fixed === undefined) return
   const { sections } = fixed
   const isDue = isRetrievalDue(run)
-  let selected = yield* selectContext(run, fixed)
-  if (selected === undefined) return
+  let selection = yield* selectContext(run, fixed)
+  if (selection === undefined) return
   if (isDue) {
-    yield* retrieve(run, selected)
-    if (hasRetrieved(run)) selected = yield* selectContext(run, fixed)
-    if (selected === undefined) return
+    yield* retrieve(run, selection.context)
+    if (hasRetrieved(run)) selection = yield* selectContext(run, fixed)
+    if (selection === undefined) return
   }
+  const selected = selection.context
   // Most requests have no file in the store, and need no effect.
   const isFilled = attempt(() => !hasStoredFile(selected?.messages)) === true
   const filled = isFilled
@@ -115,18 +116,21 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
 
 const none: ReadonlyArray<never> = []
 
-/** Asks the policy for the context. Returns `undefined` if the run has failed, or if a compaction comes first, which is requested then. */
+/**
+ * Asks the policy for the context, which may be any value if the policy was written without types. Returns `undefined` if the run has failed,
+ * or if a compaction comes first, which is requested then.
+ */
 function* selectContext(
   run: AgentRun,
   fixed: Fixed
-): Effect.fn.Return<PreparedContext | undefined, DriveError> {
+): Effect.fn.Return<{ readonly context: PreparedContext } | undefined, DriveError> {
   let prepared = yield* prepare(run, fixed)
-  if (Exit.isSuccess(prepared)) return prepared.value
+  if (Exit.isSuccess(prepared)) return { context: prepared.value }
   let due = dueIn(prepared.cause)
   if (due?.plan._tag === "Prune") {
     prune(run, due.plan)
     prepared = yield* prepare(run, fixed)
-    if (Exit.isSuccess(prepared)) return prepared.value
+    if (Exit.isSuccess(prepared)) return { context: prepared.value }
     due = dueIn(prepared.cause)
   }
   if (due === undefined) yield* notPrepared(run, prepared.cause)
