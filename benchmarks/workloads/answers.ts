@@ -1,8 +1,8 @@
-import { Id } from "@fermata/sdk"
-import { AnthropicMessages, type ModelRequest, OpenAiChat, OpenAiResponses } from "@fermata/sdk/model"
 /**
  * Answers in the form of each protocol, and their readers. Apart from the workload's own module, which every process loads.
  */
+import { Id } from "@fermata/sdk"
+import { AnthropicMessages, type ModelRequest, OpenAiChat, OpenAiResponses } from "@fermata/sdk/model"
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientResponse from "effect/http/HttpClientResponse"

@@ -1,4 +1,3 @@
-import type { FaultySqlClient } from "@fermata/sdk/testing"
 /**
  * The meetings: two processes on one database. The first runs up to one of its operations; there the second does all its work, and then
  * the first continues, or crashes. Where the second waits for a lock, the first continues until the second gets it.
@@ -6,6 +5,7 @@ import type { FaultySqlClient } from "@fermata/sdk/testing"
  * Every pair in `meetingPairs.ts` meets at every operation, without a crash and with one of the first or the second process. A process
  * without faults then takes up the remaining runs, every run must end, and everything is checked.
  */
+import type { FaultySqlClient } from "@fermata/sdk/testing"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

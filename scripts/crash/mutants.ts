@@ -1,8 +1,8 @@
-import type { Decision, Id, RunEvent } from "@fermata/sdk/domain"
-import type { RunStore } from "@fermata/sdk/store"
 /**
  * Stores that are broken on purpose. A campaign that does not find one of them proves nothing.
  */
+import type { Decision, Id, RunEvent } from "@fermata/sdk/domain"
+import type { RunStore } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
 import type { Store } from "./app.ts"
 import { canary } from "./canary.ts"

@@ -1,7 +1,7 @@
-import { SqlRunStore } from "@fermata/sdk/store"
 /**
  * Postgres databases for simulated processes: one server, and tables that are emptied before each world.
  */
+import { SqlRunStore } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"

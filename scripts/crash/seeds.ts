@@ -1,11 +1,11 @@
-import { Agent } from "@fermata/sdk/agent"
-import type { Decision, Id, Interruption } from "@fermata/sdk/domain"
-import type { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
 /**
  * Random stories: for each seed a generated model, several workers on one database, people who decide, send, revoke, fork, repeat
  * themselves, change their minds and disagree, failing statements, crashes, leases that expire under a worker, and a clock that jumps. In
  * the end a worker without faults takes up the remaining runs, every run must end, and everything is checked.
  */
+import { Agent } from "@fermata/sdk/agent"
+import type { Decision, Id, Interruption } from "@fermata/sdk/domain"
+import type { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

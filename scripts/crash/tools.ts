@@ -1,7 +1,7 @@
-import { Hold, Tool, type ToolContext } from "@fermata/sdk/tool"
 /**
  * The tools of the scenarios. Each records its effect in the world when it happens.
  */
+import { Hold, Tool, type ToolContext } from "@fermata/sdk/tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { Outside } from "./app.ts"

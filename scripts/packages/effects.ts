@@ -1,3 +1,7 @@
+/**
+ * A program on Effect that exports everything it makes and gets, with inferred types. Compiled with `declaration: true` outside the
+ * workspace, never run: a type without a public name is an error there. A spread spells the members of its type out.
+ */
 import { AiSdkModel } from "@fermata/ai-sdk"
 import {
   Agent,
@@ -38,10 +42,6 @@ import * as McpTools from "@fermata/sdk/mcp"
 import { AnthropicMessages, OpenAiResponses } from "@fermata/sdk/model"
 import { SqlRunStore } from "@fermata/sdk/store"
 import { FaultyRunStore, Rehearsal, ScriptedModel } from "@fermata/sdk/testing"
-/**
- * A program on Effect that exports everything it makes and gets, with inferred types. Compiled with `declaration: true` outside the
- * workspace, never run: a type without a public name is an error there. A spread spells the members of its type out.
- */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

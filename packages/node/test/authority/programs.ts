@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 /**
  * Programs that open one store, in turn or at once, and the calls of their tools.
  */
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { agent, createFermata, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/node/testing"
 

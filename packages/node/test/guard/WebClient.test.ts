@@ -1,9 +1,9 @@
-import type { Socket } from "node:net"
-import { getCACertificates, setDefaultCACertificates, type TLSSocket } from "node:tls"
-import { brotliCompressSync, constants, gzipSync } from "node:zlib"
 /**
  * The guarded client against real servers on loopback addresses, with stub answers of a resolver.
  */
+import type { Socket } from "node:net"
+import { getCACertificates, setDefaultCACertificates, type TLSSocket } from "node:tls"
+import { brotliCompressSync, constants, gzipSync } from "node:zlib"
 import { assert, describe, it } from "@effect/vitest"
 import { WebGuard } from "@fermata/node"
 import * as WebClient from "@fermata/node/guard/WebClient"

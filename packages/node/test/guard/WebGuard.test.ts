@@ -1,9 +1,9 @@
-import { readFileSync } from "node:fs"
-import { isIP } from "node:net"
-import { join } from "node:path"
 /**
  * The guard against the lists of URLs, with stub answers of a resolver, and its options.
  */
+import { readFileSync } from "node:fs"
+import { isIP } from "node:net"
+import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { WebGuard } from "@fermata/node"
 import { timeSpent } from "../../../sdk/test/helpers/timeSpent.ts"

@@ -1,7 +1,7 @@
-import { inspect } from "node:util"
 /**
  * Hostile and faulty servers, proxies and options against the model clients, over real sockets and in all three protocols.
  */
+import { inspect } from "node:util"
 import { assert, describe, it } from "@effect/vitest"
 import { ModelClient, type ModelError, type OpenAiChat } from "@fermata/sdk/model"
 import * as Deferred from "effect/Deferred"

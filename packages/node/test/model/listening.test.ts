@@ -1,5 +1,5 @@
-import { type AddressInfo, createServer, type Server } from "node:net"
 /** What may listen at a model's address, on raw sockets: a web server would not send these bytes. */
+import { type AddressInfo, createServer, type Server } from "node:net"
 import { assert, describe, it } from "@effect/vitest"
 import { ReplayServer } from "@fermata/node/testing"
 import type { ModelError } from "@fermata/sdk/model"

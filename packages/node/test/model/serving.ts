@@ -1,3 +1,6 @@
+/**
+ * A server for tests, clients of all three protocols that call it, and answers that all of them can read.
+ */
 import { ReplayServer } from "@fermata/node/testing"
 import {
   AnthropicMessages,
@@ -7,9 +10,6 @@ import {
   OpenAiChat,
   OpenAiResponses
 } from "@fermata/sdk/model"
-/**
- * A server for tests, clients of all three protocols that call it, and answers that all of them can read.
- */
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import type * as HttpClient from "effect/http/HttpClient"

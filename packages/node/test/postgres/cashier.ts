@@ -1,7 +1,7 @@
-import { assert } from "@effect/vitest"
 /**
  * An agent that charges a card, and runs of it that are driven to their end while the database is disturbed.
  */
+import { assert } from "@effect/vitest"
 import { agent, approve, createFermata, type Fermata, tool } from "@fermata/node"
 import { PostgresStore } from "@fermata/node/postgres"
 import { ScriptedModel } from "@fermata/node/testing"

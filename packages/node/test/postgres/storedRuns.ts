@@ -1,8 +1,8 @@
-import { Id, type RunEvent } from "@fermata/sdk"
-import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 /**
  * Runs, events and decisions for the tests of this folder.
  */
+import { Id, type RunEvent } from "@fermata/sdk"
+import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -1,8 +1,8 @@
-import type { RequestListener } from "node:http"
-import { gzipSync } from "node:zlib"
 /**
  * The tool `fetch_url` in runs, against real servers on loopback addresses.
  */
+import type { RequestListener } from "node:http"
+import { gzipSync } from "node:zlib"
 import { assert, describe, it } from "@effect/vitest"
 import { agent, approve, createFermata, fetchUrl, type FetchUrlOptions, webTools } from "@fermata/node"
 import { ScriptedModel } from "@fermata/node/testing"

@@ -1,9 +1,9 @@
-import type * as Schema from "effect/Schema"
 /**
  * The options of a control plane.
  *
  * @since 0.2.0
  */
+import type * as Schema from "effect/Schema"
 import type { Runtime } from "../agent/Runtime.ts"
 import { atLeastOne, atLeastZero, jsonObject, required, shapeOf } from "../domain/internal/misfits.ts"
 import type { Principal } from "../domain/Principal.ts"

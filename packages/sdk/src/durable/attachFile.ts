@@ -1,9 +1,9 @@
-import * as Effect from "effect/Effect"
 /**
  * Stores a file for a prompt, a message or a tool's result, before a run refers to it.
  *
  * @since 0.2.0
  */
+import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"

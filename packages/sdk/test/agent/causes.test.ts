@@ -1,7 +1,7 @@
-import { inspect } from "node:util"
 /**
  * Causes of failed user code without secrets.
  */
+import { inspect } from "node:util"
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
 import * as Redacted from "effect/Redacted"

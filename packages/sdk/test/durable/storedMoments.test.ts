@@ -1,7 +1,7 @@
-import { assert, describe, it } from "@effect/vitest"
 /**
  * A stored run that is stopped at each of its moments in turn: cancelled through the store, or suspended.
  */
+import { assert, describe, it } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"

@@ -1,7 +1,7 @@
-import { assert, describe, it } from "@effect/vitest"
 /**
  * Expiry follows one rule for every way to decide, with a store and without, also while the approval callback is asked.
  */
+import { assert, describe, it } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"

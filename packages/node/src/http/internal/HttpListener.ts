@@ -1,11 +1,11 @@
-import { once } from "node:events"
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
-import type { AddressInfo } from "node:net"
 /**
  * The listener: a server of `node:http` that checks, limits and authenticates requests, and passes them to a handler of web requests.
  *
  * Its limits bound what one client can take: the size and the time of a request, the number of requests and of event streams.
  */
+import { once } from "node:events"
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
 import * as Context from "effect/Context"
 import { RequestRefused } from "../RequestRefused.ts"
 import { bearerOf, type KnownCaller } from "./authenticate.ts"

@@ -1,8 +1,8 @@
-import { type RunId, runOfRequest, lineOf } from "@fermata/sdk/domain/Id"
 /**
  * The backend as one caller sees it: with a tenant, only runs whose context has the tenant exist. A run of another tenant is not found, as if
  * it did not exist.
  */
+import { type RunId, runOfRequest, lineOf } from "@fermata/sdk/domain/Id"
 import { RequestNotFound } from "@fermata/sdk/domain/Rejection"
 import { RunNotFound } from "@fermata/sdk/store/RunStoreError"
 import * as Effect from "effect/Effect"

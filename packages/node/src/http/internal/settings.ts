@@ -1,8 +1,8 @@
-import { randomBytes } from "node:crypto"
-import { isIP } from "node:net"
 /**
  * Checks the options of the server. What would make it unsafe is refused before it listens.
  */
+import { randomBytes } from "node:crypto"
+import { isIP } from "node:net"
 import { OptionsInvalid } from "@fermata/sdk/domain"
 import { attribute } from "@fermata/sdk/domain/Principal"
 import * as Duration from "effect/Duration"

@@ -1,10 +1,10 @@
+/**
+ * Used-up budgets and changed limits: how a run is wrapped up, and how it continues when a budget is raised.
+ */
 import { callIdOf } from "../Interruption.ts"
 import * as Limits from "../Limits.ts"
 import { text } from "../Message.ts"
 import type { RunState } from "../RunState.ts"
-/**
- * Used-up budgets and changed limits: how a run is wrapped up, and how it continues when a budget is raised.
- */
 import { withoutMisses } from "./compacting.ts"
 import { appendUser, closeCalls, closeRequest, deliverQueued, deliverMessage, type Event } from "./turn.ts"
 

@@ -1,7 +1,7 @@
-import * as Effect from "effect/Effect"
 /**
  * The contents to which the runs of an archive refer.
  */
+import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

@@ -1,4 +1,3 @@
-import * as Effect from "effect/Effect"
 /**
  * The contents of a stored run: bytes that its events refer to.
  *
@@ -6,6 +5,7 @@ import * as Effect from "effect/Effect"
  * gives. They are stored before the commit of the event, all of one commit in one transaction. For a model call, the references are
  * replaced by the bytes again.
  */
+import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Stream from "effect/Stream"
 import { type BlobRef, type Sha256, smallestStored } from "../../domain/Blob.ts"

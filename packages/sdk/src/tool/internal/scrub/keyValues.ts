@@ -1,7 +1,7 @@
-import { type KeyKind, kindOf, secretWords, secretWordsAndVendors } from "./keys.ts"
 /**
  * Finds secrets by the name before them: assignments, fields, flags, headers, parameters and attributes.
  */
+import { type KeyKind, kindOf, secretWords, secretWordsAndVendors } from "./keys.ts"
 import type { Line } from "./Line.ts"
 import { isPlaceholder, isWordy } from "./looks.ts"
 import type { Span } from "./span.ts"
