@@ -74,9 +74,9 @@ const oneOf = (option: "part" | "store", known: ReadonlyArray<string>): string =
     ? values[option]
     : refuse(`--${option} is one of ${known.join(", ")}, not "${values[option]}".`)
 
-const seeds = pick("runs", 300, 20_000)
-const points = pick("points", 1000, 21_000)
-const meetingCount = pick("meetings", 200, 12_000)
+const seeds = pick("runs", 200, 20_000)
+const points = pick("points", 600, 21_000)
+const meetingCount = pick("meetings", 120, 12_000)
 const kills = pick("kills", 40, 1000)
 /** `--runs` gives the number of seeds, or of runs when the restarts are the only part. */
 const restartRuns = () => (wanted === "restarts" ? pick("runs", 0, 5000) : 5000)
