@@ -8,6 +8,7 @@
  */
 import * as Schema from "effect/Schema"
 import { RunId, SessionId, Timestamp } from "./Id.ts"
+import { sha256Of } from "./internal/sha256.ts"
 import { UntrustedResult } from "./Untrusted.ts"
 
 /** The kinds of scopes, from the narrowest to the widest. */
@@ -32,8 +33,11 @@ export type Scope = typeof Scope.Type
 export const scopeKey = (scope: Scope): string => {
   if (scope === "global") return scope
   const [[kind, name] = ["", ""]] = Object.entries(scope)
-  return `${kind}:${name}`
+  return `${kind}:${name.length > longestName ? `sha256-${sha256Of(name)}` : name}`
 }
+
+/** Longer names are hashed: an index of a database takes keys of limited length. */
+const longestName = 500
 
 /** The scope of a text that {@link scopeKey} made. */
 export const scopeOfKey = (key: string): Scope => {

@@ -36,7 +36,10 @@ export interface MemoryOptions {
    * `messages`, and `session`.
    */
   readonly retrieve?: ReadonlyArray<ScopeKind>
-  /** Returns the id of the user for whom a run works. It must not throw. Default: the field `user` of the run's context, if it is a text. */
+  /**
+   * Returns the id of the user for whom a run works. Without one, or if it throws, the run has no
+   * scope of a user. Default: the field `user` of the run's context, if it is a text.
+   */
   readonly user?: (context: RunContext) => string | undefined
   /** The part of the model's window that retrieved items may have: at most 0.5. Default: 0.08. */
   readonly share?: number

@@ -3,9 +3,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Struct from "effect/Struct"
 import * as Agent from "../../src/agent/Agent.ts"
+import { scopeKey, scopeOfKey } from "../../src/domain/MemoryItem.ts"
 import { textOf } from "../../src/domain/Message.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
-import type { MemoryOptions } from "../../src/memory/Memory.ts"
+import * as Memory from "../../src/memory/Memory.ts"
 import type { ModelRequest } from "../../src/model/ModelRequest.ts"
 import * as Tokenizer from "../../src/model/Tokenizer.ts"
 import * as Fermata from "../../src/promise/Fermata.ts"
@@ -30,7 +31,7 @@ const sharedStore = () =>
 
 const open = async (
   script: Script,
-  options: Partial<Fermata.FermataOptions> & { readonly memory?: boolean | MemoryOptions } = {}
+  options: Partial<Fermata.FermataOptions> & { readonly memory?: boolean | Memory.MemoryOptions } = {}
 ) => {
   const model = ScriptedModel.make(script)
   const fermata = await Fermata.make({
@@ -419,6 +420,73 @@ describe("a memory that fails", () => {
       assert.deepStrictEqual(run.state.retrieved?.items, [])
       await fermata.close()
     }
+  })
+
+  it("lets a run go on whose user is unknown because the option throws, and writes to its session", async () => {
+    const user = (context: { readonly [key: string]: unknown }) => (context["account"] as { id: string }).id
+    const { fermata } = await open(() => "Noted.", { memory: { messages: "user", user } })
+    const run = await fermata.runPrompt("clerk", "The harbor opens at six.", { sessionId: "s" })
+    assert.strictEqual(run.status, "completed")
+    assert.strictEqual((await fermata.memory.list({ scope: { session: "s" } })).length, 2)
+    await fermata.close()
+  })
+
+  it("lets a run commit without its rows when the store fails to write them", async () => {
+    const detail = "no such table: fermata_memory"
+    let refused = 0
+    const store = Layer.effect(
+      RunStore,
+      Effect.map(Effect.provide(RunStore, layerMemory), (store) => {
+        const refusing =
+          <O extends { readonly memory?: ReadonlyArray<unknown> }, A, E>(
+            write: (options: O) => Effect.Effect<A, E>
+          ) =>
+          (options: O): Effect.Effect<A, E | RunStoreError> => {
+            if ((options.memory?.length ?? 0) === 0) return write(options)
+            refused += 1
+            return Effect.fail(
+              new RunStoreError({ operation: "append", reason: new StoreFault({ detail, retryable: false }) })
+            )
+          }
+        return { ...store, append: refusing(store.append), park: refusing(store.park) } as typeof store
+      })
+    )
+    const look = Tool.make("look", { safety: "readOnly", handler: () => "a calm sea" })
+    const agents = [Agent.make("clerk", { tools: [look] })]
+    // The first run parks only; the second one appends before.
+    const { fermata } = await open(["Noted.", { calls: [{ tool: "look" }] }, "At six."], { store, agents })
+    for (const prompt of ["The harbor opens at six.", "When does the harbor open?"])
+      assert.strictEqual((await fermata.runPrompt("clerk", prompt, { sessionId: "s" })).status, "completed")
+    // Once in each drive.
+    assert.strictEqual(refused, 2)
+    await fermata.close()
+  })
+
+  it("is not written by a run of another store", async () => {
+    const given: Array<number> = []
+    const store = Layer.effect(
+      RunStore,
+      Effect.map(Effect.provide(RunStore, layerMemory), (store) => ({
+        ...store,
+        park: (options: Parameters<typeof store.park>[0]) => {
+          given.push(options.memory?.length ?? 0)
+          return store.park(options)
+        }
+      }))
+    )
+    const other = Layer.orDie(Layer.provide(Memory.layer(), Layer.fresh(layerMemory)))
+    const { fermata } = await open(() => "Noted.", { store: Layer.merge(store, other), memory: false })
+    assert.strictEqual((await fermata.runPrompt("clerk", "Hello", { sessionId: "s" })).status, "completed")
+    assert.deepStrictEqual([...new Set(given)], [0])
+    await fermata.close()
+  })
+
+  it("hashes the names of scopes that are too long for the key of an index", () => {
+    const user = "x".repeat(16_000)
+    const key = scopeKey({ user })
+    assert.isBelow(key.length, 600)
+    assert.notStrictEqual(key, scopeKey({ user: `${user}x` }))
+    assert.strictEqual(scopeKey(scopeOfKey(key)), key)
   })
 
   it("is reported with a typed error in a store without memory", async () => {

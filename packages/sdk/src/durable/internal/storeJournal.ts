@@ -58,7 +58,7 @@ export const storeJournal = (
 ): Journal => {
   const { lease, listeners } = owned
   const contents = store.blobs === undefined ? undefined : new Contents(store.blobs)
-  const writing = memory === undefined ? undefined : new WriteThrough(memory)
+  const writing = memory === undefined ? undefined : new WriteThrough(memory, store.memory)
   let isBroken = false
   /** Marks the journal as broken if the store dies: a defect of the store is not a defect of the run. */
   const guarded = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
@@ -90,6 +90,19 @@ export const storeJournal = (
     status: state.status,
     ...(writing === undefined ? {} : { memory: writing.rows(state) })
   })
+  /** Writes events with their rows of memory. If the store fails, it writes them without: memory must not keep a run from its commits. */
+  const writingMemory = <O extends { readonly memory?: ReadonlyArray<unknown> }, A, E>(
+    given: O,
+    state: RunState,
+    write: (given: O) => Effect.Effect<A, E>
+  ): Effect.Effect<A, E> =>
+    writing === undefined || given.memory === undefined || given.memory.length === 0
+      ? guarded(write(given))
+      : Effect.catch(guarded(write(given)), (error) =>
+          error instanceof RunStoreError && error.reason._tag !== "OutcomeUnknown"
+            ? Effect.tap(guarded(write({ ...given, memory: [] })), () => writing.stop(state, error))
+            : Effect.fail(error)
+        )
   return {
     contents,
     get catchUp() {
@@ -105,11 +118,15 @@ export const storeJournal = (
         Effect.suspend(() => {
           const grants = grantsUsed(state, events)
           const given = options(events, state)
-          const appending = guarded(store.append(grants === undefined ? given : { ...given, grants }))
+          const appending = writingMemory(
+            grants === undefined ? given : { ...given, grants },
+            state,
+            store.append
+          )
           return writing === undefined
             ? appending
             : Effect.tap(appending, ({ revoked }) =>
-                Effect.sync(() => revoked === undefined && writing.committed(state))
+                revoked === undefined ? writing.committed(state) : Effect.void
               )
         })
       ),
@@ -120,15 +137,17 @@ export const storeJournal = (
           const { every, saved } = checkpointing
           const checkpoint = state.status === "held" ? checkpointOf({ state, saved }, every) : undefined
           const given = options(events, state)
-          return Effect.map(
-            guarded(store.park(checkpoint === undefined ? given : { ...given, checkpoint })),
+          const parking = Effect.map(
+            writingMemory(checkpoint === undefined ? given : { ...given, checkpoint }, state, store.park),
             ({ parked }) => {
               owned.isParked = parked
-              if (parked) writing?.committed(state)
               if (parked && checkpoint !== undefined) checkpointing.saved = savedAs(state.runId, checkpoint)
               return parked
             }
           )
+          return writing === undefined
+            ? parking
+            : Effect.tap(parking, (parked) => (parked ? writing.committed(state) : Effect.void))
         })
       ),
     mail: () =>

@@ -4,6 +4,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { messageOf } from "../../domain/Display.ts"
 import type { SessionId } from "../../domain/Id.ts"
 import { defined } from "../../domain/internal/defined.ts"
 import {
@@ -119,6 +120,24 @@ export const makeOperations = (
       port === undefined ? Effect.fail(new MemoryUnavailable()) : Effect.succeed(port)
     )
     const cache = port === undefined ? undefined : makeScopeCache(port)
+    const fork = Effect.runForkWith(yield* Effect.context<never>())
+
+    let hasWarned = false
+    /** The result of a function of the program. One that throws must not keep a run from its commits. */
+    const attempt = (name: string, f: (context: RunContext) => unknown, state: RunState): unknown => {
+      try {
+        return f(contextOf(state))
+      } catch (error) {
+        if (!hasWarned)
+          fork(
+            Effect.logWarning(
+              `The option ${name} of memory throws, so that runs use the memory of their session only: ${messageOf(error)}`
+            )
+          )
+        hasWarned = true
+        return undefined
+      }
+    }
 
     const scopeOf = (state: RunState, kind: ScopeKind): Scope | undefined => {
       switch (kind) {
@@ -129,7 +148,7 @@ export const makeOperations = (
         case "agent":
           return { agent: state.under ?? state.agent.name }
         case "user": {
-          const id = user(contextOf(state))
+          const id = attempt("user", user, state)
           return typeof id === "string" && id !== "" ? { user: id } : undefined
         }
       }
