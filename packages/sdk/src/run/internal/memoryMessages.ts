@@ -38,7 +38,10 @@ const closing = "[End of the context from memory.]"
 
 /** An item in one line of its own, however many lines its text has. */
 const line = ({ at, id, key, kind, role, text, untrusted }: Recollection): string => {
-  const who = kind === "fact" ? (key === undefined ? "fact" : `fact ${key}`) : (role ?? "message")
+  const who = kind === "fact" ? (key === undefined ? "fact" : `fact ${inOneLine(key)}`) : (role ?? "message")
   const doubt = untrusted === true ? ", after reading untrusted text" : ""
-  return `- (${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC, ${who}${doubt}, id ${id}) ${text}`
+  return `- (${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC, ${who}${doubt}, id ${id}) ${inOneLine(text)}`
 }
+
+/** A text that cannot look like another item, or like the end of the message. */
+const inOneLine = (text: string): string => text.replaceAll(/\s*[\n\r\u2028\u2029\u0085\v\f]\s*/g, " ")
