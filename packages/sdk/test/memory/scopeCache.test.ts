@@ -55,4 +55,62 @@ describe("the indexes of searched scopes", () => {
       )
     }).pipe(Effect.provide(layerMemory))
   )
+
+  it.effect("are extended from the mark on, also if the scope has no row of their kind", () =>
+    Effect.gen(function* () {
+      const port = (yield* RunStore).memory!
+      const after: Array<number | undefined> = []
+      const counted: MemoryPort = {
+        ...port,
+        list: (filter) => {
+          if (filter.kind === "fact") after.push(filter.after)
+          return port.list(filter)
+        }
+      }
+      yield* port.write(rows(10))
+      const memory = yield* Memory.make({ memory: counted })
+      yield* memory.recall("heron")
+      const [mark] = yield* port.marks(["global"])
+      yield* port.write(rows(12))
+      assert.strictEqual((yield* memory.recall("11")).length, 1)
+      assert.strictEqual(after.at(-1), mark!.next - 1)
+      // A fact that comes later is found.
+      yield* memory.remember({ text: "An egret." })
+      assert.strictEqual((yield* memory.recall("egret")).length, 1)
+    }).pipe(Effect.provide(layerMemory))
+  )
+
+  it.effect("are built anew for a scope that was deleted and written again at the same time", () =>
+    Effect.gen(function* () {
+      const memory = yield* Memory.make(yield* RunStore)
+      yield* memory.remember({ text: "An egret." })
+      assert.strictEqual((yield* memory.recall("egret")).length, 1)
+      yield* memory.forget({ scope: "global" })
+      yield* memory.remember({ text: "A heron." })
+      assert.strictEqual((yield* memory.recall("heron")).length, 1)
+    }).pipe(Effect.provide(layerMemory))
+  )
+
+  it.effect("find what is not left out, however many better items are left out", () =>
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const text = "heron"
+      yield* store.memory!.write([
+        ...rows(250).map((row, sequence) => ({ ...row, text, terms: encodeTerms(text), sequence })),
+        ...rows(251)
+          .slice(250)
+          .map((row) => ({
+            ...row,
+            terms: encodeTerms("heron and a long tail of other words"),
+            sequence: 250
+          }))
+      ])
+      const memory = yield* Memory.make(store)
+      const found = yield* memory.recall("heron", { "~leftOut": ({ sequence = 0 }) => sequence < 250 })
+      assert.deepStrictEqual(
+        found.map(({ item }) => item.id),
+        ["m250"]
+      )
+    }).pipe(Effect.provide(layerMemory))
+  )
 })

@@ -71,15 +71,21 @@ export const searchScopes = (
   terms: ReadonlyArray<string>,
   isLeftOut: (item: IndexedItem) => boolean
 ): ReadonlyArray<FoundItem> => {
+  // What is left out takes no place in the ranked lists.
   const chunks = searchIndexes(
     scopes.map((scope) => scope.chunks),
     terms,
-    depth
+    depth,
+    (index, chunk) => {
+      const scope = scopes[index]!
+      return isLeftOut(scope.items[scope.itemOfChunk[chunk]!]!)
+    }
   )
   const windows = searchIndexes(
     scopes.map((scope) => scope.windows),
     terms,
-    depth
+    depth,
+    (index, item) => isLeftOut(scopes[index]!.items[item]!)
   )
   const places = new Map<string, number>()
   const ofChunk = ({ index, passage }: FoundPassage): string => {
@@ -89,9 +95,8 @@ export const searchScopes = (
     return key
   }
   const ofWindow = ({ index, passage }: FoundPassage): string => `${index} ${passage}`
-  return fuse([chunks.map(ofChunk), windows.map(ofWindow)]).flatMap(({ id: key, score }) => {
+  return fuse([chunks.map(ofChunk), windows.map(ofWindow)]).map(({ id: key, score }) => {
     const [index = 0, at = 0] = key.split(" ").map(Number)
-    const item = scopes[index]!.items[at]!
-    return isLeftOut(item) ? [] : [{ ...item, score, place: places.get(key) ?? 0 }]
+    return { ...scopes[index]!.items[at]!, score, place: places.get(key) ?? 0 }
   })
 }

@@ -106,11 +106,15 @@ export interface FoundPassage {
   readonly score: number
 }
 
-/** Ranks the passages of indexes by BM25. Returns the first `depth`, best first; of equal ones, earlier passages come first. */
+/**
+ * Ranks the passages of indexes by BM25. Returns the first `depth` that are not left out, best first; of equal ones, earlier passages come
+ * first.
+ */
 export const searchIndexes = (
   indexes: ReadonlyArray<TermIndex>,
   terms: Iterable<string>,
-  depth: number
+  depth: number,
+  isLeftOut: (index: number, passage: number) => boolean = () => false
 ): ReadonlyArray<FoundPassage> => {
   const passages = indexes.reduce((sum, { size }) => sum + size, 0)
   const total = indexes.reduce((sum, index) => sum + index.total, 0)
@@ -126,7 +130,7 @@ export const searchIndexes = (
   const best = new Best(depth)
   for (const [at, index] of indexes.entries())
     for (const passage of found[at]!) {
-      best.offer(at, passage, index.scores[passage]!)
+      if (!isLeftOut(at, passage)) best.offer(at, passage, index.scores[passage]!)
       index.scores[passage] = 0
     }
   return best.entries

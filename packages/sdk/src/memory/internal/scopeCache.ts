@@ -36,6 +36,8 @@ export const makeScopeCache = (port: MemoryPort) => {
       if (rows.length < pageSize) break
       yield* Effect.yieldNow
     }
+    // Rows of the other kind may be up to the mark: the next search need not pass over them again.
+    index.position = Math.max(index.position, next - 1)
     index.next = next
     return true
   })

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import type { RunId, Timestamp } from "../../../domain/Id.ts"
 import type { MemoryPort, MemoryRow, ScopeMark, StoredMemory } from "../../MemoryPort.ts"
 import { pageSize } from "../bounds.ts"
-import { inOrder } from "../recollections.ts"
+import { inOrder, newMark } from "../recollections.ts"
 
 /** The rows of a store by their ids, and the marks of its scopes. */
 export interface Recollections {
@@ -23,7 +23,7 @@ export const insert = (
   replace = false
 ): void => {
   for (const row of inOrder(given)) {
-    const mark = marks.get(row.scope) ?? { scope: row.scope, next: now, removed: 0 }
+    const mark = marks.get(row.scope) ?? { scope: row.scope, next: now, removed: newMark() }
     marks.set(row.scope, { ...mark, next: mark.next + 1 })
     const known = rows.get(row.id)
     const isKept =

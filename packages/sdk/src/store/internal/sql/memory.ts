@@ -11,7 +11,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import { defined } from "../../../domain/internal/defined.ts"
 import type { MemoryPort, MemoryRow, ScopeMark, StoredMemory } from "../../MemoryPort.ts"
 import { pageSize } from "../bounds.ts"
-import { inOrder } from "../recollections.ts"
+import { inOrder, newMark } from "../recollections.ts"
 import type { SqlAccess } from "./access.ts"
 import { makeMemoryTables } from "./memorySchema.ts"
 
@@ -81,7 +81,7 @@ export const makeMemoryRows = (
     for (const [scope, its] of scopes) {
       const [mark] = yield* run(
         sql<{ readonly next: number | bigint }>`INSERT INTO fermata_memory_scopes (scope, next, removed)
-          VALUES (${scope}, ${at + its.length}, 0)
+          VALUES (${scope}, ${at + its.length}, ${newMark()})
           ON CONFLICT (scope) DO UPDATE SET next = fermata_memory_scopes.next + ${its.length} RETURNING next`
       )
       const first = Number(mark?.next) - its.length
