@@ -25,7 +25,9 @@ export const Scope = Schema.Union([
   Schema.Literal("global"),
   Schema.Struct({ session: id }),
   Schema.Struct({ agent: id }),
-  Schema.Struct({ user: id })
+  Schema.Struct({ user: id }),
+  // The global scope of a part of memory; see the option `partition`.
+  Schema.Struct({ global: id })
 ])
 export type Scope = typeof Scope.Type
 

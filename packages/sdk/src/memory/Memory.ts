@@ -41,6 +41,12 @@ export interface MemoryOptions {
    * scope of a user. Default: the field `user` of the run's context, if it is a text.
    */
   readonly user?: (context: RunContext) => string | undefined
+  /**
+   * Returns the part of memory that a run uses, such as its tenant. Users, agents and the global scope of one part are apart from those of
+   * others: the user `anna` of the part `acme` has the scope `{ user: "acme/anna" }`. If it throws, the run has only the scope of its
+   * session. Set it on a server with tenants, whose callers name their users themselves: `({ tenant }) => tenant`. Default: no parts.
+   */
+  readonly partition?: (context: RunContext) => string | undefined
   /** The part of the model's window that retrieved items may have: at most 0.5. Default: 0.08. */
   readonly share?: number
   /** The most items that are retrieved for a message. Default: 8. */
@@ -112,7 +118,7 @@ export type MemoryError = MemoryUnavailable | OptionsInvalid | RunStoreError
 /** The operations of {@link Memory}. */
 export interface MemoryOperations {
   /** The options of the layer, with defaults. */
-  readonly options: Required<MemoryOptions>
+  readonly options: Required<Omit<MemoryOptions, "partition">> & Pick<MemoryOptions, "partition">
   /** Stores a fact, without secrets, and returns it. */
   readonly remember: (fact: Fact) => Effect.Effect<MemoryItem, MemoryError>
   /** Searches by words. Returns the best items first; none if no word of the query is in memory. */

@@ -184,6 +184,40 @@ describe("memory of runs", () => {
     await fermata.close()
   })
 
+  it("keeps the users, the agents and the global scopes of tenants apart with a partition", async () => {
+    const recall = { calls: [{ tool: "recall", arguments: { query: "bollard" } }] }
+    for (const messages of ["user", "agent"] as const) {
+      const script: Script = ["Noted.", recall, "Noted.", recall, "Noted.", recall, "Noted."]
+      const { fermata } = await open(script, {
+        memory: {
+          messages,
+          partition: ({ tenant }) => {
+            if (tenant === "bad") throw new Error("no tenant")
+            return tenant as string | undefined
+          }
+        }
+      })
+      const found = async (context: { readonly user: string; readonly tenant: string }) => {
+        const run = await fermata.runPrompt("clerk", "Where is the key of the boat?", { context })
+        assert.strictEqual(run.status, "completed")
+        const seen = run.state.history.tail.filter(({ role }) => role === "tool")
+        const items = run.state.retrieved?.items.map(({ text }) => text) ?? []
+        return [...items, ...seen.map(({ content }) => textOf(content))].filter((text) =>
+          /under the bollard|sells bollards/.test(text)
+        ).length
+      }
+      const context = { user: "anna", tenant: "acme" }
+      await fermata.runPrompt("clerk", "The key of the boat is under the bollard.", { context })
+      const kind = messages === "user" ? { user: "acme/anna" } : { agent: "acme/clerk" }
+      assert.strictEqual((await fermata.memory.list({ scope: kind })).length, 2)
+      await fermata.memory.remember({ scope: { global: "acme/" }, text: "The shop sells bollards." })
+      assert.strictEqual(await found({ ...context, tenant: "acme/" }), 0)
+      assert.strictEqual(await found({ ...context, tenant: "bad" }), 0)
+      assert.strictEqual(await found(context), 2)
+      await fermata.close()
+    }
+  })
+
   it("indexes a fork in its own session, with the messages that it has from the other", async () => {
     const { fermata } = await open(() => "Noted.")
     const { runId, state } = await fermata.runPrompt("clerk", "The harbor opens at six.", { sessionId: "s" })

@@ -44,7 +44,7 @@ import { termsOf } from "./terms.ts"
 
 const isScope = Schema.is(Scope)
 const scopeKind: Kind = {
-  takes: 'a scope: "global", { session }, { agent } or { user } with an id',
+  takes: 'a scope: "global", or { session }, { agent }, { user } or { global } with an id',
   is: isScope
 }
 const scopes: Kind = {
@@ -61,6 +61,7 @@ const optionsShape = shapeOf<MemoryOptions>({
   messages: oneOf("session", "agent", "user"),
   retrieve: { each: oneOf(...kinds) },
   user: callable,
+  partition: callable,
   share,
   most: positive
 })
@@ -113,9 +114,9 @@ export const makeOperations = (
 ): Effect.Effect<MemoryOperations, OptionsInvalid> =>
   Effect.gen(function* () {
     yield* checked("memory", given, optionsShape)
-    const { messages = "session", most = 8, share = 0.08, user = userOf } = given
+    const { messages = "session", most = 8, partition, share = 0.08, user = userOf } = given
     const { retrieve = messages === "session" ? ["session"] : [messages, "session"] } = given
-    const options = { messages, most, share, user, retrieve } satisfies Required<MemoryOptions>
+    const options = { messages, most, share, user, retrieve, ...defined({ partition }) }
     const available = Effect.suspend(() =>
       port === undefined ? Effect.fail(new MemoryUnavailable()) : Effect.succeed(port)
     )
@@ -124,7 +125,12 @@ export const makeOperations = (
 
     let hasWarned = false
     /** The result of a function of the program. One that throws must not keep a run from its commits. */
-    const attempt = (name: string, f: (context: RunContext) => unknown, state: RunState): unknown => {
+    const attempt = (
+      name: string,
+      f: (context: RunContext) => unknown,
+      state: RunState,
+      instead: unknown
+    ): unknown => {
       try {
         return f(contextOf(state))
       } catch (error) {
@@ -135,21 +141,32 @@ export const makeOperations = (
             )
           )
         hasWarned = true
-        return undefined
+        return instead
       }
     }
 
+    /** What the names of a run's scopes begin with. `undefined` if its part of memory is not known. */
+    const prefixOf = (state: RunState): string | undefined => {
+      if (partition === undefined) return ""
+      const failed = Symbol("failed")
+      const part = attempt("partition", partition, state, failed)
+      if (part === undefined) return "/"
+      // A slash in the part must not look like the one behind it.
+      return typeof part === "string" ? `${encodeURIComponent(part.toWellFormed())}/` : undefined
+    }
+
     const scopeOf = (state: RunState, kind: ScopeKind): Scope | undefined => {
+      if (kind === "session") return { session: state.sessionId }
+      const prefix = prefixOf(state)
+      if (prefix === undefined) return undefined
       switch (kind) {
         case "global":
-          return "global"
-        case "session":
-          return { session: state.sessionId }
+          return prefix === "" ? "global" : { global: prefix }
         case "agent":
-          return { agent: state.under ?? state.agent.name }
+          return { agent: `${prefix}${state.under ?? state.agent.name}` }
         case "user": {
-          const id = attempt("user", user, state)
-          return typeof id === "string" && id !== "" ? { user: id } : undefined
+          const id = attempt("user", user, state, undefined)
+          return typeof id === "string" && id !== "" ? { user: `${prefix}${id}` } : undefined
         }
       }
     }

@@ -110,7 +110,7 @@ export const fermataShape = shapeOf<FermataOptions>({
   modelProfile: nonEmpty,
   contextPolicy: policy,
   memory: {
-    takes: "true or false, or the options of memory: { messages, retrieve, user, share, most }",
+    takes: "true or false, or the options of memory: { messages, retrieve, user, partition, share, most }",
     is: (value) => typeof value === "boolean" || (typeof value === "object" && value !== null)
   },
   tokenizer
