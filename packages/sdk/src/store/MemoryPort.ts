@@ -86,7 +86,7 @@ export interface MemoryPort {
   /** Returns the marks of scopes. A scope without rows has none. */
   readonly marks: (scopes: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<ScopeMark>, RunStoreError>
 
-  /** Lists rows by scope and position. */
+  /** Lists rows by scope and position; those of forgotten messages only with `termsOnly`. */
   readonly list: (filter: MemoryFilter) => Effect.Effect<ReadonlyArray<StoredMemory>, RunStoreError>
 
   /** Reads up to 1,000 rows by their ids, in any order. */

@@ -231,7 +231,7 @@ export const makeOperations = (
             sessionId: sessionId as SessionId | undefined
           })
         })
-        return rows.filter(({ text }) => text !== "").map(itemOf)
+        return rows.map(itemOf)
       }),
       forget: Effect.fnUntraced(function* (which) {
         const found = yield* available

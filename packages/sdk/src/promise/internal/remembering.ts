@@ -77,7 +77,6 @@ export const makeRemembering = ({
               try: () => using(({ list }) => list({ scope, limit: pageSize, ...defined({ after }) })),
               catch: (error) => error as MemoryError | FermataClosed
             }),
-            // Messages that were forgotten are left out of a page, so that only an empty one is the last.
             (page) =>
               [page, Option.map(Option.fromNullishOr(page.at(-1)), ({ position }) => position)] as const
           )

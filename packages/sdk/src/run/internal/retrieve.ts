@@ -155,8 +155,12 @@ const fitting = (
     assumedWindow
   const most = Math.min(options.share * window, roomIn({ bound, runtime: drive.runtime, state }, prepared))
   const kept: Array<Found> = []
+  const seen = new Set(prepared.messages.map(({ content }) => textOf(content).trim()))
   for (const one of found) {
     if (kept.length === options.most) break
+    // A fork has copies of messages, in the same scope if that is of a user or an agent.
+    if (seen.has(one.text)) continue
+    seen.add(one.text)
     const items = [...kept, one].map(recollectionOf)
     if (countMessage(tokenizer, memoryMessage({ at: 0, items }, 0)) <= most) kept.push(one)
   }

@@ -74,7 +74,8 @@ export const portOf = (all: Recollections): MemoryPort => {
               (scope === undefined || row.scope === scope) &&
               (kind === undefined || row.kind === kind) &&
               (sessionId === undefined || row.sessionId === sessionId) &&
-              row.position > after
+              row.position > after &&
+              (termsOnly || row.text !== "")
           )
           .toSorted((a, b) => (a.scope < b.scope ? -1 : a.scope > b.scope ? 1 : a.position - b.position))
           .slice(0, pageSize(limit))

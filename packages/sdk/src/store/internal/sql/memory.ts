@@ -131,7 +131,8 @@ export const makeMemoryRows = (
         ...(scope === undefined ? [] : [sql`scope = ${scope}`]),
         ...(kind === undefined ? [] : [sql`kind = ${kind}`]),
         ...(sessionId === undefined ? [] : [sql`session_id = ${sessionId}`]),
-        ...(after === undefined ? [] : [sql`position > ${after}`])
+        ...(after === undefined ? [] : [sql`position > ${after}`]),
+        ...(termsOnly ? [] : [sql`text <> ''`])
       ]
       const where = conditions.length === 0 ? sql.literal("") : sql`WHERE ${sql.and(conditions)}`
       return Effect.andThen(
