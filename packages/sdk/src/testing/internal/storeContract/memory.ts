@@ -177,7 +177,16 @@ export const memory = ({ assert, test }: Group): void => {
     assert.strictEqual(yield* port.forget({ ids: [`${harbor}/1`, "f1", "unknown"] }), 2)
     yield* port.write([message(1, "second")])
     yield* port.write([message(1, "second")], { replace: true })
-    assert.deepStrictEqual(yield* textsIn(port), ["first", ""])
+    // It takes no place in a page of the texts.
+    assert.deepStrictEqual(yield* textsIn(port), ["first"])
+    assert.deepStrictEqual(
+      (yield* port.list({ termsOnly: true })).map(({ terms }) => terms),
+      ["1\nfirst", ""]
+    )
+    assert.deepStrictEqual(
+      (yield* port.read([`${harbor}/1`])).map(({ text }) => text),
+      [""]
+    )
     assert.strictEqual(yield* port.indexed(harbor), 2)
     assert.strictEqual(yield* port.forget({ ids: [`${harbor}/1`] }), 0)
   })
