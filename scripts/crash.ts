@@ -404,7 +404,7 @@ else if (only !== undefined) await simulated(store, (simulated) => runOnly(only,
 else {
   await runAll(store, { simulated: 1, real: 1 })
   // Both stores share most of their code.
-  if (isCi && store === "SQLite") await runAll("Postgres", { simulated: 0.1, real: 0.3 })
+  if (isCi && store === "SQLite") await runAll("Postgres", { simulated: 0.1, real: 0.2 })
 }
 
 const seconds = Math.round((performance.now() - started) / 100) / 10
