@@ -6,12 +6,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { PathGuard } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import { repeats } from "../../../../scripts/internal/effort.ts"
 import { hasDescriptors } from "../../src/guard/internal/pinned.ts"
 import { secret, workspace } from "./workspace.ts"
 
 const program = join(import.meta.dirname, "../programs/swapLinks.ts")
-/** Found within a hundred when a check is missing; `FERMATA_TRIES` tries more often. */
-const tries = Number(process.env["FERMATA_TRIES"] ?? 500)
+/** Found within a hundred when a check is missing. */
+const tries = repeats(500)
 
 /** Another process that swaps directories and files of a workspace for links, until the scope ends. */
 const swapping = (root: string) =>

@@ -4,14 +4,13 @@
  * @since 0.2.0
  */
 import * as Effect from "effect/Effect"
-import * as Base64 from "effect/encoding/Base64"
 import * as Schema from "effect/Schema"
 import { sentence } from "../domain/Display.ts"
 import { textIn } from "../domain/internal/files.ts"
 import { positive, shapeOf } from "../domain/internal/misfits.ts"
 import type { MemoryItem } from "../domain/MemoryItem.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
-import { type Recall, type Recalled, recalling } from "./internal/recalling.ts"
+import { type Recall, type Recalled, recalledText, recalling } from "./internal/recalling.ts"
 import { type Remembering, remembering } from "./internal/remembering.ts"
 import { attachment } from "./internal/resultParts.ts"
 import * as Tool from "./Tool.ts"
@@ -119,25 +118,11 @@ const headOf = ({ at, kind, key, role, untrusted }: MemoryItem): string => {
   return `${who}, ${new Date(at).toISOString().slice(0, 16)}Z${doubt}`
 }
 
-/** A text of memory as bytes, which are read in pieces like any other. */
-const recalledItem = ({ text }: MemoryItem): Recalled => {
-  const bytes = new TextEncoder().encode(text)
-  return {
-    bytes: bytes.length,
-    asFile: (mediaType) => ({
-      _tag: "file",
-      mediaType,
-      source: { _tag: "bytes", base64: Base64.encode(bytes) }
-    }),
-    read: (from, length) => Effect.succeed(bytes.subarray(from, from + length))
-  }
-}
-
 const findOne = (context: ToolContext, id: string): Effect.Effect<Recalled, unknown> => {
   const memory = memoryOf(context)
   if (memory === undefined || /^[0-9a-f]+$/i.test(id.trim())) return findContent(context, id)
   return Effect.flatMap(memory.read(id.trim()), (item) =>
-    item === undefined ? findContent(context, id) : Effect.succeed(recalledItem(item))
+    item === undefined ? findContent(context, id) : Effect.succeed(recalledText(item.text))
   )
 }
 

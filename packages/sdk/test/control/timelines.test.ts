@@ -5,6 +5,7 @@ import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as fc from "fast-check"
+import { repeats } from "../../../../scripts/internal/effort.ts"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Runtime from "../../src/agent/Runtime.ts"
 import * as ControlPlane from "../../src/control/ControlPlane.ts"
@@ -305,7 +306,7 @@ for (const isStored of [false, true])
                 }
               }
             ),
-            { numRuns: Number(process.env["TIMELINES"] ?? 40) }
+            { numRuns: repeats(40) }
           )
         ),
       120_000

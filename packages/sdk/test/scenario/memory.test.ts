@@ -128,7 +128,7 @@ describe("memory of runs", () => {
     await fermata.close()
   })
 
-  it("sends a run that is resumed in another process what it had retrieved, whatever memory has by then", async () => {
+  it("sends a run that is resumed in another process what it had retrieved, also if memory has changed since", async () => {
     const store = sharedStore()
     const deploy = Tool.make("deploy", { handler: () => "done" })
     const agents = [Agent.make("clerk", { tools: [deploy] })]

@@ -21,11 +21,11 @@ const none: ReadonlyArray<never> = []
 export class WriteThrough {
   /** The messages before this sequence number are in memory. `undefined` before memory was read, or if it could not be. */
   private next: number | undefined = undefined
+  /** Whether memory was read in this drive. */
   isReady = false
   /** Why there were no rows, until it is logged. */
   private failure: unknown = undefined
   private readonly memory: MemoryOperations
-
   private readonly port: MemoryPort | undefined
 
   /** `port` is that of the store of the run. */

@@ -2,7 +2,6 @@
  * The contents that a run may read: those to which its session refers.
  */
 import * as Effect from "effect/Effect"
-import * as Base64 from "effect/encoding/Base64"
 import * as Stream from "effect/Stream"
 import { digestOf, isClearable } from "../../context/internal/shortened.ts"
 import type { BlobRef, Sha256 } from "../../domain/Blob.ts"
@@ -18,7 +17,7 @@ import {
 } from "../../domain/Message.ts"
 import type { BlobPort } from "../../store/BlobPort.ts"
 import { joined } from "../../store/internal/blobs.ts"
-import type { Recalled } from "../../tool/internal/recalling.ts"
+import { type Recalled, recalledText } from "../../tool/internal/recalling.ts"
 import { isContent, toContent } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import { type AgentRun, statesOf } from "../internal/AgentRun.ts"
@@ -73,16 +72,7 @@ const addResult = (found: Map<Sha256, Recalled>, digits: string, message: Messag
   if (!isClearable(message)) return
   const sha256 = digestOf(message) as Sha256
   if (!sha256.startsWith(digits) || found.has(sha256)) return
-  const bytes = new TextEncoder().encode(textOf(message.content))
-  found.set(sha256, {
-    bytes: bytes.length,
-    asFile: (mediaType) => ({
-      _tag: "file",
-      mediaType,
-      source: { _tag: "bytes", base64: Base64.encode(bytes) }
-    }),
-    read: (from, length) => Effect.succeed(bytes.subarray(from, from + length))
-  })
+  found.set(sha256, recalledText(textOf(message.content)))
 }
 
 const inlineContent = (file: FilePart, bytes: Uint8Array): Recalled => ({

@@ -75,10 +75,9 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
     : yield* instructionsAndSections(run, turn)
   if (fixed === undefined) return
   const { sections } = fixed
-  const isDue = isRetrievalDue(run)
   let selection = yield* selectContext(run, fixed)
   if (selection === undefined) return
-  if (isDue) {
+  if (isRetrievalDue(run)) {
     yield* retrieve(run, selection.context)
     if (hasRetrieved(run)) selection = yield* selectContext(run, fixed)
     if (selection === undefined) return
